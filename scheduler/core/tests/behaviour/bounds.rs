@@ -1,25 +1,15 @@
 //! Numbers at the edge of what the protocol allows, and equal answers to equal questions.
 
-use crate::common::{SentAnswer, World, amount, limit, name, play, resource, span, wish, with_bulk};
+use crate::prelude::*;
 use proptest::prelude::*;
-use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::explain::Question;
-use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::labels::Labels;
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
-use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
+use rampmeter_scheduler_core::event::{Ask, Settle};
 use rampmeter_scheduler_core::identity::Identity;
 use rampmeter_scheduler_core::policy::applies::MAX_KEY_LABELS;
-use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
-    Algorithm, Applies, ClassField, FairShare, LimitField, LimitSpec, MAX_BOUND, MAX_CLASSES, MAX_HORIZON, MAX_LIMITS,
-    MAX_PERIOD, MAX_RESERVATION, MAX_RIDE, Margin, OnStoreLoss, ResourceField, ResourceSpec, SpecField,
+    ClassField, FairShare, LimitField, MAX_BOUND, MAX_CLASSES, MAX_HORIZON, MAX_LIMITS, MAX_PERIOD, MAX_RESERVATION,
+    MAX_RIDE, OnStoreLoss, ResourceField, SpecField,
 };
-use rampmeter_scheduler_core::scheduler::Scheduler;
 
 const MOST: f64 = 1e9;
 const LEAST: f64 = 0.000_001;
@@ -147,7 +137,7 @@ fn the_least_cost_and_the_largest_capacity_are_exact() {
 /// Reaches `spec::MAX_LIMITS`, `spec::MAX_CLASSES`, `spec::MAX_HORIZON` and `spec::MAX_BOUND`.
 #[test]
 fn wrong_specifications_say_where_and_why() {
-    let good = crate::common::ten_per_second;
+    let good = ten_per_second;
     type Spoil = fn(&mut ResourceSpec);
     let table: [(Spoil, SpecField); 21] = [
         (|spec| spec.limits.clear(), SpecField::Resource(ResourceField::Limits)),
@@ -178,15 +168,12 @@ fn wrong_specifications_say_where_and_why() {
             |spec| spec.limits[0].margin = Margin::Fixed(spec.limits[0].capacity),
             SpecField::Limit(0, LimitField::Margin),
         ),
-        (
-            |spec| spec.classes = vec![crate::common::class("a", 0.0), crate::common::class("a", 0.5)],
-            SpecField::Class(1, ClassField::Name),
-        ),
-        (|spec| spec.classes = vec![crate::common::class("a", 1.0)], SpecField::Class(0, ClassField::Headroom)),
-        (|spec| spec.classes = vec![crate::common::class("a", f64::NAN)], SpecField::Class(0, ClassField::Headroom)),
+        (|spec| spec.classes = vec![class("a", 0.0), class("a", 0.5)], SpecField::Class(1, ClassField::Name)),
+        (|spec| spec.classes = vec![class("a", 1.0)], SpecField::Class(0, ClassField::Headroom)),
+        (|spec| spec.classes = vec![class("a", f64::NAN)], SpecField::Class(0, ClassField::Headroom)),
         (|spec| spec.default_class = Some(name("nobody")), SpecField::Resource(ResourceField::DefaultClass)),
         (
-            |spec| spec.classes = (0..=MAX_CLASSES).map(|at| crate::common::class(&format!("c{at}"), 0.0)).collect(),
+            |spec| spec.classes = (0..=MAX_CLASSES).map(|at| class(&format!("c{at}"), 0.0)).collect(),
             SpecField::Resource(ResourceField::Classes),
         ),
     ];
@@ -203,7 +190,7 @@ fn wrong_specifications_say_where_and_why() {
 
 #[test]
 fn all_faults_of_a_specification_are_told() {
-    let mut spec = with_bulk(crate::common::ten_per_second(), 1.5);
+    let mut spec = with_bulk(ten_per_second(), 1.5);
     spec.default_class = Some(name("nobody"));
     spec.limits[0].capacity = Amount::ZERO;
     spec.limits[0].period = Span::ZERO;
@@ -217,12 +204,12 @@ fn all_faults_of_a_specification_are_told() {
     ];
     assert_eq!(places, expected);
     assert_eq!(faults[0].reason, "there is no class `nobody`; there are `urgent`, `bulk`");
-    assert_eq!(Resource::faults(&crate::common::ten_per_second()), []);
+    assert_eq!(Resource::faults(&ten_per_second()), []);
 }
 
 #[test]
 fn a_cost_is_refused_with_the_limit_that_can_not_pay_it() {
-    let resource = Resource::new(&crate::common::ten_per_second()).unwrap();
+    let resource = Resource::new(&ten_per_second()).unwrap();
     let bill = |cost: &[(&str, f64)]| {
         let cost: Vec<(&str, Amount)> = cost.iter().map(|(unit, units)| (*unit, amount(*units))).collect();
         resource.bill(&Labels::new(), cost.into_iter()).map(|bill| bill.len()).map_err(|refusal| refusal.to_string())
@@ -267,7 +254,7 @@ enum Kind {
 fn crowded() -> ResourceSpec {
     let applies = Applies { key: vec!["client".to_owned()], ..Applies::default() };
     let each = LimitSpec { name: name("each"), applies, ..limit("requests", 10.0, span(900)) };
-    let mut spec = with_bulk(crate::common::ten_per_second(), 0.2);
+    let mut spec = with_bulk(ten_per_second(), 0.2);
     let window =
         LimitSpec { name: name("window"), algorithm: Algorithm::SlidingWindow, ..limit("requests", 40.0, span(3000)) };
     spec.limits.extend([each, window]);

@@ -1,16 +1,9 @@
 //! Windows that follow a calendar.
 
-use crate::common::{World, limit, resource, span, wish};
+use crate::prelude::*;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_protocol::wall_clock::WallClockOrigin;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec};
-use rampmeter_scheduler_core::scheduler::Scheduler;
 
 const ZONES: [&str; 20] = [
     "UTC",

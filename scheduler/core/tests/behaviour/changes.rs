@@ -1,16 +1,6 @@
 //! Changes of limits, and hand-overs, that take several steps because many requests wait.
 
-use crate::common::{SentAnswer, Wish, World, amount, limit, name, resource, shared, span, wish};
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::explain::Question;
-use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec, ResourceSpec};
-use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::scheduler::Scheduler;
+use crate::prelude::*;
 use rampmeter_scheduler_core::scheduler::queue_cursor::QueueCursor;
 use rampmeter_scheduler_core::scheduler::queue_cursor::Selection;
 

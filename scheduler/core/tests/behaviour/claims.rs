@@ -3,13 +3,7 @@
 
 #![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
-use crate::common::{World, limit, play, play_on, resource, span, ten_per_second, wish};
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
-use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, LimitSpec, ResourceSpec};
+use crate::prelude::*;
 
 fn two_limits() -> ResourceSpec {
     resource(vec![limit("requests", 10.0, span(1000)), limit("units", 100.0, span(10_000))])
@@ -21,11 +15,8 @@ fn with_quota() -> ResourceSpec {
     resource(vec![limit("requests", 10.0, span(1000)), quota])
 }
 
-#[test]
-fn after_a_minute_one_probe_call_decides_on_a_longer_pause() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    after_a_minute_one_probe_call_decides_on_a_longer_pause(ten_per_second()): "
         0       wait a                               -> a@0
         0       wait late                            -> late@0
         0       answered a 429 after=3600000 others  -> a:settled
@@ -39,8 +30,7 @@ fn after_a_minute_one_probe_call_decides_on_a_longer_pause() {
         60100   answered b 429 after=3540000 others  -> b:settled
         60100   why next                             -> requests:frozen+3540000
         3600100                                      -> c@3600100
-        ",
-    );
+    "
 }
 
 #[test]
@@ -62,24 +52,15 @@ fn a_probe_call_decides_on_the_pause_of_its_key() {
     );
 }
 
-/// Otherwise a long pause would become a debt that the refill pays for an hour.
-#[test]
-fn a_level_is_corrected_by_as_much_of_a_pause_as_is_believed() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    /// Otherwise a long pause would become a debt that the refill pays for an hour.
+    a_level_is_corrected_by_as_much_of_a_pause_as_is_believed(ten_per_second()): "
         0      wait a                        -> a@0
         0      answered a 429 after=3600000  -> a:settled
         0      levels                        -> requests=-599
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_served_probe_refutes_a_claim() {
-    play(
-        &ten_per_second(),
-        "
+    a_served_probe_refutes_a_claim(ten_per_second()): "
         0      wait a                               -> a@0
         0      answered a 429 after=3600000 others  -> a:settled
         0      wait b                               ->
@@ -88,15 +69,9 @@ fn a_served_probe_refutes_a_claim() {
         60000  wait c                               -> c@60000
         60000  answered c 429 after=3600000 others  -> c:settled
         60000  why next                             -> requests:frozen+60000
-        ",
-    );
-}
+    "
 
-#[test]
-fn an_answer_speaks_of_the_limits_that_its_call_was_charged_to() {
-    play(
-        &two_limits(),
-        "
+    an_answer_speaks_of_the_limits_that_its_call_was_charged_to(two_limits()): "
         0  wait a                               -> a@0
         0  wait b                               -> b@0
         # No level of another limit, and no pause of it.
@@ -105,8 +80,7 @@ fn an_answer_speaks_of_the_limits_that_its_call_was_charged_to() {
         0  answered b 429 limit=units after=5000 others  -> b:settled
         0  reserve c requests=0 units=1         -> c@0
         0  reserve d                            -> d@5000
-        ",
-    );
+    "
 }
 
 #[test]
@@ -131,26 +105,17 @@ fn only_a_quota_is_spent() {
     );
 }
 
-#[test]
-fn a_probe_call_decides_whether_a_quota_is_spent() {
-    play(
-        &with_quota(),
-        "
+scripts! {
+    a_probe_call_decides_whether_a_quota_is_spent(with_quota()): "
         0      wait a units=1                    -> a@0
         0      answered a 403 after=99999999     -> a:settled
         60000  wait b units=1                    -> b@60000
         # One probe goes first.
         60000  wait c units=1                    ->
         60000  answered b 403 after=99939999     -> b:settled c:quota_spent+99939999
-        ",
-    );
-}
+    "
 
-#[test]
-fn an_operator_ends_what_the_upstream_is_said_to_demand() {
-    play(
-        &with_quota(),
-        "
+    an_operator_ends_what_the_upstream_is_said_to_demand(with_quota()): "
         0  wait a units=1                     -> a@0
         0  wait b                             -> b@0
         0  answered a 403 after=99999999      -> a:settled
@@ -162,8 +127,7 @@ fn an_operator_ends_what_the_upstream_is_said_to_demand() {
         0  reserve f units=1                  -> f:quota_spent+60000
         0  thaw all                           ->
         0  reserve g units=1                  -> g@0
-        ",
-    );
+    "
 }
 
 #[test]
@@ -184,19 +148,15 @@ fn a_thaw_lets_waiting_requests_start_even_those_of_keys() {
     }
 }
 
-#[test]
-fn an_operator_takes_the_stock_of_any_limit() {
-    play(
-        &with_quota(),
-        "
+scripts! {
+    an_operator_takes_the_stock_of_any_limit(with_quota()): "
         0    empty units            ->
         0    levels                 -> requests=10 units=0
         0    allow a units=1        -> a:quota_spent
         0    allow b                -> b@0
         0    empty requests         ->
         0    reserve c              -> c@100
-        ",
-    );
+    "
 }
 
 /// Epochs that clients name take no stock, and neither does a higher epoch in the store. Only a
@@ -256,12 +216,9 @@ fn settle_now(world: &mut World, now: Time, id: &str, verdict: Verdict) -> bool 
     granted
 }
 
-/// The other calls of a burst are answered late. They started before the pause, and probe nothing.
-#[test]
-fn only_a_rejected_probe_doubles_a_pause() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    /// The other calls of a burst are answered late. They started before the pause, and probe nothing.
+    only_a_rejected_probe_doubles_a_pause(ten_per_second()): "
         0     reserve a       -> a@0
         0     reserve b       -> b@0
         0     reserve c       -> c@0
@@ -276,15 +233,9 @@ fn only_a_rejected_probe_doubles_a_pause() {
         3160  wait e          -> e@3160
         3170  answered e 429  -> e:settled
         3170  why next        -> requests:frozen+2000
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_late_answer_shortens_no_confirmed_time_of_a_spent_quota() {
-    play(
-        &with_quota(),
-        "
+    a_late_answer_shortens_no_confirmed_time_of_a_spent_quota(with_quota()): "
         0      wait a units=1                 -> a@0
         0      wait b units=1                 -> b@0
         0      answered a 403 after=3600000   -> a:settled
@@ -292,6 +243,5 @@ fn a_late_answer_shortens_no_confirmed_time_of_a_spent_quota() {
         60000  answered c 403 after=3540000   -> c:settled
         60001  answered b 403 after=3539999   -> b:settled
         60001  reserve d units=1              -> d:quota_spent+3539999
-        ",
-    );
+    "
 }

@@ -1,48 +1,29 @@
 //! Urgent requests overtake waiting bulk requests, and bulk requests do not starve.
 
-use crate::common::{World, class, limit, ms, play, resource, shared, span, ten_per_second, wish, with_bulk};
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{ClassSpec, ResourceSpec};
+use crate::prelude::*;
 
-#[test]
-fn a_reservation_leaves_the_headroom_of_its_class() {
-    play(
-        &with_bulk(ten_per_second(), 0.2),
-        "
+scripts! {
+    a_reservation_leaves_the_headroom_of_its_class(with_bulk(ten_per_second(), 0.2)): "
         0  reserve bulk-1 class=bulk requests=8  -> bulk-1@0
         0  reserve bulk-2 class=bulk             -> bulk-2@100
         # The headroom is for urgent requests, and a promise to bulk does not stand in the way.
         0  reserve urgent-1 requests=2           -> urgent-1@0
         0  reserve urgent-2                      -> urgent-2@200
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_waiting_request_leaves_the_headroom_of_its_class() {
-    play(
-        &with_bulk(ten_per_second(), 0.2),
-        "
+    a_waiting_request_leaves_the_headroom_of_its_class(with_bulk(ten_per_second(), 0.2)): "
         0   wait bulk-1 class=bulk requests=8    -> bulk-1@0
         0   wait bulk-2 class=bulk               ->
         49.999999                                ->
         50                                       -> bulk-2@100
         50  levels                               -> requests=1.5
         100 levels                               -> requests=2
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_cost_that_could_never_leave_the_headroom_takes_a_full_bucket() {
-    play(
-        &with_bulk(ten_per_second(), 0.2),
-        "
+    a_cost_that_could_never_leave_the_headroom_takes_a_full_bucket(with_bulk(ten_per_second(), 0.2)): "
         0   reserve a class=bulk requests=9      -> a@0
         0   reserve b class=bulk requests=9      -> b@900
-        ",
-    );
+    "
 }
 
 #[test]
@@ -69,11 +50,8 @@ fn bulk_alone_gets_all_of_the_refill() {
     }
 }
 
-#[test]
-fn urgent_requests_overtake_waiting_ones() {
-    play(
-        &with_bulk(ten_per_second(), 0.2),
-        "
+scripts! {
+    urgent_requests_overtake_waiting_ones(with_bulk(ten_per_second(), 0.2)): "
         0    reserve first requests=10           -> first@0
         0    wait bulk-1 class=bulk              ->
         0    wait bulk-2 class=bulk              ->
@@ -83,22 +61,15 @@ fn urgent_requests_overtake_waiting_ones() {
         349.999999                               ->
         350                                      -> bulk-1@400
         450                                      -> bulk-2@500
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_start_within_the_horizon_is_not_overtaken() {
-    play(
-        &with_bulk(ten_per_second(), 0.0),
-        "
+    a_start_within_the_horizon_is_not_overtaken(with_bulk(ten_per_second(), 0.0)): "
         0   reserve first requests=10            -> first@0
         0   wait bulk class=bulk                 ->
         50                                       -> bulk@100
         50  wait urgent                          ->
         150                                      -> urgent@200
-        ",
-    );
+    "
 }
 
 #[test]
@@ -114,18 +85,14 @@ fn the_urgent_start_at_once_beside_saturating_bulk() {
     }
 }
 
-#[test]
-fn a_reservation_goes_ahead_of_less_urgent_requests_that_wait() {
-    play(
-        &with_bulk(ten_per_second(), 0.0),
-        "
+scripts! {
+    a_reservation_goes_ahead_of_less_urgent_requests_that_wait(with_bulk(ten_per_second(), 0.0)): "
         0   reserve first requests=10            -> first@0
         0   wait bulk class=bulk requests=5      ->
         0   reserve urgent requests=2            -> urgent@200
         0   reserve more-bulk class=bulk         -> more-bulk@800
         650                                      -> bulk@700
-        ",
-    );
+    "
 }
 
 #[test]
@@ -165,11 +132,8 @@ fn starving(max_starvation: Span) -> ResourceSpec {
     spec
 }
 
-#[test]
-fn the_oldest_is_promoted_when_its_class_has_starved() {
-    play(
-        &starving(span(1000)),
-        "
+scripts! {
+    the_oldest_is_promoted_when_its_class_has_starved(starving(span(1000))): "
         0    reserve first requests=10           -> first@0
         0    wait bulk-1 class=bulk              ->
         0    wait bulk-2 class=bulk              ->
@@ -182,15 +146,9 @@ fn the_oldest_is_promoted_when_its_class_has_starved() {
         1050                                     -> bulk-1@1100
         2049.999999                              ->
         2050                                     -> bulk-2@2050
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_promoted_request_goes_before_later_reservations() {
-    play(
-        &starving(span(1000)),
-        "
+    a_promoted_request_goes_before_later_reservations(starving(span(1000))): "
         0     reserve first requests=10          -> first@0
         0     wait bulk class=bulk               ->
         0     reserve urgent-1 requests=10       -> urgent-1@1000
@@ -199,8 +157,7 @@ fn a_promoted_request_goes_before_later_reservations() {
         1500  reserve urgent-3 requests=10       -> urgent-3@3100
         2050                                     -> bulk@2100
         2500  reserve urgent-4 requests=10       -> urgent-4@4100
-        ",
-    );
+    "
 }
 
 #[test]
@@ -222,19 +179,15 @@ fn a_promoted_request_goes_before_later_answers_at_once() {
     );
 }
 
-#[test]
-fn a_stated_age_promotes_no_client_ahead_of_another() {
-    play(
-        &shared(starving(span(1000)), &[]),
-        "
+scripts! {
+    a_stated_age_promotes_no_client_ahead_of_another(shared(starving(span(1000)), &[])): "
         90000  reserve first requests=10                 -> first@90000
         90000  wait honest client=h class=bulk           ->
         90000  wait liar client=l class=bulk age=3600000 ->
         90000  wait urgent-1 requests=10                 ->
         90999  wait urgent-2 requests=10                 -> urgent-1@91000
         91050                                            -> honest@91100
-        ",
-    );
+    "
 }
 
 #[test]

@@ -1,19 +1,9 @@
 //! Bounds of counts: each is reached, and items beyond it are left out.
 
-use crate::common::{SentAnswer, Wish, World, limit, ms, name, resource, shared, span, ten_per_second, wish};
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::explain::Question;
-use rampmeter_protocol::id::PermitId;
+use crate::prelude::*;
 use rampmeter_protocol::reason::Reason;
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
-use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
-use rampmeter_scheduler_core::durability::snapshot::{DebitSnapshot, Snapshot};
-use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, MAX_PERIOD, ResourceSpec};
-use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::durability::snapshot::DebitSnapshot;
+use rampmeter_scheduler_core::policy::spec::MAX_PERIOD;
 
 /// One request a second for each guild.
 fn one_each() -> ResourceSpec {

@@ -1,12 +1,8 @@
 //! Arithmetic that never rounds in favour of the caller, and does not overflow.
 
-use crate::common::{World, amount, limit, resource, wish};
-use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::{Span, Time};
+use crate::prelude::*;
 use rampmeter_scheduler_core::arithmetic::credit::Rate;
-use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, MAX_PERIOD};
+use rampmeter_scheduler_core::policy::spec::MAX_PERIOD;
 
 #[test]
 fn an_amount_is_refilled_to_the_nanosecond_and_not_before() {

@@ -1,38 +1,21 @@
 //! Deadlines, cancelled requests, and the order of the requests that stay.
 
-use crate::common::{SentAnswer, Wish, World, limit, ms, name, play, resource, span, ten_per_second, wish, with_bulk};
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
-use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
-use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::scheduler::Scheduler;
+use crate::prelude::*;
 
-#[test]
-fn allow_is_now_or_refused_and_says_when_to_return() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    allow_is_now_or_refused_and_says_when_to_return(ten_per_second()): "
         0           allow a requests=10          -> a@0
         0           allow b requests=3           -> b:not_in_time+300
         0           levels                       -> requests=0
         299.999999  allow b requests=3           -> b:not_in_time+0.000001
         300         allow b requests=3           -> b@300
-        ",
-    );
-}
+    "
 
-/// Otherwise one array of requests could reserve all starts of the next day. Waiting requests
-/// reserve nothing.
-#[test]
-fn starts_are_reserved_no_farther_ahead_than_the_bound() {
-    let bounded = ResourceSpec { max_ahead: Some(span(500)), ..ten_per_second() };
-    play(
-        &bounded,
-        "
+    /// Otherwise one array of requests could reserve all starts of the next day. Waiting requests
+    /// reserve nothing.
+    starts_are_reserved_no_farther_ahead_than_the_bound(
+        ResourceSpec { max_ahead: Some(span(500)), ..ten_per_second() }
+    ): "
         0           reserve a requests=10        -> a@0
         0           reserve b requests=5         -> b@500
         0           reserve c                    -> c:not_in_time+100
@@ -44,8 +27,7 @@ fn starts_are_reserved_no_farther_ahead_than_the_bound() {
         0           levels                       -> requests=-5
         100         reserve d                    -> d:not_in_time+100
         600                                      -> c@600
-        ",
-    );
+    "
 }
 
 /// The capacity, its period in milliseconds, and the farthest start.
@@ -67,11 +49,8 @@ fn by_default_starts_are_reserved_for_the_longest_period_between_a_minute_and_an
     }
 }
 
-#[test]
-fn allow_does_not_pass_waiting_requests() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    allow_does_not_pass_waiting_requests(ten_per_second()): "
         0           reserve a requests=10        -> a@0
         0           wait b requests=5            ->
         # There are two tokens, but b waits for five, and there is a sixth 600 ms after the beginning.
@@ -79,15 +58,9 @@ fn allow_does_not_pass_waiting_requests() {
         450                                      -> b@500
         599.999999  allow c                      -> c:not_in_time+0.000001
         600         allow c                      -> c@600
-        ",
-    );
-}
+    "
 
-#[test]
-fn allow_yields_to_requests_that_still_wait_and_to_no_others() {
-    play(
-        &ten_per_second(),
-        "
+    allow_yields_to_requests_that_still_wait_and_to_no_others(ten_per_second()): "
         0           reserve a requests=10        -> a@0
         0           wait b requests=5            ->
         0           wait c requests=2            ->
@@ -97,56 +70,32 @@ fn allow_yields_to_requests_that_still_wait_and_to_no_others() {
         # Half a token is owed, c waits for two, and this is one more.
         450         allow e                      -> e:not_in_time+350
         650                                      -> c@700
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_reservation_starts_in_time_or_is_refused() {
-    play(
-        &ten_per_second(),
-        "
+    a_reservation_starts_in_time_or_is_refused(ten_per_second()): "
         0  reserve a requests=10                 -> a@0
         0  reserve b requests=3 within=299       -> b:not_in_time+300
         0  levels                                -> requests=0
         0  reserve b requests=3 within=300       -> b@300
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_request_that_can_not_be_in_time_is_refused_at_once() {
-    play(
-        &with_bulk(ten_per_second(), 0.0),
-        "
+    a_request_that_can_not_be_in_time_is_refused_at_once(with_bulk(ten_per_second(), 0.0)): "
         0   reserve a requests=10                -> a@0
         0   wait b within=99                     -> b:not_in_time+100
         0   levels                               -> requests=0
         0   wait c class=bulk within=300         ->
         10  wait d requests=5                    -> c:not_in_time+590
         450                                      -> d@500
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_request_made_late_by_urgent_ones_is_refused_on_arrival() {
-    play(
-        &with_bulk(ten_per_second(), 0.0),
-        "
+    a_request_made_late_by_urgent_ones_is_refused_on_arrival(with_bulk(ten_per_second(), 0.0)): "
         0   reserve a requests=10                -> a@0
         0   wait b requests=5                    ->
         0   wait c class=bulk within=200         -> c:not_in_time+600
         450                                      -> b@500
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_request_is_refused_when_its_deadline_passes_in_the_queue() {
-    play(
-        &ten_per_second(),
-        "
+    a_request_is_refused_when_its_deadline_passes_in_the_queue(ten_per_second()): "
         0           reserve a requests=10        -> a@0
         0           wait b requests=5            ->
         0           wait c within=200            ->
@@ -156,29 +105,17 @@ fn a_request_is_refused_when_its_deadline_passes_in_the_queue() {
         200.000001                               -> c:not_in_time+399.999999
         450                                      -> b@500
         550                                      -> d@600
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_start_at_the_deadline_is_in_time() {
-    play(
-        &ten_per_second(),
-        "
+    a_start_at_the_deadline_is_in_time(ten_per_second()): "
         0    reserve a requests=10               -> a@0
         0    wait b within=100                   ->
         0    wait c within=150                   ->
         # c could start at 200 ms at the earliest, and that is known when b is out of the way.
         50                                       -> b@100 c:not_in_time+150
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_refused_request_changes_nothing() {
-    play(
-        &with_bulk(ten_per_second(), 0.2),
-        "
+    a_refused_request_changes_nothing(with_bulk(ten_per_second(), 0.2)): "
         0    reserve a requests=10               -> a@0
         0    wait b class=bulk                   ->
         0    allow c                             -> c:not_in_time+100
@@ -189,57 +126,33 @@ fn a_refused_request_changes_nothing() {
         0    unused c                            -> c:unknown_permit
         250                                      -> b@300
         300  levels                              -> requests=2
-        ",
-    );
-}
+    "
 
-#[test]
-fn cancelling_while_waiting_is_free_and_helps_the_next() {
-    play(
-        &ten_per_second(),
-        "
+    cancelling_while_waiting_is_free_and_helps_the_next(ten_per_second()): "
         0    reserve a requests=10               -> a@0
         0    wait b requests=10                  ->
         0    wait c                              ->
         100  unused b                            -> b:unknown_permit b:settled c@100
         100  levels                              -> requests=0
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_permit_given_back_before_its_start_helps_the_next() {
-    play(
-        &ten_per_second(),
-        "
+    a_permit_given_back_before_its_start_helps_the_next(ten_per_second()): "
         0    reserve a requests=10               -> a@0
         0    reserve b requests=10               -> b@1000
         0    wait c requests=2                   ->
         0    levels                              -> requests=-10
         200  unused b                            -> b:settled c@200
         200  levels                              -> requests=0
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_permit_given_back_after_its_start_helps_the_next() {
-    play(
-        &ten_per_second(),
-        "
+    a_permit_given_back_after_its_start_helps_the_next(ten_per_second()): "
         0    reserve a requests=10               -> a@0
         0    wait b requests=5                   ->
         200  unused a                            -> a:settled b@200
         200  levels                              -> requests=5
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_class_is_served_first_come_first_served() {
-    play(
-        &ten_per_second(),
-        "
+    a_class_is_served_first_come_first_served(ten_per_second()): "
         0    reserve a requests=10               -> a@0
         0    wait b requests=3                   ->
         0    wait c                              ->
@@ -250,15 +163,9 @@ fn a_class_is_served_first_come_first_served() {
         350                                      -> c@400
         550                                      -> d@600
         650                                      -> e@700
-        ",
-    );
-}
+    "
 
-#[test]
-fn age_keeps_the_place_in_the_queue() {
-    play(
-        &ten_per_second(),
-        "
+    age_keeps_the_place_in_the_queue(ten_per_second()): "
         0    reserve a requests=10               -> a@0
         10   wait young progress                 -> young#0~90
         20   wait middle age=15 progress         -> middle#0~80
@@ -268,8 +175,7 @@ fn age_keeps_the_place_in_the_queue() {
         150                                      -> middle@200
         250                                      -> same-as-middle@300
         350                                      -> young@400
-        ",
-    );
+    "
 }
 
 #[test]
@@ -358,7 +264,7 @@ fn one_event_refuses_some_late_requests_and_the_next_goes_on_at_once() {
     let late = Wish { max_wait: Some(span(5000)), ..wish(Mode::Wait, &[]) };
     let waiting: Vec<usize> = (0..1000).map(|_| world.ask(ms(0), &late)).collect();
     let before = world.answers.len();
-    world.settle(ms(1), "dear", Outcome::Used(vec![("requests".to_owned(), crate::common::amount(1e6))]));
+    world.settle(ms(1), "dear", Outcome::Used(vec![("requests".to_owned(), amount(1e6))]));
     let mut counts = vec![world.answers.len() - before - 1];
     counts.extend(answers_by_event(&mut world, ms(2)));
     assert!(counts.iter().all(|count| *count <= 256), "{counts:?}");
@@ -402,11 +308,8 @@ fn one_event_of_a_hand_over_refuses_some_requests_and_the_next_goes_on_at_once()
     assert_eq!(counts.iter().sum::<usize>(), waiting, "{counts:?}");
 }
 
-#[test]
-fn a_hand_over_sends_all_requests_elsewhere() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    a_hand_over_sends_all_requests_elsewhere(ten_per_second()): "
         0    reserve a requests=10               -> a@0
         0    wait b within=500                   ->
         0    wait c                              ->
@@ -416,8 +319,7 @@ fn a_hand_over_sends_all_requests_elsewhere() {
         # A granted permit can still be settled.
         20   unused a                            -> a:settled
         5000 levels                              -> requests=10
-        ",
-    );
+    "
 }
 
 /// A request that took another's turn and then waited for its key gets a turn of its own.

@@ -1,12 +1,7 @@
 //! Starts are exact: never too early for an independent judge, and never later than necessary.
 
-use crate::common::{Judge, SentAnswer, Wish, World, limit, name, resource, wish};
+use crate::prelude::*;
 use proptest::prelude::*;
-use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::event::Outcome;
-use rampmeter_scheduler_core::policy::spec::{LimitSpec, Margin, ResourceSpec};
 
 /// The plain formula of one bucket: decrement it, and wait until it is not negative.
 fn plain_delays_ms(capacity: u64, period_ms: u64, calls: u64) -> Vec<f64> {
@@ -95,8 +90,7 @@ fn small_spec(index: usize, (capacity, nanos_per_token): (u64, u64)) -> LimitSpe
 fn small_resource(small: &Small) -> ResourceSpec {
     let mut spec = resource(small.limits.clone());
     spec.horizon = Span::from_nanos(5);
-    spec.classes =
-        small.headrooms.iter().enumerate().map(|(at, share)| crate::common::class(&format!("c{at}"), *share)).collect();
+    spec.classes = small.headrooms.iter().enumerate().map(|(at, share)| class(&format!("c{at}"), *share)).collect();
     spec
 }
 

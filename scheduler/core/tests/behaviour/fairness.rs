@@ -1,15 +1,7 @@
 //! Clients share a class fairly: start-time fair queueing on the dominant share.
 
-use crate::common::{Wish, World, amount, limit, play, play_on, resource, shared, span, ten_per_second, wish};
+use crate::prelude::*;
 use proptest::prelude::*;
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::event::Outcome;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, Margin, ResourceSpec};
-use rampmeter_scheduler_core::scheduler::Scheduler;
-use std::collections::BTreeMap;
 
 /// Ten requests and ten units in a second.
 fn two_units() -> ResourceSpec {
@@ -39,11 +31,8 @@ fn a_backfill_moves_no_newcomer_behind_those_that_it_passed() {
     );
 }
 
-#[test]
-fn clients_take_turns_and_each_is_served_in_its_own_order() {
-    play(
-        &shared(ten_per_second(), &[]),
-        "
+scripts! {
+    clients_take_turns_and_each_is_served_in_its_own_order(shared(ten_per_second(), &[])): "
         0    reserve spent requests=10            -> spent@0
         0    wait a1 client=a                     ->
         0    wait a2 client=a                     ->
@@ -51,15 +40,9 @@ fn clients_take_turns_and_each_is_served_in_its_own_order() {
         0    wait b1 client=b                     ->
         0    wait b2 client=b                     ->
         500                                       -> a1@100 b1@200 a2@300 b2@400 a3@500
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_client_of_twice_the_weight_gets_twice_as_much() {
-    play(
-        &shared(ten_per_second(), &[("a", 2.0)]),
-        "
+    a_client_of_twice_the_weight_gets_twice_as_much(shared(ten_per_second(), &[("a", 2.0)])): "
         0    reserve spent requests=10            -> spent@0
         0    wait a1 client=a                     ->
         0    wait a2 client=a                     ->
@@ -68,15 +51,9 @@ fn a_client_of_twice_the_weight_gets_twice_as_much() {
         0    wait b1 client=b                     ->
         0    wait b2 client=b                     ->
         600                                       -> a1@100 b1@200 a2@300 a3@400 b2@500 a4@600
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_call_counts_by_its_share_of_the_limit_that_it_burdens_most() {
-    play(
-        &shared(two_units(), &[]),
-        "
+    a_call_counts_by_its_share_of_the_limit_that_it_burdens_most(shared(two_units(), &[])): "
         0    reserve spent requests=10 units=10   -> spent@0
         # a's calls take 0.4 s of the units, b's 0.2 s of the requests: b gets two for one.
         0    wait a1 client=a units=4             ->
@@ -86,15 +63,9 @@ fn a_call_counts_by_its_share_of_the_limit_that_it_burdens_most() {
         0    wait b3 client=b units=1 requests=2  ->
         0    wait b4 client=b units=1 requests=2  ->
         2000                                      -> a1@400 b1@500 b2@600 a2@1000 b3@1100 b4@1200
-        ",
-    );
-}
+    "
 
-#[test]
-fn idle_clients_save_no_credit_and_a_lone_client_gets_everything() {
-    play(
-        &shared(ten_per_second(), &[]),
-        "
+    idle_clients_save_no_credit_and_a_lone_client_gets_everything(shared(ten_per_second(), &[])): "
         0    reserve spent requests=10            -> spent@0
         0    wait a1 client=a                     ->
         0    wait a2 client=a                     ->
@@ -106,15 +77,9 @@ fn idle_clients_save_no_credit_and_a_lone_client_gets_everything() {
         250  wait b1 client=b                     ->
         250  wait b2 client=b                     ->
         900                                       -> b1@400 a4@500 b2@600 a5@700
-        ",
-    );
-}
+    "
 
-#[test]
-fn requests_that_need_no_scarce_limit_go_on() {
-    play(
-        &shared(two_units(), &[]),
-        "
+    requests_that_need_no_scarce_limit_go_on(shared(two_units(), &[])): "
         0    reserve spent requests=1 units=10    -> spent@0
         0    wait a1 client=a units=5             ->
         0    wait a2 client=a units=1             ->
@@ -124,8 +89,7 @@ fn requests_that_need_no_scarce_limit_go_on() {
         # A request for units waits behind earlier turns, however little it needs.
         20   wait b2 client=b units=1             ->
         800                                       -> a1@500 b2@600 a2@700
-        ",
-    );
+    "
 }
 
 /// A client that asks for every combination of units, and cancels, makes no other request wait.
@@ -166,11 +130,8 @@ fn combinations_beyond_the_bound_wait_for_everything_until_some_are_gone() {
     }
 }
 
-#[test]
-fn requests_that_flow_past_do_not_move_the_turns_of_held_ones() {
-    play(
-        &shared(two_units(), &[("q", 0.1), ("z", 0.02)]),
-        "
+scripts! {
+    requests_that_flow_past_do_not_move_the_turns_of_held_ones(shared(two_units(), &[("q", 0.1), ("z", 0.02)])): "
         0    reserve spent units=10               -> spent@0
         # These need both, and wait for units.
         0    wait p1 client=p units=5             ->
@@ -187,15 +148,9 @@ fn requests_that_flow_past_do_not_move_the_turns_of_held_ones() {
         # A newcomer that needs both goes after p1, as if no request had flowed past.
         650  wait n1 client=n units=1             ->
         3000                                      -> p1@1000 n1@1100 p2@1300 p3@1800
-        ",
-    );
-}
+    "
 
-#[test]
-fn an_uncontended_limit_gives_no_credit() {
-    play(
-        &shared(two_units(), &[]),
-        "
+    an_uncontended_limit_gives_no_credit(shared(two_units(), &[])): "
         0    reserve spent requests=10            -> spent@0
         0    wait k1 client=k units=0             ->
         0    wait k2 client=k units=0             ->
@@ -208,15 +163,9 @@ fn an_uncontended_limit_gives_no_credit() {
         260  wait n2 client=n units=1             ->
         260  wait n3 client=n units=1             ->
         1000                                      -> n1@400 k4@500 n2@600 k5@700 n3@800
-        ",
-    );
-}
+    "
 
-#[test]
-fn uncontended_service_is_free() {
-    play(
-        &shared(two_units(), &[]),
-        "
+    uncontended_service_is_free(shared(two_units(), &[])): "
         0    reserve spent units=10               -> spent@0
         # m waits for units, and makes calls meanwhile that need none.
         0    wait m1 client=m units=1             ->
@@ -228,15 +177,9 @@ fn uncontended_service_is_free() {
         0    wait g2 client=g                     ->
         0    wait g3 client=g                     ->
         490                                       -> m1@100 g1@200 m4@300 g2@400 g3@500
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_large_request_holds_the_queue() {
-    play(
-        &shared(ten_per_second(), &[]),
-        "
+    a_large_request_holds_the_queue(shared(ten_per_second(), &[])): "
         0    reserve spent requests=10            -> spent@0
         0    wait a1 client=a requests=5          ->
         100  wait b1 client=b                     ->
@@ -244,15 +187,9 @@ fn a_large_request_holds_the_queue() {
         # A single token is there at 200 ms, but the five are ahead.
         460                                       -> a1@500
         700                                       -> b1@600 c1@700
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_deadline_out_of_reach_is_refused_at_once() {
-    play(
-        &shared(ten_per_second(), &[]),
-        "
+    a_deadline_out_of_reach_is_refused_at_once(shared(ten_per_second(), &[])): "
         0    reserve spent requests=9             -> spent@0
         0    reserve late                         -> late@0
         0    wait a1 client=a requests=3          ->
@@ -260,23 +197,16 @@ fn a_deadline_out_of_reach_is_refused_at_once() {
         # The upstream says that a call before cost far more: no call can start before 1100 ms.
         10   used late requests=11                -> late:settled a2:not_in_time+1390
         1400                                      -> a1@1300
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_request_with_an_age_keeps_its_place_in_its_client() {
-    play(
-        &shared(ten_per_second(), &[]),
-        "
+    a_request_with_an_age_keeps_its_place_in_its_client(shared(ten_per_second(), &[])): "
         0    reserve spent requests=10            -> spent@0
         40   wait a2 client=a                     ->
         40   wait a3 client=a                     ->
         40   wait b1 client=b                     ->
         45   wait a1 client=a age=30              ->
         500                                       -> a1@100 a2@200 b1@300 a3@400
-        ",
-    );
+    "
 }
 
 /// A successor counts what its predecessor kept waiting, and a client that was cut off for a minute.
@@ -296,11 +226,8 @@ fn an_age_counts_up_to_a_minute_before_the_leader_came() {
     );
 }
 
-#[test]
-fn a_cancelled_request_costs_its_client_no_turn() {
-    play(
-        &shared(ten_per_second(), &[]),
-        "
+scripts! {
+    a_cancelled_request_costs_its_client_no_turn(shared(ten_per_second(), &[])): "
         0    reserve spent requests=10            -> spent@0
         0    wait a1 client=a                     ->
         0    wait a2 client=a requests=9          ->
@@ -309,16 +236,10 @@ fn a_cancelled_request_costs_its_client_no_turn() {
         0    unused a2                            -> a2:unknown_permit a2:settled
         0    wait a3 client=a                     ->
         500                                       -> a1@100 b1@200 b2@300 a3@400
-        ",
-    );
-}
+    "
 
-/// A client whose requests miss their deadlines still gets its share.
-#[test]
-fn a_missed_deadline_costs_its_client_no_turn() {
-    play(
-        &shared(ten_per_second(), &[]),
-        "
+    /// A client whose requests miss their deadlines still gets its share.
+    a_missed_deadline_costs_its_client_no_turn(shared(ten_per_second(), &[])): "
         0    reserve spent requests=10            -> spent@0
         0    wait a1 client=a within=250          ->
         0    wait a2 client=a within=250          ->
@@ -335,8 +256,7 @@ fn a_missed_deadline_costs_its_client_no_turn() {
         260  wait a5 client=a                     ->
         260  wait a6 client=a                     ->
         600                                       -> a5@400 b3@500 a6@600
-        ",
-    );
+    "
 }
 
 /// Clients with permanent demand: weight, and the costs of their calls.

@@ -2,19 +2,8 @@
 
 #![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
-use crate::common::{SentAnswer, World, amount, limit, ms, play, play_on, resource, span, ten_per_second, wish};
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::request::Mode;
+use crate::prelude::*;
 use rampmeter_protocol::settle::{Headers, Report, Response, Settle};
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
-use rampmeter_scheduler_core::durability::snapshot::Snapshot;
-use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, Learn, LimitSpec, Margin, ResourceSpec, StartPolicy};
-use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::wire;
 
 fn two_limits() -> ResourceSpec {
@@ -58,11 +47,8 @@ fn a_rejection_says_what_the_bucket_holds() {
     }
 }
 
-#[test]
-fn calls_of_one_round_trip_teach_once() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    calls_of_one_round_trip_teach_once(ten_per_second()): "
         0   wait a                    -> a@0
         0   wait b                    -> b@0
         0   wait c                    -> c@0
@@ -72,15 +58,9 @@ fn calls_of_one_round_trip_teach_once() {
         40  answered b 429 after=100  -> b:settled
         40  answered c 429 after=100  -> c:settled
         40  levels                    -> requests=0.4
-        ",
-    );
-}
+    "
 
-#[test]
-fn no_call_starts_in_a_freeze_and_one_probe_goes_first() {
-    play(
-        &ten_per_second(),
-        "
+    no_call_starts_in_a_freeze_and_one_probe_goes_first(ten_per_second()): "
         0    wait a                     -> a@0
         0    answered a 429 after=300   -> a:settled
         0    wait b                     ->
@@ -91,45 +71,27 @@ fn no_call_starts_in_a_freeze_and_one_probe_goes_first() {
         250                             -> b@300
         2000                            ->
         2000 answered b 200             -> b:settled c@2000 d@2000
-        ",
-    );
-}
+    "
 
-#[test]
-fn an_unreported_probe_holds_other_calls_for_two_seconds() {
-    play(
-        &ten_per_second(),
-        "
+    an_unreported_probe_holds_other_calls_for_two_seconds(ten_per_second()): "
         0    wait a                     -> a@0
         0    answered a 429 after=300   -> a:settled
         0    wait b                     ->
         0    wait c                     ->
         2000                            -> b@300
         2300                            -> c@2300
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_probe_that_is_given_back_lets_another_go_first() {
-    play(
-        &ten_per_second(),
-        "
+    a_probe_that_is_given_back_lets_another_go_first(ten_per_second()): "
         0    wait a                     -> a@0
         0    answered a 429 after=300   -> a:settled
         0    wait b                     ->
         0    wait c                     ->
         260                             -> b@300
         260  unused b                   -> b:settled c@300
-        ",
-    );
-}
+    "
 
-#[test]
-fn the_pause_doubles_with_rejected_probes_without_retry_after() {
-    play(
-        &ten_per_second(),
-        "
+    the_pause_doubles_with_rejected_probes_without_retry_after(ten_per_second()): "
         0     wait a                    -> a@0
         0     answered a 429            -> a:settled
         0     wait b                    ->
@@ -139,8 +101,7 @@ fn the_pause_doubles_with_rejected_probes_without_retry_after() {
         3000                            -> c@3000
         3000  answered c 200            -> c:settled
         3000  wait d                    -> d@3000
-        ",
-    );
+    "
 }
 
 #[test]
@@ -181,19 +142,15 @@ fn promised_starts_within_a_freeze_of_their_key_are_void() {
     );
 }
 
-#[test]
-fn a_rejection_for_other_accounts_pauses_and_teaches_nothing() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    a_rejection_for_other_accounts_pauses_and_teaches_nothing(ten_per_second()): "
         0    wait a                           -> a@0
         0    answered a 429 after=300 others  -> a:settled
         # Whether the call took something of ours is not known: it stays charged.
         0    levels                           -> requests=9
         0    wait b                           ->
         300                                   -> b@300
-        ",
-    );
+    "
 }
 
 #[test]
@@ -220,11 +177,8 @@ fn the_blamed_limit_is_the_named_one_or_that_with_the_least_refill_left() {
     }
 }
 
-#[test]
-fn a_spent_quota_is_terminal_until_its_reset() {
-    play(
-        &with_quota(),
-        "
+scripts! {
+    a_spent_quota_is_terminal_until_its_reset(with_quota()): "
         0     wait a units=10                  -> a@0
         0     reserve x requests=9             -> x@0
         0     wait b units=1                   ->
@@ -233,8 +187,7 @@ fn a_spent_quota_is_terminal_until_its_reset() {
         0     answered a 403 unit=units after=60000  -> a:settled b:quota_spent+60000 c@0
         10    reserve d units=1                -> d:quota_spent+59990
         60000 reserve e units=1                -> e@60000
-        ",
-    );
+    "
 }
 
 /// Requests for a spent quota are refused at once, some with each event.
@@ -257,11 +210,8 @@ fn each_event_refuses_some_of_many_requests_for_a_spent_quota() {
     }
 }
 
-#[test]
-fn a_remaining_amount_lowers_a_level_at_once_and_raises_it_slowly() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    a_remaining_amount_lowers_a_level_at_once_and_raises_it_slowly(ten_per_second()): "
         0     wait a                   -> a@0
         0     answered a 200 left=4    -> a:settled
         0     levels                   -> requests=4
@@ -270,37 +220,24 @@ fn a_remaining_amount_lowers_a_level_at_once_and_raises_it_slowly() {
         500   answered c 200 left=10   -> c:settled
         # There are six more than the bucket says. A twentieth of what has come in is believed on top.
         500   levels                   -> requests=4.25
-        ",
-    );
-}
+    "
 
-#[test]
-fn stock_that_calls_on_their_way_will_take_is_no_surplus() {
-    play(
-        &ten_per_second(),
-        "
+    stock_that_calls_on_their_way_will_take_is_no_surplus(ten_per_second()): "
         0     wait a                   -> a@0
         5000  wait b requests=2        -> b@5000
         5000  wait c requests=5        -> c@5000
         # The first call to arrive took two of ten, and the other one has not arrived.
         5040  answered b 200 left=8    -> b:settled
         5040  levels                   -> requests=3.4
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_refused_call_has_taken_nothing_of_what_is_left() {
-    play(
-        &resource(vec![limit("requests", 100.0, span(10_000))]),
-        "
+    a_refused_call_has_taken_nothing_of_what_is_left(resource(vec![limit("requests", 100.0, span(10_000))])): "
         0     wait a requests=100             -> a@0
         2000  wait b requests=8               -> b@2000
         # Five of eight were missing, and the call did not take the three.
         2100  answered b 429 after=500 left=3 -> b:settled
         2100  levels                          -> requests=4
-        ",
-    );
+    "
 }
 
 #[test]

@@ -1,21 +1,10 @@
 //! No failure of schedulers or of writes to the store admits anything twice.
 
-use crate::common::{Counter, Held, Judge, SentAnswer, Wish, World, limit, resource, span, wish};
+use crate::prelude::*;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
-use rampmeter_scheduler_core::durability::snapshot::{KeySnapshot, NewPage, Snapshot};
-use rampmeter_scheduler_core::event::{Event, Outcome};
+use rampmeter_scheduler_core::durability::snapshot::{KeySnapshot, NewPage};
 use rampmeter_scheduler_core::ids::CheckpointNumber;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
-use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::scheduler::Scheduler;
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 mod keys;

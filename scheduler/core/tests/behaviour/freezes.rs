@@ -1,11 +1,7 @@
 //! Pauses that an operator orders.
 
-use crate::common::{World, limit, ms, name, play, play_on, resource, span, ten_per_second};
-use rampmeter_protocol::epoch::Epoch;
+use crate::prelude::*;
 use rampmeter_protocol::reason::PauseCause;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, LimitSpec, ResourceSpec};
-use rampmeter_scheduler_core::scheduler::Scheduler;
 
 fn two_limits() -> ResourceSpec {
     resource(vec![limit("requests", 10.0, span(1000)), limit("units", 100.0, span(10_000))])
@@ -37,18 +33,14 @@ fn no_call_that_takes_from_a_frozen_limit_starts() {
     assert_eq!(pauses(&mut world, 600), [(0.0, None), (0.0, None)]);
 }
 
-#[test]
-fn promised_starts_within_an_ordered_freeze_are_void() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    promised_starts_within_an_ordered_freeze_are_void(ten_per_second()): "
         0    reserve a requests=10     -> a@0
         0    reserve b                 -> b@100
         0    freeze requests 500       -> frozen+500
         0    unused b                  -> b:settled
         0    reserve b2                -> b2@500
-        ",
-    );
+    "
 }
 
 #[test]

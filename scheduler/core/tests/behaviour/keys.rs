@@ -1,20 +1,9 @@
 //! Limits for some requests only, and limits with a bucket for each key.
 
-use crate::common::{Judge, Wish, World, amount, limit, ms, play, play_on, play_under, resource, shared, span, wish};
+use crate::prelude::*;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::labels::Labels;
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{
-    Algorithm, Applies, Bounds, ClassSpec, LimitSpec, Pattern, ResourceSpec, Unmatched,
-};
-use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::scheduler::Scheduler;
-use std::collections::BTreeSet;
+use rampmeter_scheduler_core::policy::spec::{Bounds, Pattern, Unmatched};
 
 fn keyed(name: &str, capacity: f64, period: u64, key: &[&str]) -> LimitSpec {
     let applies = Applies { key: key.iter().map(ToString::to_string).collect(), ..Applies::default() };
@@ -26,11 +15,8 @@ fn ten_each() -> ResourceSpec {
     resource(vec![keyed("per-client", 10.0, 1000, &["client"])])
 }
 
-#[test]
-fn the_worked_example_of_the_noisy_neighbour_notes() {
-    play(
-        &ten_each(),
-        "
+scripts! {
+    the_worked_example_of_the_noisy_neighbour_notes(ten_each()): "
         300  allow a client:x requests=6  -> a@300
         300  levels                       -> per-client=4
         # Two have come in.
@@ -39,15 +25,11 @@ fn the_worked_example_of_the_noisy_neighbour_notes() {
         500  allow c client:x requests=2  -> c:not_in_time+100
         500  allow d client:y requests=10 -> d@500
         1500 levels                       -> per-client=10
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_request_that_waits_for_its_own_key_blocks_no_other() {
-    play(
-        &resource(vec![keyed("per-client", 1.0, 1000, &["client"]), limit("requests", 10.0, span(1000))]),
-        "
+    a_request_that_waits_for_its_own_key_blocks_no_other(
+        resource(vec![keyed("per-client", 1.0, 1000, &["client"]), limit("requests", 10.0, span(1000))])
+    ): "
         0     wait a client:x  -> a@0
         0     wait b client:x  ->
         0     wait c client:x  ->
@@ -59,15 +41,11 @@ fn a_request_that_waits_for_its_own_key_blocks_no_other() {
         2000                   -> c@2000
         2500  wait h client:y  -> h@2500
         3000                   -> g@3000
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_hand_over_leaves_no_request_in_a_key_queue() {
-    play(
-        &resource(vec![keyed("per-client", 1.0, 1000, &["client"]), limit("requests", 10.0, span(1000))]),
-        "
+    a_hand_over_leaves_no_request_in_a_key_queue(
+        resource(vec![keyed("per-client", 1.0, 1000, &["client"]), limit("requests", 10.0, span(1000))])
+    ): "
         0     wait a client:x  -> a@0
         0     wait b client:x  ->
         0     wait c client:x  ->
@@ -76,13 +54,12 @@ fn a_hand_over_leaves_no_request_in_a_key_queue() {
         30    wait b client:x  -> b:unavailable+0
         30    unused a         -> a:settled
         5000  levels           -> per-client=1 requests=10
-        ",
-    );
+    "
 }
 
 #[test]
 fn a_request_held_by_a_shared_limit_and_then_by_its_key_blocks_no_other_key() {
-    let work = LimitSpec { unit: crate::common::name("work"), ..keyed("per-client", 10.0, 1000, &["client"]) };
+    let work = LimitSpec { unit: name("work"), ..keyed("per-client", 10.0, 1000, &["client"]) };
     play(
         &resource(vec![work, limit("parts", 10.0, span(1000))]),
         "
@@ -214,24 +191,20 @@ fn a_larger_capacity_fills_no_bucket() {
     );
 }
 
-#[test]
-fn a_large_request_is_not_passed_by_small_ones_of_its_key() {
-    play(
-        &ten_each(),
-        "
+scripts! {
+    a_large_request_is_not_passed_by_small_ones_of_its_key(ten_each()): "
         0    wait a client:x requests=10  -> a@0
         0    wait b client:x requests=5   ->
         200  wait c client:x              ->
         200  wait d client:y              -> d@200
         500                               -> b@500
         600                               -> c@600
-        ",
-    );
+    "
 }
 
 #[test]
 fn binding_answers_precede_less_urgent_requests_in_a_key_queue() {
-    let classes = ["urgent", "bulk"].map(|class| ClassSpec::new(crate::common::name(class))).to_vec();
+    let classes = ["urgent", "bulk"].map(|class| ClassSpec::new(name(class))).to_vec();
     let spec = ResourceSpec { classes, ..resource(vec![keyed("per-client", 10.0, 1000, &["client"])]) };
     play(
         &spec,
@@ -247,7 +220,7 @@ fn binding_answers_precede_less_urgent_requests_in_a_key_queue() {
 
 #[test]
 fn no_request_starves_in_a_key_queue() {
-    let [urgent, bulk] = ["urgent", "bulk"].map(|class| ClassSpec::new(crate::common::name(class)));
+    let [urgent, bulk] = ["urgent", "bulk"].map(|class| ClassSpec::new(name(class)));
     let bulk = ClassSpec { max_starvation: Some(span(1500)), ..bulk };
     let spec =
         ResourceSpec { classes: vec![urgent, bulk], ..resource(vec![keyed("per-client", 1.0, 1000, &["client"])]) };
@@ -271,7 +244,7 @@ fn no_request_starves_in_a_key_queue() {
 fn a_request_that_waits_for_a_shared_limit_lets_others_of_its_key_pass() {
     let matching = [("route".to_owned(), Pattern::Exact("/heavy".to_owned()))].into();
     let heavy = LimitSpec {
-        name: crate::common::name("heavy"),
+        name: name("heavy"),
         applies: Applies { matching, ..Applies::default() },
         ..limit("requests", 1.0, span(3_600_000))
     };
@@ -293,7 +266,7 @@ fn a_request_that_waits_for_a_shared_limit_lets_others_of_its_key_pass() {
 fn a_request_behind_a_held_queue_lets_others_of_its_key_pass() {
     let matching = [("route".to_owned(), Pattern::Exact("/heavy".to_owned()))].into();
     let heavy = LimitSpec {
-        name: crate::common::name("heavy"),
+        name: name("heavy"),
         applies: Applies { matching, ..Applies::default() },
         ..limit("requests", 1.0, span(3_600_000))
     };
@@ -311,11 +284,10 @@ fn a_request_behind_a_held_queue_lets_others_of_its_key_pass() {
     );
 }
 
-#[test]
-fn newcomers_and_binding_answers_follow_waiting_requests_of_the_same_key() {
-    play(
-        &resource(vec![keyed("per-client", 1.0, 1000, &["client"])]),
-        "
+scripts! {
+    newcomers_and_binding_answers_follow_waiting_requests_of_the_same_key(
+        resource(vec![keyed("per-client", 1.0, 1000, &["client"])])
+    ): "
         0     wait a client:x    -> a@0
         0     wait b client:x    ->
         0     wait c client:x    ->
@@ -324,13 +296,12 @@ fn newcomers_and_binding_answers_follow_waiting_requests_of_the_same_key() {
         0     allow f client:y   -> f@0
         1000                     -> b@1000
         2000                     -> c@2000
-        ",
-    );
+    "
 }
 
 #[test]
 fn more_urgent_requests_go_first_in_a_key_queue() {
-    let classes = ["urgent", "bulk"].map(|class| ClassSpec::new(crate::common::name(class))).to_vec();
+    let classes = ["urgent", "bulk"].map(|class| ClassSpec::new(name(class))).to_vec();
     let spec = ResourceSpec { classes, ..resource(vec![keyed("per-client", 1.0, 1000, &["client"])]) };
     play(
         &spec,
@@ -346,11 +317,10 @@ fn more_urgent_requests_go_first_in_a_key_queue() {
     );
 }
 
-#[test]
-fn a_request_in_a_key_queue_can_be_cancelled_and_can_be_late() {
-    play(
-        &resource(vec![keyed("per-client", 1.0, 1000, &["client"])]),
-        "
+scripts! {
+    a_request_in_a_key_queue_can_be_cancelled_and_can_be_late(
+        resource(vec![keyed("per-client", 1.0, 1000, &["client"])])
+    ): "
         0     wait a client:x              -> a@0
         0     wait b client:x              ->
         0     wait c client:x within=1500  ->
@@ -358,15 +328,14 @@ fn a_request_in_a_key_queue_can_be_cancelled_and_can_be_late() {
         100   unused b                     -> b:unknown_permit b:settled
         1000                               -> c@1000
         2000                               -> d@2000
-        ",
-    );
+    "
 }
 
 #[test]
 fn a_limit_is_for_requests_that_match() {
     let matching = [("route".to_owned(), Pattern::Prefix("/heavy".to_owned()))].into();
     let heavy = LimitSpec {
-        name: crate::common::name("heavy"),
+        name: name("heavy"),
         applies: Applies { matching, ..Applies::default() },
         ..limit("requests", 1.0, span(1000))
     };
@@ -404,16 +373,12 @@ fn beyond_the_bound_no_new_key_is_let_in_until_a_bucket_is_full() {
 fn a_key_whose_last_waiting_request_leaves_makes_room() {
     let bounds = Bounds { max_keys: 1, ..Bounds::default() };
     let mut spec = ResourceSpec { bounds, ..ten_each() };
-    spec.limits[0].applies.group = Some(crate::common::name("routes"));
+    spec.limits[0].applies.group = Some(name("routes"));
     let (mut lowered, mut narrowed) = (spec.clone(), spec.clone());
     lowered.limits[0].capacity = amount(5.0);
     let matching = [("route".to_owned(), Pattern::Exact("/heavy".to_owned()))].into();
-    let applies = Applies { matching, group: Some(crate::common::name("routes")), ..Applies::default() };
-    narrowed.limits.push(LimitSpec {
-        name: crate::common::name("heavy"),
-        applies,
-        ..limit("requests", 10.0, span(1000))
-    });
+    let applies = Applies { matching, group: Some(name("routes")), ..Applies::default() };
+    narrowed.limits.push(LimitSpec { name: name("heavy"), applies, ..limit("requests", 10.0, span(1000)) });
     play_under(
         &spec,
         &[("lowered", lowered), ("narrowed", narrowed)],
@@ -533,11 +498,8 @@ fn a_successor_knows_what_every_key_has_left() {
     );
 }
 
-#[test]
-fn a_rejection_freezes_the_key_that_it_speaks_of() {
-    play(
-        &ten_each(),
-        "
+scripts! {
+    a_rejection_freezes_the_key_that_it_speaks_of(ten_each()): "
         0     wait a client:x                 -> a@0
         0     answered a 429 after=300        -> a:settled
         0     wait b client:x                 ->
@@ -547,8 +509,7 @@ fn a_rejection_freezes_the_key_that_it_speaks_of() {
         300                                   -> b@300
         400                                   ->
         400   answered b 200                  -> b:settled c@400
-        ",
-    );
+    "
 }
 
 #[test]
@@ -580,14 +541,13 @@ fn three_limits() -> ResourceSpec {
     };
     let heavy = LimitSpec { applies: heavy, ..limit("units", 20.0, span(4_000)) };
     let classes = [(CLASSES[0], 0.0, None), (CLASSES[1], 0.2, Some(span(500)))];
-    let class =
-        |(class, headroom, max_starvation)| ClassSpec { name: crate::common::name(class), headroom, max_starvation };
+    let class = |(class, headroom, max_starvation)| ClassSpec { name: name(class), headroom, max_starvation };
     ResourceSpec {
         classes: classes.map(class).to_vec(),
         ..resource(vec![
             limit("requests", 12.0, span(1_000)),
             keyed("per-client", 4.0, 1_000, &["client"]),
-            LimitSpec { name: crate::common::name("per-route"), ..heavy },
+            LimitSpec { name: name("per-route"), ..heavy },
         ])
     }
 }

@@ -1,14 +1,7 @@
 //! Long calls in flight keep their places, even under a scheduler that started later than the
 //! calls.
 
-use crate::common::{World, amount, limit, ms, play, play_on, play_under, resource, span};
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::wall_clock::WallClockOrigin;
-use rampmeter_scheduler_core::durability::snapshot::Snapshot;
-use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, LimitSpec, ResourceSpec};
-use rampmeter_scheduler_core::scheduler::Scheduler;
+use crate::prelude::*;
 
 /// Two in flight, which end after a second unless they are renewed.
 fn two() -> LimitSpec {
@@ -28,34 +21,24 @@ fn crashed(world: &mut World, spec: &ResourceSpec, then: u64) -> World {
     World::of(successor)
 }
 
-#[test]
-fn a_renewed_call_holds_its_place_for_another_lease() {
-    play(
-        &resource(vec![two()]),
-        "
+scripts! {
+    a_renewed_call_holds_its_place_for_another_lease(resource(vec![two()])): "
         0    allow a requests=2     -> a@0
         900  extend a               -> a:extended
         1800 extend a               -> a:extended
         2700 wait b                 ->
         2800                        -> b@2800
-        ",
-    );
-}
+    "
 
-/// The request waits until its deadline, because a call may end long before its lease.
-#[test]
-fn a_request_that_waits_for_a_call_in_flight_is_refused_at_its_deadline() {
-    play(
-        &resource(vec![two()]),
-        "
+    /// The request waits until its deadline, because a call may end long before its lease.
+    a_request_that_waits_for_a_call_in_flight_is_refused_at_its_deadline(resource(vec![two()])): "
         0    allow a requests=2     -> a@0
         0    wait b within=500      ->
         0    wait c within=300      ->
         300                         ->
         400                         -> c:not_in_time+699.999999
         400  used a                 -> a:settled b@400
-        ",
-    );
+    "
 }
 
 #[test]

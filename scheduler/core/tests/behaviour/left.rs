@@ -1,7 +1,6 @@
 //! The remaining amounts of a permit's limits, for an HTTP answer with `RateLimit`.
 
-use crate::common::{limit, play, resource, span, ten_per_second};
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
+use crate::prelude::*;
 
 /// Ten in a second.
 fn ten(algorithm: Algorithm) -> ResourceSpec {
@@ -25,11 +24,8 @@ fn every_limit_tells_the_remaining_amount_and_when_it_is_full() {
     }
 }
 
-#[test]
-fn a_bucket_refills_steadily() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    a_bucket_refills_steadily(ten_per_second()): "
         300  allow a requests=6    -> a@300
         300  left a                -> requests=4+600
         500  left a                -> requests=6+400
@@ -37,46 +33,27 @@ fn a_bucket_refills_steadily() {
         500  reserve b requests=10 -> b@900
         500  left b                -> requests=0+1400
         1900 left b                -> requests=10+0
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_window_is_full_when_the_next_one_begins() {
-    play(
-        &ten(Algorithm::FixedWindow(Alignment::Epoch)),
-        "
+    a_window_is_full_when_the_next_one_begins(ten(Algorithm::FixedWindow(Alignment::Epoch))): "
         300  allow a requests=6    -> a@300
         300  left a                -> requests=4+700
         1000 left a                -> requests=10+0
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_sliding_window_is_full_when_the_last_call_has_left_it() {
-    play(
-        &ten(Algorithm::SlidingWindow),
-        "
+    a_sliding_window_is_full_when_the_last_call_has_left_it(ten(Algorithm::SlidingWindow)): "
         300  allow a requests=6    -> a@300
         600  allow b               -> b@600
         600  left b                -> requests=3+1000
         1300 left b                -> requests=9+300
-        ",
-    );
-}
+    "
 
-#[test]
-fn places_of_calls_in_flight_have_no_reset() {
-    play(
-        &ten(Algorithm::Concurrency),
-        "
+    places_of_calls_in_flight_have_no_reset(ten(Algorithm::Concurrency)): "
         300  allow a requests=6    -> a@300
         300  left a                -> requests=4
         400  used a                -> a:settled
         400  left a                -> requests=10
-        ",
-    );
+    "
 }
 
 #[test]

@@ -3,6 +3,37 @@
 
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 
+/// What most of these tests use.
+mod prelude {
+    pub(crate) use crate::common::*;
+    pub(crate) use rampmeter_protocol::amount::Amount;
+    pub(crate) use rampmeter_protocol::epoch::Epoch;
+    pub(crate) use rampmeter_protocol::explain::Question;
+    pub(crate) use rampmeter_protocol::id::PermitId;
+    pub(crate) use rampmeter_protocol::labels::Labels;
+    pub(crate) use rampmeter_protocol::request::Mode;
+    pub(crate) use rampmeter_protocol::time::{Span, Time};
+    pub(crate) use rampmeter_protocol::wall_clock::WallClockOrigin;
+    pub(crate) use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
+    pub(crate) use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
+    pub(crate) use rampmeter_scheduler_core::durability::snapshot::Snapshot;
+    pub(crate) use rampmeter_scheduler_core::event::{Event, Outcome};
+    pub(crate) use rampmeter_scheduler_core::policy::resource::Resource;
+    pub(crate) use rampmeter_scheduler_core::policy::spec::{
+        Algorithm, Alignment, Applies, ClassSpec, Learn, LimitSpec, Margin, ResourceSpec, StartPolicy,
+    };
+    pub(crate) use rampmeter_scheduler_core::refusal::Refusal;
+    pub(crate) use rampmeter_scheduler_core::scheduler::Scheduler;
+    pub(crate) use std::collections::{BTreeMap, BTreeSet};
+}
+
+/// Declares a test for each name: the resource, and the script that is played on it.
+macro_rules! scripts {
+    ($($(#[$about:meta])* $name:ident($spec:expr): $script:literal)*) => {
+        $($(#[$about])* #[test] fn $name() { crate::common::play(&$spec, $script); })*
+    };
+}
+
 mod bounds;
 mod calendars;
 mod changes;

@@ -1,10 +1,6 @@
 //! The stock held back, so that a late call finds as much as it was promised.
 
-use crate::common::{World, amount, limit, ms, play, resource, span, wish};
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, Margin};
+use crate::prelude::*;
 
 #[test]
 fn the_margin_is_what_comes_in_while_a_call_is_late_and_one_more() {

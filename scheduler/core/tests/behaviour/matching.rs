@@ -1,9 +1,7 @@
 //! The limits that apply to a request, and its keys.
 
-use crate::common::{limit, name, resource, span};
-use rampmeter_protocol::labels::Labels;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Applies, LimitField, LimitSpec, Pattern, ResourceSpec, SpecField};
+use crate::prelude::*;
+use rampmeter_scheduler_core::policy::spec::{LimitField, Pattern, SpecField};
 
 fn limits(applies: Vec<Applies>) -> ResourceSpec {
     let one = |(number, applies)| LimitSpec {

@@ -1,11 +1,7 @@
 //! Limits of all kinds together: independent judges see no overdraft, and no request is forgotten.
 
-use crate::common::{Counter, Held, Judge, Wish, World, amount, limit, resource, span, wish, with_bulk};
+use crate::prelude::*;
 use proptest::prelude::*;
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
 
 const UNITS: [&str; 4] = ["a", "b", "c", "d"];
 const CLIENTS: [&str; 3] = ["x", "y", "z"];
@@ -141,7 +137,7 @@ impl Asked {
     }
 }
 
-fn cheaper(cost: [u64; 4]) -> Vec<(String, rampmeter_protocol::amount::Amount)> {
+fn cheaper(cost: [u64; 4]) -> Vec<(String, Amount)> {
     UNITS.iter().zip(cost).map(|(unit, units)| ((*unit).to_owned(), amount((units / 2) as f64))).collect()
 }
 

@@ -3,17 +3,9 @@
 //! The judge of this file has arithmetic of its own. It adds up what has started in a window, and
 //! compares the sum with what the pace has given out (the line).
 
-use crate::common::{SentAnswer, Wish, World, amount, limit, ms, resource, span, wish, with_bulk};
+use crate::prelude::*;
 use proptest::prelude::*;
-use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::reason::Reason;
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, ResourceSpec};
-use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::scheduler::Scheduler;
 
 /// The length of a window.
 const WINDOW: Span = Span::from_secs(1000);

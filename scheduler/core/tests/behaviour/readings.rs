@@ -1,12 +1,7 @@
 //! What answers tell of windows, quotas and the buckets of keys: how much is left, and when a
 //! window ends.
 
-use crate::common::{World, limit, ms, name, play, play_on, resource, span};
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_scheduler_core::durability::snapshot::Snapshot;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, Learn, LimitSpec, ResourceSpec};
-use rampmeter_scheduler_core::scheduler::Scheduler;
+use crate::prelude::*;
 
 /// Ten in each window, in milliseconds.
 fn ten(algorithm: Algorithm, period: u64) -> LimitSpec {
@@ -22,11 +17,8 @@ fn by_guild(limit: LimitSpec) -> ResourceSpec {
     resource(vec![LimitSpec { applies, ..limit }])
 }
 
-#[test]
-fn a_window_ends_when_the_upstream_says_so() {
-    play(
-        &fixed(60_000),
-        "
+scripts! {
+    a_window_ends_when_the_upstream_says_so(fixed(60_000)): "
         10000  reserve a                            -> a@10000
         # Written between 10 000 and 10 100: the window ends within 100 ms before 30 000.
         10100  answered a 200 left=9 reset=19900    -> a:settled
@@ -34,15 +26,9 @@ fn a_window_ends_when_the_upstream_says_so() {
         10100  reserve b requests=9                 -> b@10100
         10100  reserve c requests=10                -> c@30000
         10100  reserve d                            -> d@90000
-        ",
-    );
-}
+    "
 
-#[test]
-fn no_call_starts_while_either_window_may_count_it() {
-    play(
-        &fixed(60_000),
-        "
+    no_call_starts_while_either_window_may_count_it(fixed(60_000)): "
         10000  reserve a                                    -> a@10000
         10100  answered a 200 left=9 reset=19000 grain=1000 -> a:settled
         # It ends between 28 000 and 30 100.
@@ -50,15 +36,9 @@ fn no_call_starts_while_either_window_may_count_it() {
         28000  reserve c                                    -> c@30100
         28000  levels                                       -> requests=-1
         30100  levels                                       -> requests=9
-        ",
-    );
-}
+    "
 
-#[test]
-fn answers_that_agree_narrow_the_end_down() {
-    play(
-        &fixed(60_000),
-        "
+    answers_that_agree_narrow_the_end_down(fixed(60_000)): "
         10000  reserve a                                     -> a@10000
         10100  answered a 200 left=9 reset=19000 grain=1000  -> a:settled
         10900  reserve b                                     -> b@10900
@@ -69,15 +49,9 @@ fn answers_that_agree_narrow_the_end_down() {
         11600  answered c 200 left=7 reset=19000 grain=1000  -> c:settled
         29000  reserve d                                     -> d@29000
         29600  reserve e                                     -> e@30100
-        ",
-    );
-}
+    "
 
-#[test]
-fn usage_by_others_stays_when_the_end_is_known_better() {
-    play(
-        &fixed(60_000),
-        "
+    usage_by_others_stays_when_the_end_is_known_better(fixed(60_000)): "
         10000  reserve a                                     -> a@10000
         10100  answered a 200 left=5 reset=19000 grain=1000  -> a:settled
         10100  levels                                        -> requests=5
@@ -86,15 +60,9 @@ fn usage_by_others_stays_when_the_end_is_known_better() {
         11100  answered b 200 left=8 reset=18500             -> b:settled
         11100  reserve c requests=4                          -> c@11100
         11100  reserve d                                     -> d@29600
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_promise_counts_in_the_window_of_its_start() {
-    play(
-        &fixed(60_000),
-        "
+    a_promise_counts_in_the_window_of_its_start(fixed(60_000)): "
         0    reserve a requests=10              -> a@0
         0    reserve b requests=10              -> b@60000
         100  answered a 200 left=0 reset=30000  -> a:settled
@@ -102,22 +70,15 @@ fn a_promise_counts_in_the_window_of_its_start() {
         100  reserve c                          -> c@90100
         100  unused b                           -> b:settled
         100  reserve d requests=10              -> d@30100
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_call_is_in_a_window_that_has_begun_before_it() {
-    play(
-        &fixed(60_000),
-        "
+    a_call_is_in_a_window_that_has_begun_before_it(fixed(60_000)): "
         10000  reserve a requests=6                          -> a@10000
         # It ends after 69 000. It had begun at 10 100, so it ends by 70 100.
         10100  answered a 200 left=4 reset=60000 grain=1000  -> a:settled
         10100  reserve b requests=5                          -> b@70100
         10100  reserve c requests=4                          -> c@10100
-        ",
-    );
+    "
 }
 
 #[test]
@@ -138,11 +99,8 @@ fn a_promise_close_to_the_end_of_a_window_counts_in_the_next_one_too() {
     );
 }
 
-#[test]
-fn usage_of_a_former_window_ends_with_it() {
-    play(
-        &fixed(60_000),
-        "
+scripts! {
+    usage_of_a_former_window_ends_with_it(fixed(60_000)): "
         0      reserve a requests=4               -> a@0
         40000  reserve b requests=5               -> b@40000
         # The upstream's window began at 30 s: only the second call is in it.
@@ -150,15 +108,9 @@ fn usage_of_a_former_window_ends_with_it() {
         40000  levels                             -> requests=5
         40000  reserve c requests=5               -> c@40000
         40000  reserve d                          -> d@90000
-        ",
-    );
-}
+    "
 
-#[test]
-fn usage_by_others_is_missing_until_the_window_ends() {
-    play(
-        &fixed(1000),
-        "
+    usage_by_others_is_missing_until_the_window_ends(fixed(1000)): "
         100   reserve a              -> a@100
         100   reserve b              -> b@100
         120   reserve c              -> c@120
@@ -170,15 +122,9 @@ fn usage_by_others_is_missing_until_the_window_ends() {
         160   levels                 -> requests=3
         160   reserve d requests=4   -> d@1000
         1000  levels                 -> requests=6
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_call_that_had_not_arrived_yet_teaches_nothing() {
-    play(
-        &fixed(1000),
-        "
+    a_call_that_had_not_arrived_yet_teaches_nothing(fixed(1000)): "
         100  reserve a              -> a@100
         100  reserve b              -> b@100
         100  reserve c              -> c@100
@@ -187,27 +133,15 @@ fn a_call_that_had_not_arrived_yet_teaches_nothing() {
         # Nor does an answer that says more than there can be.
         150  answered b 200 left=50 -> b:settled
         150  levels                 -> requests=7
-        ",
-    );
-}
+    "
 
-#[test]
-fn an_answer_about_an_ended_window_teaches_nothing_about_the_next() {
-    play(
-        &fixed(1000),
-        "
+    an_answer_about_an_ended_window_teaches_nothing_about_the_next(fixed(1000)): "
         900   reserve a               -> a@900
         1050  answered a 200 left=0   -> a:settled
         1050  levels                  -> requests=10
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_higher_remaining_amount_is_believed_slowly() {
-    play(
-        &fixed(60_000),
-        "
+    a_higher_remaining_amount_is_believed_slowly(fixed(60_000)): "
         1000   reserve a               -> a@1000
         1000   answered a 200 left=2   -> a:settled
         1000   levels                  -> requests=2
@@ -215,8 +149,7 @@ fn a_higher_remaining_amount_is_believed_slowly() {
         13000  answered b 200 left=8   -> b:settled
         # A twentieth of what comes in within 13 s.
         13000  levels                  -> requests=1.108333
-        ",
-    );
+    "
 }
 
 #[test]
@@ -237,24 +170,17 @@ fn others_use_sliding_windows_and_windows_from_the_first_call_on() {
     }
 }
 
-#[test]
-fn a_window_from_the_first_call_on_returns_what_others_used_at_its_end() {
-    play(
-        &resource(vec![ten(Algorithm::FixedWindow(Alignment::FirstUse), 10_000)]),
-        "
+scripts! {
+    a_window_from_the_first_call_on_returns_what_others_used_at_its_end(
+        resource(vec![ten(Algorithm::FixedWindow(Alignment::FirstUse), 10_000)])
+    ): "
         1000  reserve a                           -> a@1000
         1000  answered a 200 left=5 reset=1500    -> a:settled
         2499  levels                              -> requests=5
         2500  levels                              -> requests=9
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_key_has_windows_and_strangers_of_its_own() {
-    play(
-        &by_guild(ten(Algorithm::FixedWindow(Alignment::Epoch), 60_000)),
-        "
+    a_key_has_windows_and_strangers_of_its_own(by_guild(ten(Algorithm::FixedWindow(Alignment::Epoch), 60_000))): "
         10000  reserve a guild:x                               -> a@10000
         10000  answered a 200 left=4 of=10 reset=20000         -> a:settled
         10000  reserve b guild:x requests=4                    -> b@10000
@@ -262,15 +188,9 @@ fn a_key_has_windows_and_strangers_of_its_own() {
         # Another key is as it was.
         10000  reserve d guild:y requests=10                   -> d@10000
         10000  reserve e guild:y                               -> e@60000
-        ",
-    );
-}
+    "
 
-#[test]
-fn the_bucket_of_a_key_has_what_the_upstream_says() {
-    play(
-        &by_guild(limit("requests", 10.0, span(10_000))),
-        "
+    the_bucket_of_a_key_has_what_the_upstream_says(by_guild(limit("requests", 10.0, span(10_000)))): "
         0     reserve a guild:x               -> a@0
         # In 100 ms a tenth of a token came in.
         100   answered a 200 left=4           -> a:settled
@@ -281,8 +201,7 @@ fn the_bucket_of_a_key_has_what_the_upstream_says() {
         2500  answered c 200 left=0           -> c:settled
         2500  reserve e guild:x               -> e@4000
         2500  reserve f guild:y requests=10   -> f@2500
-        ",
-    );
+    "
 }
 
 #[test]
@@ -369,19 +288,15 @@ fn the_next_answer_renews_what_others_use_unless_it_tells_much_less() {
     }
 }
 
-#[test]
-fn one_answer_moves_no_window() {
-    play(
-        &fixed(60_000),
-        "
+scripts! {
+    one_answer_moves_no_window(fixed(60_000)): "
         0      reserve a requests=5           -> a@0
         0      answered a 200 left=5 reset=30000   -> a:settled
         0      reserve b                      -> b@0
         # The window seems to end at once. It does not: an answer has said otherwise just now.
         0      answered b 200 left=9 reset=10      -> b:settled
         10     levels                              -> requests=4
-        ",
-    );
+    "
 }
 
 #[test]

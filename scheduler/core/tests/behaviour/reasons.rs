@@ -1,7 +1,6 @@
 //! The true reason of a wait, request by request.
 
-use crate::common::{limit, name, play, resource, shared, span, ten_per_second, with_bulk};
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, Learn, LimitSpec, ResourceSpec, StartPolicy};
+use crate::prelude::*;
 
 fn by(label: &str, capacity: f64) -> LimitSpec {
     let applies = Applies { key: vec![label.to_owned()], ..Applies::default() };
@@ -12,11 +11,8 @@ fn in_flight(places: f64) -> LimitSpec {
     LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", places, span(60_000)) }
 }
 
-#[test]
-fn too_little_stock_says_when_there_is_enough() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    too_little_stock_says_when_there_is_enough(ten_per_second()): "
         0   wait a requests=10  -> a@0
         0   wait b requests=3   ->
         0   wait c requests=1   ->
@@ -25,15 +21,9 @@ fn too_little_stock_says_when_there_is_enough() {
         0   why c               -> requests:stock+100
         0   why next            -> requests:stock+100
         300                     -> b@300
-        ",
-    );
-}
+    "
 
-#[test]
-fn headroom_is_told_from_stock() {
-    play(
-        &with_bulk(ten_per_second(), 0.9),
-        "
+    headroom_is_told_from_stock(with_bulk(ten_per_second(), 0.9)): "
         0   wait a requests=1              -> a@0
         0   wait b class=bulk requests=1   ->
         0   wait c class=bulk requests=10  ->
@@ -42,15 +32,9 @@ fn headroom_is_told_from_stock() {
         0   why c                          -> requests:stock+100
         0   why next                       -> nothing
         100                                -> b@100
-        ",
-    );
-}
+    "
 
-#[test]
-fn calls_in_flight_tell_when_one_of_them_likely_ends() {
-    play(
-        &resource(vec![in_flight(2.0)]),
-        "
+    calls_in_flight_tell_when_one_of_them_likely_ends(resource(vec![in_flight(2.0)])): "
         0    wait a                -> a@0
         0    wait b                -> b@0
         100  wait c                ->
@@ -63,15 +47,9 @@ fn calls_in_flight_tell_when_one_of_them_likely_ends() {
         500  why next              -> requests:in_flight+59500 ~0
         600  used b                -> b:settled d@600
         700  why e                 -> requests:in_flight+59700 ~125
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_pause_is_told_from_stock_and_so_is_its_probe() {
-    play(
-        &ten_per_second(),
-        "
+    a_pause_is_told_from_stock_and_so_is_its_probe(ten_per_second()): "
         0    wait a                 -> a@0
         0    answered a 429 after=5000 -> a:settled
         10   wait b progress        -> b#0~4990
@@ -82,8 +60,7 @@ fn a_pause_is_told_from_stock_and_so_is_its_probe() {
         5000                        -> b#0~1990 b@5000
         5100 why c                  -> requests:probe+1900
         5200 answered b 200         -> b:settled c@5200
-        ",
-    );
+    "
 }
 
 #[test]
@@ -105,11 +82,10 @@ fn a_spent_quota_is_told_by_the_status() {
     );
 }
 
-#[test]
-fn the_key_that_delays_the_request_is_told() {
-    play(
-        &resource(vec![by("client", 5.0), by("region", 1.0), limit("requests", 10.0, span(1000))]),
-        "
+scripts! {
+    the_key_that_delays_the_request_is_told(
+        resource(vec![by("client", 5.0), by("region", 1.0), limit("requests", 10.0, span(1000))])
+    ): "
         0    wait a client:x region:eu  -> a@0
         0    wait b client:x region:eu  ->
         0    wait c client:y region:eu  ->
@@ -117,15 +93,9 @@ fn the_key_that_delays_the_request_is_told() {
         0    why c                      -> region=eu:stock+1000
         0    wait d client:x region:us  -> d@0
         1000                            -> b@1000
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_client_that_had_its_share_is_told_so() {
-    play(
-        &shared(ten_per_second(), &[]),
-        "
+    a_client_that_had_its_share_is_told_so(shared(ten_per_second(), &[])): "
         0    wait a client=heavy requests=10  -> a@0
         0    wait b client=heavy requests=5   ->
         0    wait c client=heavy requests=5   ->
@@ -133,22 +103,15 @@ fn a_client_that_had_its_share_is_told_so() {
         10   wait d client=light              ->
         10   why c                            -> requests:share+490
         10   why d                            -> requests:stock+90
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_request_that_its_limits_could_pay_waits_for_its_turn() {
-    play(
-        &resource(vec![limit("requests", 10.0, span(1000))]),
-        "
+    a_request_that_its_limits_could_pay_waits_for_its_turn(resource(vec![limit("requests", 10.0, span(1000))])): "
         0    wait a requests=8    -> a@0
         0    wait b requests=10   ->
         0    wait c requests=1    ->
         0    why b                -> requests:stock+800
         0    why c                -> requests:turn+0
-        ",
-    );
+    "
 }
 
 #[test]

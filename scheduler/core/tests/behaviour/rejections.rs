@@ -1,11 +1,8 @@
 //! Why the upstream rejects calls.
 
-use crate::common::{World, amount, ms, ten_per_second, wish};
-use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::request::Mode;
+use crate::prelude::*;
 use rampmeter_protocol::status::RejectionCause;
-use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
-use rampmeter_scheduler_core::event::{Event, Outcome, Settle};
+use rampmeter_scheduler_core::event::Settle;
 
 fn limited(by_other_accounts: bool) -> Verdict {
     Verdict::Limited { scope: Scope::Unnamed, retry_after: None, by_other_accounts }

@@ -1,21 +1,11 @@
 //! Permits have ids: a repeated request gets the same answer and is charged once.
 
-use crate::common::{SentAnswer, World, limit, ms, play, play_on, resource, span, ten_per_second, wish, with_bulk};
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::event::Outcome;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, Bounds, LimitSpec, MAX_IDLE_PERMITS, ResourceSpec};
-use rampmeter_scheduler_core::refusal::{Bounded, Refusal};
-use rampmeter_scheduler_core::scheduler::Scheduler;
+use crate::prelude::*;
+use rampmeter_scheduler_core::policy::spec::{Bounds, MAX_IDLE_PERMITS};
+use rampmeter_scheduler_core::refusal::Bounded;
 
-#[test]
-fn the_same_id_gets_the_same_start_and_is_charged_once() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    the_same_id_gets_the_same_start_and_is_charged_once(ten_per_second()): "
         0    reserve a requests=10               -> a@0
         0    reserve b requests=5                -> b@500
         0    levels                              -> requests=-5
@@ -26,16 +16,10 @@ fn the_same_id_gets_the_same_start_and_is_charged_once() {
         400  levels                              -> requests=-1
         550  reserve b                           -> b@550
         700  levels                              -> requests=2
-        ",
-    );
-}
+    "
 
-/// Two hosts choose the same id. If both got the permit, one of their calls would not be charged.
-#[test]
-fn an_id_in_use_is_refused_to_another_request() {
-    play(
-        &with_bulk(ten_per_second(), 0.0),
-        "
+    /// Two hosts choose the same id. If both got the permit, one of their calls would not be charged.
+    an_id_in_use_is_refused_to_another_request(with_bulk(ten_per_second(), 0.0)): "
         0    reserve a from=x requests=10        -> a@0
         0    reserve b from=x requests=1 class=urgent guild:f -> b@100
         0    reserve b from=y                    -> b:id_in_use
@@ -54,8 +38,7 @@ fn an_id_in_use_is_refused_to_another_request() {
         60   reserve a from=x requests=10        -> a:lapsed
         100  unused b                            -> b:settled c@100
         100  reserve b from=y                    -> b:unknown_permit
-        ",
-    );
+    "
 }
 
 /// A successor does not know a request's sender and content. The first repetition tells these.
@@ -73,12 +56,9 @@ fn a_successor_takes_the_first_repetition_for_the_request() {
     );
 }
 
-/// A start is told again as long as the margin covers the lateness of its call.
-#[test]
-fn an_id_whose_start_is_past_and_was_not_used_is_refused_as_lapsed() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    /// A start is told again as long as the margin covers the lateness of its call.
+    an_id_whose_start_is_past_and_was_not_used_is_refused_as_lapsed(ten_per_second()): "
         0     reserve a requests=10              -> a@0
         0     reserve b                          -> b@100
         0     reserve c                          -> c@200
@@ -97,24 +77,17 @@ fn an_id_whose_start_is_past_and_was_not_used_is_refused_as_lapsed() {
         900   unused b                           -> b:settled
         900   levels                             -> requests=8
         900   reserve b                          -> b:unknown_permit
-        ",
-    );
-}
+    "
 
-/// The id gets no second start, which would keep the stock that the first one returns.
-#[test]
-fn a_lapsed_permit_is_given_back_at_what_is_left_of_it() {
-    play(
-        &resource(vec![limit("units", 100.0, span(10_000))]),
-        "
+    /// The id gets no second start, which would keep the stock that the first one returns.
+    a_lapsed_permit_is_given_back_at_what_is_left_of_it(resource(vec![limit("units", 100.0, span(10_000))])): "
         0     reserve p units=100                -> p@0
         5000  reserve q units=50                 -> q@5000
         6000  reserve p units=100                -> p:lapsed
         7000  unused p                           -> p:settled
         7000  levels                             -> units=70
         7000  reserve r units=80                 -> r@8000
-        ",
-    );
+    "
 }
 
 #[test]
@@ -158,11 +131,8 @@ fn a_repeated_waiting_request_is_answered_once_at_its_last_address() {
     assert_eq!(world.start(after), Some(ms(100)));
 }
 
-#[test]
-fn a_returned_permit_is_not_granted_again() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    a_returned_permit_is_not_granted_again(ten_per_second()): "
         0    reserve first requests=10           -> first@0
         0    reserve future                      -> future@100
         0    wait waiting                        ->
@@ -173,8 +143,7 @@ fn a_returned_permit_is_not_granted_again() {
         0    wait waiting                        -> waiting:unknown_permit
         0    allow first                         -> first:unknown_permit
         0    levels                              -> requests=10
-        ",
-    );
+    "
 }
 
 #[test]
@@ -249,7 +218,7 @@ fn no_client_fills_the_queue_alone() {
     let key = Applies { key: vec!["client".to_owned()], ..Applies::default() };
     let limit = |key: &Applies| LimitSpec { applies: key.clone(), ..ten_per_second().limits[0].clone() };
     let keyed = ResourceSpec { limits: vec![limit(&key)], ..bounded(10, 100) };
-    let shared = crate::common::shared(bounded(10, 100), &[]);
+    let shared = shared(bounded(10, 100), &[]);
     let used = [
         "0 reserve a client:x requests=10 -> a@0\n 0 reserve b client:y requests=10 -> b@0",
         "0 reserve a requests=10 -> a@0",

@@ -1,18 +1,8 @@
 //! A successor continues from a snapshot without any difference.
 
-use crate::common::{
-    SentAnswer, Wish, World, amount, limit, ms, name, play, play_on, resource, span, ten_per_second, wish,
-};
+use crate::prelude::*;
 use proptest::prelude::*;
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
-use rampmeter_scheduler_core::durability::snapshot::{Fate, PermitSnapshot, Snapshot};
-use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec, StartPolicy};
-use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::durability::snapshot::{Fate, PermitSnapshot};
 use std::cmp::Reverse;
 
 /// A successor at `now` of a world whose last event was at `then`.
@@ -245,7 +235,7 @@ fn a_changed_capacity_caps() {
 
 #[test]
 fn an_unknown_class_becomes_the_default() {
-    let spec = crate::common::with_bulk(ten_per_second(), 0.2);
+    let spec = with_bulk(ten_per_second(), 0.2);
     let before = "0 reserve a class=bulk requests=9 -> a@0\n 0 reserve b class=bulk -> b@200";
     check_change(&spec, before, (0, 0), &ten_per_second(), "0 unused b -> b:settled\n 0 levels -> requests=1");
 }
@@ -308,7 +298,7 @@ enum Step {
 /// Tokens come every microsecond; capacities are 8 and 20.
 fn small() -> ResourceSpec {
     let limits = vec![limit("a", 8.0, Span::from_nanos(8_000)), limit("b", 20.0, Span::from_nanos(20_000))];
-    crate::common::with_bulk(resource(limits), 0.25)
+    with_bulk(resource(limits), 0.25)
 }
 
 fn step() -> impl Strategy<Value = Step> {

@@ -1,16 +1,9 @@
 //! Limits that change while permits are out and requests wait.
 
-use crate::common::{SentAnswer, World, limit, ms, name, play_under, resource, span, ten_per_second, wish};
+use crate::prelude::*;
 use proptest::prelude::*;
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::status::ShadowStatus;
-use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, LimitSpec, ResourceSpec, Unmatched};
-use rampmeter_scheduler_core::scheduler::Scheduler;
-use std::collections::BTreeMap;
+use rampmeter_scheduler_core::policy::spec::Unmatched;
 
 /// A limit of requests under another name.
 fn called(name: &str, capacity: f64, period: u64) -> LimitSpec {

@@ -6,9 +6,8 @@
 mod play;
 mod upstream;
 
-use crate::common::{limit, resource, span};
+use crate::prelude::*;
 use play::{Events, Outcomes, saturated};
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, Margin, ResourceSpec};
 use upstream::{Habits, Headers};
 
 const PERIOD: u64 = 20_000;

@@ -1,23 +1,11 @@
 //! Settles: returned permits, and calls that cost less or more than estimated.
 
-use crate::common::{
-    Judge, NOBODY, SentAnswer, World, limit, ms, name, play, play_on, resource, span, ten_per_second, wish,
-};
+use crate::prelude::*;
 use proptest::prelude::*;
-use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
-use rampmeter_scheduler_core::event::{Event, Outcome, Settle};
-use rampmeter_scheduler_core::policy::spec::{Algorithm, LimitSpec};
-use rampmeter_scheduler_core::refusal::Refusal;
+use rampmeter_scheduler_core::event::Settle;
 
-#[test]
-fn a_permit_given_back_before_its_start_frees_all_of_its_tokens() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    a_permit_given_back_before_its_start_frees_all_of_its_tokens(ten_per_second()): "
         0    reserve a requests=10               -> a@0
         0    reserve b requests=10               -> b@1000
         0    reserve c                           -> c@1100
@@ -28,23 +16,16 @@ fn a_permit_given_back_before_its_start_frees_all_of_its_tokens() {
         0    reserve d requests=9                -> d@900
         0    reserve e                           -> e@1000
         0    reserve f                           -> f@1200
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_returned_permit_serves_waiting_requests_at_once() {
-    play(
-        &ten_per_second(),
-        "
+    a_returned_permit_serves_waiting_requests_at_once(ten_per_second()): "
         0    reserve a requests=5                -> a@0
         0    reserve b requests=9                -> b@400
         0    wait c requests=5                   ->
         0    wait d                              ->
         100  unused b                            -> b:settled c@100 d@100
         100  levels                              -> requests=0
-        ",
-    );
+    "
 }
 
 #[test]
@@ -65,18 +46,14 @@ fn a_call_that_was_not_made_returns_what_the_bucket_had_room_for() {
     }
 }
 
-#[test]
-fn a_bucket_that_was_full_meanwhile_gets_nothing_back() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    a_bucket_that_was_full_meanwhile_gets_nothing_back(ten_per_second()): "
         0     reserve a requests=6               -> a@0
         # Full again at 600 ms: the upstream's bucket ran over as ours did.
         1000  reserve b requests=10              -> b@1000
         1100  unused a                           -> a:settled
         1100  levels                             -> requests=1
-        ",
-    );
+    "
 }
 
 /// However long ago the start is, less may return than the bucket had room for, and never more.
@@ -99,11 +76,8 @@ fn a_bucket_that_was_nearly_full_long_ago_gets_no_more_than_the_rest_back() {
     }
 }
 
-#[test]
-fn a_bucket_that_was_nearly_full_meanwhile_gets_the_rest_back() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    a_bucket_that_was_nearly_full_meanwhile_gets_the_rest_back(ten_per_second()): "
         0     reserve a requests=6               -> a@0
         # It holds 8 of 10: two of the six would have run over.
         400   reserve b requests=8               -> b@400
@@ -112,28 +86,18 @@ fn a_bucket_that_was_nearly_full_meanwhile_gets_the_rest_back() {
         # Had a not been made, the bucket would have been full at 400 ms: nothing of b is lost, nothing is won twice.
         450   used b requests=1                  -> b:settled
         450   levels                             -> requests=9.5
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_lower_actual_cost_returns_the_difference() {
-    play(
-        &resource(vec![limit("requests", 10.0, span(1000)), limit("units", 100.0, span(1000))]),
-        "
+    a_lower_actual_cost_returns_the_difference(
+        resource(vec![limit("requests", 10.0, span(1000)), limit("units", 100.0, span(1000))])
+    ): "
         0     reserve a units=100                -> a@0
         0     wait b units=30                    ->
         100   used a units=60                    -> a:settled b@100
         100   levels                             -> requests=9 units=20
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_higher_actual_cost_is_debited_below_zero() {
-    play(
-        &ten_per_second(),
-        "
+    a_higher_actual_cost_is_debited_below_zero(ten_per_second()): "
         0     reserve a requests=8               -> a@0
         0     wait b requests=4                  ->
         100   used a requests=13                 -> a:settled
@@ -141,39 +105,28 @@ fn a_higher_actual_cost_is_debited_below_zero() {
         649.999999                               ->
         650                                      -> b@700
         650   reserve c                          -> c@800
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_call_made_before_its_start_is_spent_when_it_is_told() {
-    play(
-        &ten_per_second(),
-        "
+    a_call_made_before_its_start_is_spent_when_it_is_told(ten_per_second()): "
         0     reserve a requests=10              -> a@0
         0     reserve b requests=5               -> b@500
         100   used b                             -> b:settled
         100   levels                             -> requests=-4
         100   reserve c                          -> c@600
-        ",
-    );
-}
+    "
 
-/// A call made before its start took from a full bucket. So the unused cost of an earlier call had
-/// run over by then.
-#[test]
-fn a_call_made_before_its_start_took_from_what_was_there() {
-    play(
-        &resource(vec![limit("requests", 10.0, span(1000)), limit("pages", 1.0, span(10_000))]),
-        "
+    /// A call made before its start took from a full bucket. So the unused cost of an earlier call had
+    /// run over by then.
+    a_call_made_before_its_start_took_from_what_was_there(
+        resource(vec![limit("requests", 10.0, span(1000)), limit("pages", 1.0, span(10_000))])
+    ): "
         0     reserve a requests=5 pages=1       -> a@0
         0     reserve b requests=5 pages=1       -> b@10000
         2000  used b                             -> b:settled
         2000  levels                             -> requests=5 pages=-0.8
         2000  unused a                           -> a:settled
         2000  levels                             -> requests=5 pages=0
-        ",
-    );
+    "
 }
 
 #[test]
@@ -193,11 +146,8 @@ fn a_second_settle_changes_nothing() {
     }
 }
 
-#[test]
-fn a_refused_settle_changes_nothing() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    a_refused_settle_changes_nothing(ten_per_second()): "
         0     reserve a requests=10              -> a@0
         0     unused nobody                      -> nobody:unknown_permit
         0     used nobody                        -> nobody:unknown_permit
@@ -210,8 +160,7 @@ fn a_refused_settle_changes_nothing() {
         0     levels                             -> requests=0
         0     used a requests=4                  -> a:settled b@0
         0     levels                             -> requests=5
-        ",
-    );
+    "
 }
 
 /// The call was made and answered, even if its settle states a unit that no limit counts.

@@ -1,9 +1,7 @@
 //! How views show the shares of classes and clients.
 
-use crate::common::{Wish, World, limit, ms, play, play_on, resource, span, wish, with_bulk};
-use rampmeter_protocol::request::Mode;
+use crate::prelude::*;
 use rampmeter_protocol::shares::{Share, Shares};
-use rampmeter_scheduler_core::policy::spec::{ClassSpec, ResourceSpec};
 
 /// Ten a second for two classes, shared by client. Bulk starves for a second at most.
 fn shared() -> ResourceSpec {

@@ -1,8 +1,8 @@
 //! Capacities that the upstream states in its answers.
 
-use crate::common::{limit, ms, play, resource, span};
+use crate::prelude::*;
 use rampmeter_scheduler_core::command::Note;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Follow, Learn, LimitSpec, ResourceSpec};
+use rampmeter_scheduler_core::policy::spec::Follow;
 
 /// A hundred in each second, in windows.
 fn windows() -> ResourceSpec {
@@ -15,39 +15,24 @@ fn tokens() -> ResourceSpec {
     resource(vec![limit("requests", 100.0, span(10_000))])
 }
 
-#[test]
-fn a_lower_capacity_counts_at_once_and_in_later_windows() {
-    play(
-        &windows(),
-        "
+scripts! {
+    a_lower_capacity_counts_at_once_and_in_later_windows(windows()): "
         0     reserve a                     -> a@0
         0     answered a 200 left=49 of=50  -> a:settled
         0     levels                        -> requests=49
         1000  levels                        -> requests=50
         1000  reserve b requests=50         -> b@1000
         1000  reserve c                     -> c@2000
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_bucket_with_half_the_capacity_refills_half_as_fast() {
-    play(
-        &tokens(),
-        "
+    a_bucket_with_half_the_capacity_refills_half_as_fast(tokens()): "
         0     reserve a                     -> a@0
         0     answered a 200 left=49 of=50  -> a:settled
         0     reserve b requests=49         -> b@0
         0     reserve c requests=5          -> c@1000
-        ",
-    );
-}
+    "
 
-#[test]
-fn the_last_stated_capacity_counts() {
-    play(
-        &windows(),
-        "
+    the_last_stated_capacity_counts(windows()): "
         0     reserve a                      -> a@0
         0     answered a 200 left=49 of=50   -> a:settled
         1000  reserve b                      -> b@1000
@@ -56,8 +41,7 @@ fn the_last_stated_capacity_counts() {
         2000  reserve c                      -> c@2000
         2000  answered c 200 left=99 of=100  -> c:settled
         2000  levels                         -> requests=99
-        ",
-    );
+    "
 }
 
 #[test]

@@ -1,12 +1,7 @@
 //! Views for people: the status of limits, and the reason of a wait.
 
-use crate::common::{Wish, World, amount, limit, ms, name, resource, span, wish, with_bulk};
-use rampmeter_protocol::explain::{Explanation, Question};
-use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::request::Mode;
-use rampmeter_scheduler_core::event::Outcome;
-use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec};
-use rampmeter_scheduler_core::refusal::Refusal;
+use crate::prelude::*;
+use rampmeter_protocol::explain::Explanation;
 
 /// Ten requests of a client in ten seconds.
 fn by_client() -> LimitSpec {

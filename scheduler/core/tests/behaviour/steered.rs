@@ -1,13 +1,8 @@
 //! Limits whose capacities in force the driver steers, and limits that begin with what is left.
 
-use crate::common::{World, amount, limit, ms, name, resource, span, wish};
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
-use rampmeter_scheduler_core::event::{Event, Outcome};
+use crate::prelude::*;
+use rampmeter_scheduler_core::adaptation::observation::Reading;
 use rampmeter_scheduler_core::ids::LimitId;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Applies, Learn, LimitSpec, ResourceSpec};
 
 /// Ten requests a second, of which an eighth is in force at first.
 fn steered() -> ResourceSpec {

@@ -1,12 +1,9 @@
 //! The class of a request whose subject names one. The permissions of a NATS user deny subjects, so
 //! the subject decides.
 
-use crate::common::{class, name, resource, ten_per_second};
-use rampmeter_protocol::id::PermitId;
+use crate::prelude::*;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::text::Text;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 use rampmeter_scheduler_core::wire;
 
 /// The class of a request that names `stated`, on a subject that names `permitted`; or the code and

@@ -1,10 +1,8 @@
 //! Requests whose cost no limit counts.
 
-use crate::common::{limit, play, play_under, resource, span};
+use crate::prelude::*;
 use rampmeter_protocol::cost::Cost;
-use rampmeter_protocol::labels::Labels;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec, Uncounted};
+use rampmeter_scheduler_core::policy::spec::Uncounted;
 
 /// Five of `unit` in ten seconds.
 fn five(unit: &str) -> ResourceSpec {
@@ -28,19 +26,14 @@ fn the_default_cost_needs_a_limit_that_counts_requests() {
     );
 }
 
-#[test]
-fn a_resource_may_say_that_the_default_cost_is_free() {
-    let free = ResourceSpec { uncounted: Uncounted::Allow, ..five("pages") };
-    play(
-        &free,
-        "
+scripts! {
+    a_resource_may_say_that_the_default_cost_is_free(ResourceSpec { uncounted: Uncounted::Allow, ..five("pages") }): "
         0 allow a                  -> a@0
         0 allow b words=1          -> b:unknown_unit
         0 allow c pages=5          -> c@0
         0 allow d                  -> d@0
         0 levels                   -> pages=0
-        ",
-    );
+    "
 }
 
 #[test]

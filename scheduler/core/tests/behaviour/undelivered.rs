@@ -1,13 +1,6 @@
 //! Clients that are gone cost others neither time nor tokens, and operators end waits.
 
-use crate::common::{SentAnswer, World, class, limit, ms, play, play_on, resource, shared, span, ten_per_second, wish};
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::request::Mode;
-use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec};
-use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::scheduler::Scheduler;
+use crate::prelude::*;
 use rampmeter_scheduler_core::scheduler::queue_cursor::QueueCursor;
 use rampmeter_scheduler_core::scheduler::queue_cursor::Selection;
 
@@ -37,11 +30,8 @@ fn a_grant_that_reaches_no_client_takes_nothing_whatever_the_limit_counts() {
     }
 }
 
-#[test]
-fn the_next_takes_the_start_of_a_client_that_is_gone() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    the_next_takes_the_start_of_a_client_that_is_gone(ten_per_second()): "
         0    reserve x requests=10         -> x@0
         0    wait a                        ->
         0    wait b                        ->
@@ -51,30 +41,18 @@ fn the_next_takes_the_start_of_a_client_that_is_gone() {
         60   wait c                        ->
         102  undelivered b                 -> c@102
         102  levels                        -> requests=0.02
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_request_whose_client_is_gone_holds_no_place() {
-    play(
-        &ten_per_second(),
-        "
+    a_request_whose_client_is_gone_holds_no_place(ten_per_second()): "
         0    reserve x requests=10         -> x@0
         0    wait a requests=9 progress    -> a#0~900
         0    wait b                        ->
         0    wait c progress               -> c#2~1100
         60   undelivered a                 -> b@100
         150                                -> c@200
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_client_that_was_only_cut_off_asks_again_under_its_id() {
-    play(
-        &ten_per_second(),
-        "
+    a_client_that_was_only_cut_off_asks_again_under_its_id(ten_per_second()): "
         0    reserve x requests=9          -> x@0
         0    wait a                        -> a@0
         5    undelivered a                 ->
@@ -89,8 +67,7 @@ fn a_client_that_was_only_cut_off_asks_again_under_its_id() {
         7    undelivered b                 ->
         8    wait b                        ->
         50                                 -> b@100
-        ",
-    );
+    "
 }
 
 #[test]
@@ -139,7 +116,7 @@ fn crowd(requests: usize) -> World {
     for request in 0..requests {
         let (class, client) = (["urgent", "bulk"][request % 2], ["a", "b"][request / 2 % 2]);
         let asked = wish(Mode::Wait, &[("requests", 10.0)]).of_class(class);
-        let asked = crate::common::Wish { client: Some(client), progress: request % 3 == 0, ..asked };
+        let asked = Wish { client: Some(client), progress: request % 3 == 0, ..asked };
         world.ask(ms(0), &asked);
     }
     world.answers.clear();
@@ -236,18 +213,14 @@ fn those_behind_a_purged_request_start_at_once() {
     assert_eq!(world.start(2), Some(ms(0)));
 }
 
-/// A client is between two connections when an update reaches nobody, and is back for its grant.
-#[test]
-fn a_late_notice_of_an_update_takes_back_no_grant() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    /// A client is between two connections when an update reaches nobody, and is back for its grant.
+    a_late_notice_of_an_update_takes_back_no_grant(ten_per_second()): "
         0    reserve x requests=10         -> x@0
         0    wait a progress               -> a#0~100
         100                                -> a@100
         101  undelivered update a          ->
         101  levels                        -> requests=0.01
         101  used a                        -> a:settled
-        ",
-    );
+    "
 }

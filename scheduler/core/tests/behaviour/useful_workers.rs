@@ -1,12 +1,7 @@
 //! How many workers the limits can feed, and how many calls are in flight.
 
-use crate::common::{Wish, World, amount, limit, ms, name, resource, span, ten_per_second, wish};
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
+use crate::prelude::*;
 use rampmeter_scheduler_core::command::Note;
-use rampmeter_scheduler_core::event::Outcome;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
 
 const SECOND: Span = Span::from_secs(1);
 

@@ -1,15 +1,8 @@
 //! What clients use: each call counts once, at its actual cost.
 
-use crate::common::{Wish, World, amount, limit, ms, resource, shared, span, wish, with_bulk};
+use crate::prelude::*;
 use proptest::prelude::*;
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::ResourceSpec;
-use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::views::{ClientUse, OTHERS, Use};
-use std::collections::BTreeMap;
 
 /// Millionths of units by client, class and unit; calls have no unit.
 type Sums = BTreeMap<(String, String, String), i64>;

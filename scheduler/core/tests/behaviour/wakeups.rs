@@ -1,13 +1,7 @@
 //! When the scheduler wants to be woken, and why.
 
-use crate::common::{Wish, World, ms, ten_per_second, wish};
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::scheduler::{Scheduler, WakeupReason};
-use std::collections::BTreeSet;
+use crate::prelude::*;
+use rampmeter_scheduler_core::scheduler::WakeupReason;
 
 /// Why the scheduler wakes up within ten minutes.
 fn reasons(mut world: World) -> BTreeSet<WakeupReason> {

@@ -1,16 +1,6 @@
 //! Limits that count in windows of time.
 
-use crate::common::{Wish, World, class, limit, ms, play, play_on, resource, span, wish, with_bulk};
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::Time;
-use rampmeter_protocol::wall_clock::WallClockOrigin;
-use rampmeter_scheduler_core::event::Outcome;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{
-    Algorithm, Alignment, Applies, ClassSpec, LimitSpec, Margin, ResourceSpec,
-};
-use rampmeter_scheduler_core::scheduler::Scheduler;
+use crate::prelude::*;
 
 /// Ten in each second.
 fn ten(algorithm: Algorithm) -> ResourceSpec {
@@ -56,11 +46,8 @@ fn delays_are_those_of_a_queue_of_jobs_and_stay() {
     }
 }
 
-#[test]
-fn a_new_window_is_full_at_once() {
-    play(
-        &fixed(Alignment::Epoch),
-        "
+scripts! {
+    a_new_window_is_full_at_once(fixed(Alignment::Epoch)): "
         300  reserve a requests=10     -> a@300
         300  allow b                   -> b:not_in_time+700
         300  wait c requests=4         ->
@@ -71,15 +58,9 @@ fn a_new_window_is_full_at_once() {
         1000 levels                    -> requests=-7
         1000 allow e requests=6        -> e@1000
         2500 levels                    -> requests=3
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_window_that_is_nearly_full_has_room_for_small_ones() {
-    play(
-        &fixed(Alignment::Epoch),
-        "
+    a_window_that_is_nearly_full_has_room_for_small_ones(fixed(Alignment::Epoch)): "
         300  reserve a requests=6      -> a@300
         300  reserve b requests=5      -> b@1000
         300  reserve c requests=4      -> c@300
@@ -87,8 +68,7 @@ fn a_window_that_is_nearly_full_has_room_for_small_ones() {
         300  reserve e requests=10     -> e@2000
         1500 reserve f requests=5      -> f@3000
         1500 reserve g requests=4      -> g@1500
-        ",
-    );
+    "
 }
 
 /// Hundreds of windows hold different amounts; a start is in the first one with room.
@@ -114,11 +94,8 @@ fn the_first_window_with_room_is_found_beyond_many() {
     }
 }
 
-#[test]
-fn unused_cost_returns_to_the_window_of_its_call_alone() {
-    play(
-        &fixed(Alignment::Epoch),
-        "
+scripts! {
+    unused_cost_returns_to_the_window_of_its_call_alone(fixed(Alignment::Epoch)): "
         0    reserve a requests=6      -> a@0
         0    reserve b requests=4      -> b@0
         500  used a requests=1         -> a:settled
@@ -131,8 +108,7 @@ fn unused_cost_returns_to_the_window_of_its_call_alone() {
         1100 reserve d                 -> d@2000
         1200 unused d                  -> d:settled
         2000 levels                    -> requests=10
-        ",
-    );
+    "
 }
 
 /// A predecessor whose clock was three seconds behind may have used all of its window at the
@@ -194,32 +170,22 @@ fn a_promise_that_another_clock_has_put_into_another_window_can_be_given_back() 
     );
 }
 
-#[test]
-fn a_window_that_begins_with_its_first_call() {
-    play(
-        &fixed(Alignment::FirstUse),
-        "
+scripts! {
+    a_window_that_begins_with_its_first_call(fixed(Alignment::FirstUse)): "
         300  reserve a requests=10     -> a@300
         300  used a                    -> a:settled
         300  reserve b                 -> b@1300
         300  reserve c requests=10     -> c@2300
         400  reserve d requests=9      -> d@1300
-        ",
-    );
-}
+    "
 
-#[test]
-fn headroom_shrinks_towards_the_end_of_a_window() {
-    play(
-        &with_bulk(fixed(Alignment::Epoch), 0.4),
-        "
+    headroom_shrinks_towards_the_end_of_a_window(with_bulk(fixed(Alignment::Epoch), 0.4)): "
         0    reserve a class=bulk requests=6 -> a@0
         0    reserve b class=bulk            -> b@250
         0    reserve c class=bulk            -> c@500
         0    reserve d class=urgent requests=2 -> d@0
         0    reserve e class=bulk            -> e@1000
-        ",
-    );
+    "
 }
 
 #[test]
@@ -253,28 +219,19 @@ fn the_rest_of_a_window_goes_to_later_requests_that_fit() {
     );
 }
 
-/// The rest of a window goes to smaller requests of the blocked class. Another class takes it only
-/// afterwards, although its headroom has shrunk.
-#[test]
-fn the_rest_of_a_window_goes_to_the_own_class_before_others() {
-    play(
-        &with_bulk(fixed(Alignment::Epoch), 0.2),
-        "
+scripts! {
+    /// The rest of a window goes to smaller requests of the blocked class. Another class takes it only
+    /// afterwards, although its headroom has shrunk.
+    the_rest_of_a_window_goes_to_the_own_class_before_others(with_bulk(fixed(Alignment::Epoch), 0.2)): "
         0    wait a class=urgent requests=7 -> a@0
         0    wait b class=urgent requests=6 ->
         100  wait c class=bulk requests=2   ->
         200  wait d class=urgent requests=2 -> d@200
         450                                 ->
         950                                 -> b@1000 c@1000
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_request_that_fits_once_the_headroom_has_shrunk_is_not_forgotten() {
-    play(
-        &with_bulk(fixed(Alignment::Epoch), 0.2),
-        "
+    a_request_that_fits_once_the_headroom_has_shrunk_is_not_forgotten(with_bulk(fixed(Alignment::Epoch), 0.2)): "
         0    wait a class=bulk requests=7 -> a@0
         0    wait b class=bulk requests=6 ->
         0    wait c class=bulk            -> c@0
@@ -282,8 +239,7 @@ fn a_request_that_fits_once_the_headroom_has_shrunk_is_not_forgotten() {
         449                               ->
         450                               -> d@500
         950                               -> b@1000
-        ",
-    );
+    "
 }
 
 /// The starts of other requests of its class do not help a starving request.
@@ -333,11 +289,8 @@ fn calls_that_may_be_late_stay_away_from_the_ends_of_windows() {
     );
 }
 
-#[test]
-fn a_sliding_window_frees_the_usage_of_a_period_ago() {
-    play(
-        &ten(Algorithm::SlidingWindow),
-        "
+scripts! {
+    a_sliding_window_frees_the_usage_of_a_period_ago(ten(Algorithm::SlidingWindow)): "
         0    reserve a requests=4      -> a@0
         300  reserve b requests=6      -> b@300
         300  reserve c requests=5      -> c@1300
@@ -347,8 +300,7 @@ fn a_sliding_window_frees_the_usage_of_a_period_ago() {
         400  allow e requests=1        -> e@400
         400  allow f requests=1        -> f:not_in_time+1000
         1400 levels                    -> requests=1
-        ",
-    );
+    "
 }
 
 #[test]
@@ -381,17 +333,15 @@ fn ten_and_units(algorithm: Algorithm, period: u64, key: &[&str]) -> ResourceSpe
     resource(vec![requests, limit("units", 10.0, span(10_000))])
 }
 
-#[test]
-fn promises_after_a_reset_take_nothing_from_the_present_quota() {
-    play(
-        &ten_and_units(Algorithm::Quota(Some(Alignment::Epoch)), 1000, &[]),
-        "
+scripts! {
+    promises_after_a_reset_take_nothing_from_the_present_quota(
+        ten_and_units(Algorithm::Quota(Some(Alignment::Epoch)), 1000, &[])
+    ): "
         0    reserve a units=10        -> a@0
         0    reserve b units=1         -> b@1000
         10   reserve c requests=9      -> c@10
         10   reserve d requests=1      -> d:quota_spent+990
-        ",
-    );
+    "
 }
 
 #[test]
@@ -410,17 +360,13 @@ fn a_waiting_request_for_a_spent_quota_is_refused_and_waits_for_no_key() {
     }
 }
 
-#[test]
-fn the_demand_of_waiting_requests_spends_a_quota_without_reset() {
-    play(
-        &ten_and_units(Algorithm::Quota(None), 10_000, &[]),
-        "
+scripts! {
+    the_demand_of_waiting_requests_spends_a_quota_without_reset(ten_and_units(Algorithm::Quota(None), 10_000, &[])): "
         0    wait a requests=0 units=10  -> a@0
         0    wait b requests=8 units=1   ->
         10   reserve c requests=4        -> c:quota_spent
         950                              -> b@1000
-        ",
-    );
+    "
 }
 
 #[test]

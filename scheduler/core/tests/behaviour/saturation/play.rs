@@ -2,18 +2,10 @@
 
 use super::upstream::{Answer, Habits, Headers, Upstream};
 use super::{PERIOD, spec};
-use crate::common::{SentAnswer, World, amount, ms, wish};
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
-use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
-use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::ResourceSpec;
-use rampmeter_scheduler_core::scheduler::Scheduler;
+use crate::prelude::*;
+use rampmeter_scheduler_core::adaptation::observation::Reading;
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::BinaryHeap;
 
 /// The longest time that a call, or its answer, is on its way, in milliseconds.
 const WAY: u64 = 30;

@@ -1,7 +1,7 @@
 //! An upstream that counts in windows, and reports them in its answers.
 
 use super::PERIOD;
-use std::collections::BTreeMap;
+use crate::prelude::*;
 
 /// How an upstream counts and answers.
 #[derive(Clone)]
