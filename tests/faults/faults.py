@@ -359,6 +359,7 @@ IN_PAGE = [
     ("a standby leads", "schedulers", r"duties\.stands_by", "duties.leads"),
 ]
 IN_TRACES = [
+    ("a standstill drops announcements", "forget_answers", r"=> to == event", "=> false && to == event"),
     ("a span has an attribute for a unit that no limit counts", "counted", r"resource\.counts\(unit\)", "!unit.is_empty()"),
     ("a settle has no link to its permit", "settled", r"permit\.into_iter\(\)\.collect\(\)", "Vec::new()"),
     ("a wait without a pause is linked from the last 429", "is_upstream_pause", r"Reason::Frozen \| Reason::Probe", "Reason::Stock"),

@@ -120,9 +120,9 @@ impl Outbox {
     }
 
     /// Forgets the answers that are ready to be published. Their permits stay charged, and waiting
-    /// clients ask again.
+    /// clients ask again. Announcements stay: nobody would ask for them.
     pub(crate) fn forget(&mut self) {
-        self.outgoing.clear();
+        forget_answers(&mut self.outgoing, &self.event);
     }
 
     /// Tells all workers.
@@ -183,6 +183,13 @@ impl Outbox {
     }
 }
 
+fn forget_answers(outgoing: &mut Vec<Outgoing>, event: &Address) {
+    outgoing.retain(|message| match (&message.to, event) {
+        (Address::Subject(to), Address::Subject(event)) => to == event,
+        (Address::Here(..), _) | (_, Address::Here(..)) => false,
+    });
+}
+
 fn write_answer(to: &mut impl BufMut, answer: &Answer<'_>) {
     answer.write(to.writer()).expect("answers are plain data");
 }
@@ -216,5 +223,20 @@ pub(crate) async fn send(
     };
     if let Err(error) = sent {
         tracing::warn!(%error, "a message could not be sent");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_standstill_drops_answers_and_no_announcement() {
+        let to = |subject: &'static str| Address::Subject(subject.into());
+        let message =
+            |subject| Outgoing { to: to(subject), waited: None, headers: None, payload: Bytes::from(subject) };
+        let mut outgoing = vec![message("inbox"), message("event")];
+        forget_answers(&mut outgoing, &to("event"));
+        assert_eq!(outgoing.iter().map(|message| &message.payload[..]).collect::<Vec<_>>(), [b"event"]);
     }
 }
