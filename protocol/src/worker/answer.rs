@@ -142,7 +142,8 @@ impl Granted<'_> {
     /// Whether [`write_plain`](Granted::write_plain) writes it, as for nearly all grants.
     fn is_plain(&self) -> bool {
         let times = [Some(self.delay_ms), self.valid_ms, self.lease_ms];
-        self.left.is_empty() && self.cost.is_empty() && times.into_iter().flatten().all(f64::is_finite)
+        let has_lists = !self.left.is_empty() || !self.charged.is_empty() || !self.cost.is_empty();
+        !has_lists && times.into_iter().flatten().all(f64::is_finite)
     }
 
     /// Writes the fields one by one, without the map that serde makes of a tagged enum.
@@ -411,8 +412,11 @@ mod tests {
     #[test]
     fn a_plain_grant_is_written_as_serde_writes_it() {
         let [(Answer::Granted(full), _), ..] = golden() else { panic!("the first answer is a grant") };
-        let plain = Answer::Granted(Granted { left: Vec::new(), cost: Cost::new(), ..full });
-        assert_eq!(written(&plain), serde_json::to_string(&plain).unwrap());
+        let ahead = Granted { left: Vec::new(), cost: Cost::new(), ..full };
+        let plain = Granted { charged: Vec::new(), ..ahead.clone() };
+        for grant in [ahead, plain].map(Answer::Granted) {
+            assert_eq!(written(&grant), serde_json::to_string(&grant).unwrap());
+        }
     }
 
     #[test]

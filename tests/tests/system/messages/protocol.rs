@@ -140,7 +140,7 @@ async fn a_reservation_is_a_promise_for_later() {
     let Stage { worker, .. } = &exhausted().await;
     for (id, delay) in [("e", "100 h"), ("f", "200 h"), ("g", "300 h")] {
         let granted = rounded(worker.ask(json!({"id": id})).await);
-        let expected = json!({"status": "granted", "id": id, "delay_ms": delay, "valid_ms": 5000.0, "limited_by": "few", "epoch": 1});
+        let expected = json!({"status": "granted", "id": id, "delay_ms": delay, "valid_ms": 5000.0, "limited_by": "few", "charged": [["few", null]], "epoch": 1});
         assert_eq!(granted, expected);
     }
     assert_eq!(rounded(json!({"level": worker.limit("few").await.level})), json!({"level": -3.0}));
@@ -155,7 +155,7 @@ async fn a_cost_of_several_units_is_limited_by_the_scarcest() {
         json!({"status": "granted", "id": "a", "delay_ms": "000 h", "valid_ms": 5000.0, "epoch": 1})
     );
     let second = rounded(worker.ask(json!({"id": "b", "cost": {"processing-units": 65}})).await);
-    let expected = json!({"status": "granted", "id": "b", "delay_ms": "100 h", "valid_ms": 5000.0, "limited_by": "units", "epoch": 1});
+    let expected = json!({"status": "granted", "id": "b", "delay_ms": "100 h", "valid_ms": 5000.0, "limited_by": "units", "charged": [["few", null], ["units", null]], "epoch": 1});
     assert_eq!(second, expected);
     let without_request = worker.ask(json!({"id": "c", "cost": {"requests": 0}})).await;
     assert_eq!(without_request["delay_ms"], 0.0);
