@@ -57,7 +57,6 @@ const CIRCLES: &[(&str, &str, &str)] = &[
         "worker-sdk/src/permit/request_future.rs",
         "a permit that became void asks for another",
     ),
-    ("worker-sdk/session/src/leases.rs", "worker-sdk/session/src/lib.rs", "it has the methods of a session for leases"),
     (
         "worker-sdk/src/resource.rs",
         "worker-sdk/src/permit/acquire.rs",

@@ -2,9 +2,9 @@
 
 use crate::asks::ask::Ask;
 use crate::command::{Denial, Grant};
-use crate::leases::Place;
 use crate::numbers::{AskNumber, BatchNumber, ResourceNumber};
 use crate::outbox::outbox_of;
+use crate::renewing::Place;
 use crate::{Session, Settle};
 use rampmeter_protocol::answer::{Answer, Granted, Refused};
 use rampmeter_protocol::code::{Code, Remedy};

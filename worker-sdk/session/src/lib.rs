@@ -35,6 +35,7 @@ mod leases;
 mod numbers;
 mod outbox;
 mod relaying;
+mod renewing;
 mod rng;
 mod sending;
 mod silence;

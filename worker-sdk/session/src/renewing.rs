@@ -1,0 +1,100 @@
+//! Renewing the leases of calls in flight.
+
+use super::command::Command;
+use super::leases::Lease;
+use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
+use super::outbox::payload::ArrayPayload;
+use super::{Session, SessionOptions};
+use rampmeter_protocol::answer::Refused;
+use rampmeter_protocol::code::{Code, Remedy};
+use rampmeter_protocol::settle::{Asked, Fate, Settle};
+use rampmeter_protocol::time::{Span, Time};
+
+/// The pause before a failed renewal is repeated. Up to as much again is added at random.
+const RETRY: Span = Span::from_millis(125);
+
+impl Session {
+    /// Leaves it to the caller to renew leases, with settles that say `extend`.
+    #[must_use]
+    pub fn without_renewal(self) -> Self {
+        Session { options: SessionOptions { renews: false, ..self.options }, ..self }
+    }
+
+    /// Keeps the lease of a call whose permit was granted.
+    pub(super) fn keep(&mut self, number: AskNumber, asked: Asked<'static>, place: Place) {
+        let Place { resource, start, span, was_sent_again } = place;
+        if !self.options.renews || span == Span::ZERO {
+            return;
+        }
+        let lease = Lease::new(resource, asked, start, span);
+        // A lost answer may have granted the permit long ago.
+        self.leases.begin(number, if was_sent_again { lease.first_due_at(start) } else { lease });
+    }
+
+    /// Queues a settle. A settle that ends the call ends its renewal. While the lease runs, it says
+    /// what the call was asked for: after a crash, the successor ends the call by that.
+    pub(super) fn settled(&mut self, now: Time, resource: ResourceNumber, mut settle: Settle<'static>) {
+        if settle.fate != Fate::Extended && !self.leases.is_empty() {
+            let lease = self.ids.ask(settle.id.as_str()).and_then(|ask| self.leases.end(ask));
+            settle.asked = lease.filter(|lease| now < lease.ends).map(|lease| lease.asked).or(settle.asked);
+        }
+        self.outbox(resource).settle(settle);
+    }
+
+    /// One message with the leases that are due for renewal. Each names the cost and labels of its
+    /// permit: a successor that does not know the permit counts the call by them.
+    pub(super) fn renew(&mut self, now: Time) -> Option<Command> {
+        let resource = self.leases.first_due(now)?;
+        let batch = self.next_batch();
+        let mut array = ArrayPayload::default();
+        while !array.is_full() {
+            let Some(number) = self.leases.renew_next(now, resource, batch) else { break };
+            let asked = self.leases.get(number).map(|lease| lease.asked.clone()).unwrap_or_default();
+            array.push(&Settle::extension(self.ids.id(number), asked));
+        }
+        Some(Command::Renew { resource, batch, payload: array.finish() })
+    }
+
+    /// Notes that a scheduler has confirmed a renewal.
+    pub(super) fn renewed(&mut self, now: Time, id: &str) {
+        let number = self.ids.ask(id);
+        number.into_iter().for_each(|number| self.leases.confirm(number));
+        let lease = number.and_then(|number| self.leases.get(number));
+        if let Some(resource) = lease.map(|lease| lease.resource) {
+            self.note_contact(now, resource, false);
+        }
+    }
+
+    pub(super) fn renewals_undelivered(&mut self, now: Time, batch: BatchNumber) {
+        let pause = RETRY + self.dice.span_up_to(RETRY);
+        self.leases.undelivered(now, batch, pause);
+    }
+
+    /// Handles a refused renewal: the scheduler hands over or is in doubt, or another call has the
+    /// place.
+    pub(super) fn renewal_refused(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) {
+        let Some(resource) = self.leases.get(number).map(|lease| lease.resource) else { return };
+        let code = refusal.code;
+        if self.outbox(resource).schedulers.epoch.is_past(now, refusal.epoch) || code.remedy() == Remedy::Repeat {
+            let pause = RETRY + self.dice.span_up_to(RETRY);
+            return self.leases.hasten(now, number, pause);
+        }
+        let id = self.ids.id(number);
+        // After other refusals the call may get its place again, so that its renewal goes on.
+        if matches!(code, Code::UnknownPermit | Code::InvalidRequest) {
+            self.leases.end(number);
+        }
+        self.results.push_back(Command::Unrenewed { resource, id, code, message: Box::from(&*refusal.message) });
+    }
+}
+
+/// The place of a granted call.
+pub(super) struct Place {
+    pub(super) resource: ResourceNumber,
+    /// When the call begins to hold the place.
+    pub(super) start: Time,
+    /// How long the call holds the place unless its lease is renewed.
+    pub(super) span: Span,
+    /// Whether the permit may have been granted long before its answer came.
+    pub(super) was_sent_again: bool,
+}
