@@ -23,8 +23,9 @@ export class Permit {
   readonly limitedBy: string | undefined;
   readonly #begun = performance.now();
   #renewal: ReturnType<typeof setInterval> | undefined;
-  /** What a successor of the scheduler has to know of the call, and until when. */
-  #lease: { readonly asked: Charge; ends: number } | undefined;
+  /** What a successor of the scheduler has to know of the call, until its lease ends. */
+  #asked: Charge | undefined;
+  #leaseEnds = 0;
   #isOver = false;
 
   /** `id` is absent if no scheduler answered and the call is made at a safe rate. */
@@ -49,21 +50,19 @@ export class Permit {
     if (this.#isOver) return;
     this.#isOver = true;
     clearInterval(this.#renewal);
-    const { asked, ends } = this.#lease ?? { asked: undefined, ends: 0 };
-    if (this.id === undefined) return;
-    this.outbox.push({ id: this.id, ...how, ...(performance.now() < ends ? { asked } : {}) });
+    const asked = performance.now() < this.#leaseEnds ? this.#asked : undefined;
+    if (this.id !== undefined) this.outbox.push({ id: this.id, ...how, asked });
   }
 
   /** Renews the place among the calls in flight, until a scheduler does not know the call. */
   #keepPlace(leaseMs: number, asked: Charge): void {
     const renewal = JSON.stringify({ id: this.id, extend: true, asked });
-    const lease = (this.#lease = { asked, ends: performance.now() + leaseMs });
+    [this.#asked, this.#leaseEnds] = [asked, performance.now() + leaseMs];
     const renew = async (): Promise<void> => {
       const sent = performance.now();
       const answer = (await this.outbox.send(renewal).catch(() => undefined))?.answers[0];
-      const code = answer?.code;
-      if (answer && code === undefined) lease.ends = sent + leaseMs;
-      if (code === "unknown_permit" || code === "invalid_request") clearInterval(this.#renewal);
+      if (answer && !answer.code) this.#leaseEnds = sent + leaseMs;
+      if (/unknown_permit|invalid_request/.test(answer?.code ?? "")) clearInterval(this.#renewal);
     };
     this.#renewal = unheld(setInterval(() => void renew(), Math.max(50, leaseMs / RENEWALS)));
   }

@@ -21,7 +21,8 @@ export type PermitRequest = Charge & { readonly id: string; readonly mode: "wait
 
 /** The report on a call. */
 export type Settle = { readonly id: string; readonly used: boolean; readonly cost?: Cost } &
-  Fields<"elapsed_ms", number> & Fields<"asked", Charge> & Fields<"response", { status: number; headers: Record<string, string> }>;
+  Fields<"elapsed_ms", number> & Fields<"asked", Charge> &
+  Fields<"response", { status: number; headers: Record<string, string> }>;
 
 /** The headers that some dialect reads. No other header leaves this process: it may be a secret. */
 const OF_LIMITS = [

@@ -67,6 +67,6 @@ test("the source is short", () => {
     sources(folder).flatMap((file) => read(`${folder}/${file}`).split("\n"));
   const lines = linesOf("src");
   const code = lines.filter((line) => !/^\s*(\/\/|\/\*\*|\*|$)/.test(line));
-  assert.ok(code.length <= 505, `${code.length} lines`);
+  assert.ok(code.length <= 515, `${code.length} lines`);
   assert.deepEqual([...lines, ...linesOf("test")].filter((line) => line.length > 120), []);
 });
