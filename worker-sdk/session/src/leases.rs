@@ -25,7 +25,7 @@ pub(super) struct Lease {
     pub(super) asked: Asked<'static>,
     span: Span,
     /// When the lease ends, as far as a scheduler has confirmed it.
-    ends: Time,
+    pub(super) ends: Time,
     interval: Span,
     due: Time,
     batch: Option<BatchNumber>,
@@ -58,7 +58,7 @@ impl Leases {
     }
 
     /// Notes that a scheduler has confirmed the renewal that was sent last.
-    fn confirm(&mut self, ask: AskNumber) {
+    pub(super) fn confirm(&mut self, ask: AskNumber) {
         if let Some(lease) = self.held.get_mut(&ask) {
             // It was sent when the next one became due an interval later.
             lease.ends = lease.ends.max(lease.due - lease.interval + lease.span);

@@ -275,7 +275,8 @@ impl Session {
     fn news(&mut self, now: Time, resource: ResourceNumber, payload: &[u8], unix_ms: u64) {
         let Ok(news) = serde_json::from_slice::<News>(payload) else { return };
         let known = &self.outbox(resource).schedulers.epoch;
-        if news.epoch().is_some_and(|epoch| epoch > highest_of_an_event(unix_ms) || known.is_past(now, epoch)) {
+        let named = news.epoch().filter(|epoch| *epoch != Epoch::NONE);
+        if named.is_some_and(|epoch| epoch > highest_of_an_event(unix_ms) || known.is_past(now, epoch)) {
             return;
         }
         match news {
@@ -286,10 +287,12 @@ impl Session {
         self.note_contact(now, resource, false);
     }
 
-    /// Handles the beginning of a term. Its epoch may already be known, because a leader with an
-    /// empty store counts from one. It learns of the former terms from the repeated requests.
+    /// Handles the beginning of a term. A scheduler with an empty store names no epoch at first: it
+    /// learns of the former terms from the repeated requests.
     fn begin_term(&mut self, now: Time, resource: ResourceNumber, epoch: Epoch) {
-        self.outbox(resource).schedulers.epoch.announce(now, epoch);
+        if epoch != Epoch::NONE {
+            self.outbox(resource).schedulers.epoch.announce(now, epoch);
+        }
         self.note_contact(now, resource, true);
     }
 

@@ -19,10 +19,11 @@
 //! * **Spread.** Schedulers find each other by the discovery of NATS. A scheduler that leads two
 //!   resources more than another hands one over. A scheduler that leads more waits longer for a
 //!   vacant resource.
-//! * **Listening.** A leader that finds nothing in the store listens for 0.27 s before it grants.
-//!   Workers whose leader is gone ask again within a quarter of a second, and send the epoch that
-//!   they know. Such an epoch shows that there was another store: limits of less than ten minutes
-//!   start empty. An epoch that this leader has told shows nothing, so it announces itself later.
+//! * **Listening.** A leader that finds nothing in the store listens for 0.27 s before it grants. It
+//!   announces itself first, without an epoch, so that workers of a former term ask again within a
+//!   quarter of a second. They send the epoch that they know. Such an epoch shows that there was
+//!   another store: limits of less than ten minutes start empty. What this leader has told shows
+//!   nothing, so it tells its epoch later.
 //! * **A store that went back.** Each process remembers what it has seen. If the store then shows
 //!   an older epoch, revision or checkpoint, the memory counts and the store does not. Without a
 //!   memory, buckets start empty. A damaged record leaves the debts of the record before it and no

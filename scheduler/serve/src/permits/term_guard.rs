@@ -51,11 +51,12 @@ impl TermGuard {
         TermGuard { leadership, loopback, epochs, leader, opened, writer, is_writing: false, connects }
     }
 
-    /// Begins the term, unless this leader listens first. It is not announced before that: a worker
-    /// that names its epoch has seen another leader.
+    /// Begins the term. While this leader listens, it names no epoch: workers that wait for a former
+    /// leader ask again, and one that names any epoch has seen another leader.
     pub(crate) fn start(&mut self, driver: &mut CoreDriver) {
-        if !self.leadership.is_listening() {
-            self.begin(driver);
+        match self.leadership.is_listening() {
+            false => self.begin(driver),
+            true => self.announce(driver, Epoch::NONE),
         }
     }
 
@@ -225,7 +226,8 @@ impl TermGuard {
             "this scheduler leads; its epoch rises, and every level stays as it is"
         );
         driver.handle(now, Event::EpochConfirmed(epoch));
-        self.announce(driver);
+        let epoch = driver.core().epoch();
+        self.announce(driver, epoch);
     }
 
     /// Begins to grant permits.
@@ -233,12 +235,12 @@ impl TermGuard {
         if let Some(opened) = self.opened.take() {
             opened.send(()).ok();
         }
-        self.announce(driver);
+        let epoch = driver.core().epoch();
+        self.announce(driver, epoch);
     }
 
-    /// Tells workers who leads. Those that wait ask again.
-    fn announce(&self, driver: &mut CoreDriver) {
-        let epoch = driver.core().epoch();
+    /// Tells workers who leads, in this epoch. Those that wait ask again.
+    fn announce(&self, driver: &mut CoreDriver, epoch: Epoch) {
         driver.outbox.announce(&News::Leader { epoch, leader: self.leader.clone() });
     }
 }

@@ -164,8 +164,11 @@ scripts! {
         200 news {"event":"leader","epoch":8,"leader":"c"}
         > 200..220 ask 2: 1 *
         300 news {"event":"leader","epoch":6,"leader":"a"}
-        400 answer 2 {"status":"granted","id":$1,"delay_ms":0,"epoch":8}
-        > 400 granted 1 starts 400ms
+        # A scheduler whose store is empty names none yet: it asks for the epoch that is known.
+        400 news {"event":"leader","epoch":0,"leader":"d"}
+        > 400..420 ask 3: 1 *
+        500 answer 3 {"status":"granted","id":$1,"delay_ms":0,"epoch":8}
+        > 500 granted 1 starts 500ms
     "#
 
     /// An epoch so far beyond the wall clock is false. The session ignores it, and goes on to believe
