@@ -348,5 +348,7 @@ mod tests {
             assert!(content(&part).len() <= PART_BYTES + 1 || count == 1);
             assert!(next > PART_BYTES, "{controls}: another one would have had room");
         }
+        // The 128 MiB of a snapshot have room in values that are half full.
+        const { assert!(MAX_PARTS * PART_BYTES / 2 >= 128 << 20) };
     }
 }

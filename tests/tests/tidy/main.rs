@@ -120,7 +120,7 @@ fn no_test_binds_a_port_of_its_own() {
 
 #[test]
 fn the_core_depends_on_next_to_nothing() {
-    let allowed = ["hashbrown", "jiff", "rampmeter-protocol", "regex", "serde", "smallvec", "thiserror"];
+    let allowed = ["hashbrown", "jiff", "rampmeter-protocol", "regex", "serde", "serde_json", "smallvec", "thiserror"];
     let found = dependencies("scheduler/core", "dependencies");
     assert!(found.iter().all(|dependency| allowed.contains(&dependency.as_str())), "{found:?}");
 }

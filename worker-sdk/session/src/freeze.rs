@@ -37,7 +37,7 @@ impl Freeze {
 pub struct Freezes(Vec<Freeze>);
 
 impl Freezes {
-    /// Adds a freeze. Beyond [`MAX_FREEZES`], all count as one of every bucket. It may void a start
+    /// Adds a freeze. Beyond `MAX_FREEZES`, all count as one of every bucket. It may void a start
     /// that none of them voids, which costs one more request.
     pub fn add(&mut self, freeze: Freeze) {
         self.0.retain(|known| known.until > freeze.seen);

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 const FREEZES_PART: usize = 8;
 /// How many freezes without room are looked at for their limits. If there are more, all limits with
 /// keys count as theirs.
-const MAX_EXAMINED: usize = 4_000;
+const MAX_FREEZES_EXAMINED: usize = 4_000;
 
 /// The freezes of keys that a record has no room for. Until the last of them ends, all listed keys
 /// of their limits count as frozen, and unlisted ones as empty.
@@ -131,7 +131,7 @@ impl<R> RecordedParts<'_, R> {
     fn freezes_after(&mut self, now: Time, first: usize) -> UnlistedFreezes {
         let mut rest = self.ledger.keys.frozen(now).skip(first);
         let mut unlisted = UnlistedFreezes::default();
-        for (until, known) in rest.by_ref().take(MAX_EXAMINED) {
+        for (until, known) in rest.by_ref().take(MAX_FREEZES_EXAMINED) {
             unlisted.until = unlisted.until.max(Some(until));
             unlisted.limits.insert(known.limit);
         }

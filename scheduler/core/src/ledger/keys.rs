@@ -6,7 +6,8 @@
 //! [`NEAR`].
 
 use super::far_debts::FarDebts;
-use super::key_pages::{KeyPageId, KeyPages, PageNumber};
+use super::key_bucket::KeyBucket;
+use super::key_pages::{KeyPageId, KeyPages};
 use crate::arithmetic::Credit;
 use crate::collections::{Index, Slab, Slot};
 use crate::ids::LimitId;
@@ -27,44 +28,12 @@ const MAX_THAWED: usize = 4_000;
 /// Buckets that are looked at for the lowest level, which takes less than a millisecond.
 const MAX_SHOWN: usize = 4_000;
 
-/// The bucket of one key, which only [`Keys`] changes, so that its sets stay true.
-#[derive(Clone, Debug)]
-pub(crate) struct KeyBucket {
-    pub(crate) limit: LimitId,
-    /// Not shared, so it needs no reference counts.
-    pub(crate) key: Box<str>,
-    pub(crate) bucket: Bucket,
-    /// Whether requests wait for this very bucket.
-    is_awaited: bool,
-    /// The page whose record of the bucket is up to date.
-    pub(crate) page: Option<PageNumber>,
-}
-
-impl KeyBucket {
-    /// When the last promise has started and all debts are paid, if that is far.
-    fn far_debt_until(&self, limit: &Limit, now: Time) -> Option<Time> {
-        let used = self.bucket.last_promise().max(self.bucket.last_use_ahead(limit, now));
-        let owes = used.is_some() || self.bucket.level(limit, now) < Credit::ZERO;
-        let paid = || used.unwrap_or(now).max(self.bucket.next_free(limit, now));
-        owes.then(paid).filter(|paid| *paid > now + NEAR)
-    }
-
-    /// When the next promise starts or reported usage expires.
-    fn due(&self) -> Option<Time> {
-        self.bucket.next_promise().into_iter().chain(self.bucket.next_expiry()).min()
-    }
-
-    fn frozen_until(&self) -> Option<Time> {
-        self.bucket.freeze().map(|freeze| freeze.until())
-    }
-}
-
 /// The buckets of keys: each is made by its first charge, and forgotten once it is full.
 ///
 /// Invariants: `index` finds every bucket, and `counts` counts them. `due` has each bucket with
-/// promises or expiring reports once, `frozen` each frozen bucket, `far` each with a far debt. A bucket of a limit whose keys are listed is in
-/// `in_use`, or its `page` records it as it is. Only [`change_at`](Keys::change_at) and changes of
-/// all buckets alter these sets.
+/// promises or expiring reports once, `frozen` each frozen bucket, `far` each with a far debt. A
+/// bucket of a limit whose keys are listed is in `in_use`, or its `page` records it as it is. Only
+/// [`change_at`](Keys::change_at) and changes of all buckets alter these sets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keys {
     /// The limits of the resource.

@@ -6,6 +6,7 @@
 mod backlog;
 mod bills;
 mod far_debts;
+mod key_bucket;
 pub mod key_pages;
 mod keys;
 mod offer;
@@ -14,8 +15,8 @@ pub mod usage_meter;
 
 pub(crate) use backlog::Backlog;
 pub(crate) use bills::Bills;
+pub(crate) use key_bucket::KeyBucket;
 pub(crate) use key_pages::PageState;
-pub(crate) use keys::KeyBucket;
 pub(crate) use offer::Offer;
 pub(crate) use shadow_limits::ShadowLimits;
 pub(crate) use usage_meter::UsageMeter;

@@ -52,7 +52,7 @@ impl KeyQueues {
     }
 
     /// Lets a key wait for a checkpoint with a budget for it.
-    pub(crate) fn await_budget(&mut self, bucket: Slot) {
+    pub(crate) fn wait_for_budget(&mut self, bucket: Slot) {
         if !std::mem::replace(&mut self.open(bucket).lacks_budget, true) {
             self.lacking_budget.push_back(bucket);
         }

@@ -47,7 +47,7 @@ fn one_order_thaws_four_thousand_keys() {
     }
 }
 
-/// Reaches `limit_snapshots::FREEZES_PART` and `limit_snapshots::MAX_EXAMINED`: every frozen key
+/// Reaches `limit_snapshots::FREEZES_PART` and `MAX_FREEZES_EXAMINED`: every frozen key
 /// stays frozen, in the list or out of it.
 #[test]
 fn freezes_without_room_in_a_record_hold_all_other_keys() {

@@ -210,6 +210,7 @@ scripts! {
 }
 
 /// A successor counts what its predecessor kept waiting, and a client that was cut off for a minute.
+/// Reaches `MAX_AGE_AT_START`.
 #[test]
 fn an_age_counts_up_to_a_minute_before_the_leader_came() {
     let began = Time::ORIGIN + Span::from_secs(1000);

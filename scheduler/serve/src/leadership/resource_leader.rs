@@ -62,7 +62,7 @@ const AFTER_FAILURE: Duration = Duration::from_millis(250);
 /// The longest time of a write that is not reported as late. A healthy store takes a millisecond.
 const LATE: Duration = Duration::from_millis(500);
 /// How often the first checkpoint of a term is made smaller: the last one lists no key any more.
-const MAX_REFUSED: usize = 8;
+const HALVINGS: usize = 8;
 /// How often a leader looks whether another scheduler should lead the resource.
 const BALANCE_EVERY: Duration = Duration::from_secs(2);
 
@@ -240,7 +240,7 @@ impl ResourceLeader {
         core: &mut Scheduler<ReplyTo>,
         now: Time,
     ) -> Result<(PendingCheckpoint, StateWriter), StoreError> {
-        for _ in 0..MAX_REFUSED {
+        for _ in 0..HALVINGS {
             match StateWriter::begin(&mut self.state, &first, revision).await {
                 Err(StoreError::TooLarge(_)) => {
                     core.handle(now, Event::CheckpointRefused(first.checkpoint.number));

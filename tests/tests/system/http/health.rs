@@ -151,7 +151,8 @@ async fn metrics_tell_what_was_done() {
     assert!((page.value("rampmeter_level", &[hub, ("limit", "few")]) - 0.0).abs() < 0.01);
     // A rejected call has taken nothing.
     assert!((page.value("rampmeter_level", &[hub, ("limit", "units")]) - 100.0).abs() < 0.01);
-    assert!(page.value("rampmeter_oldest_wait_seconds", &[hub, ("class", "bulk")]) >= 5.0);
+    let oldest = page.value("rampmeter_oldest_wait_seconds", &[hub, ("class", "bulk")]);
+    assert!((0.0..60.0).contains(&oldest), "{oldest}: since it came to this leader");
     assert!((1.0..=3.0).contains(&page.value("rampmeter_calls_in_flight", &[hub])));
     assert!(page.value("rampmeter_decision_seconds_count", &[hub]) >= 6.0);
     assert!(page.value("rampmeter_decision_seconds_sum", &[hub]) > 0.0);

@@ -65,7 +65,7 @@ impl<R: Clone> Scheduler<R> {
         let due = self.waits(now).earliest_of_key(first, &charge, self.resource.tier(permit.waiting().class));
         if due <= latest && self.waits(now).lacks_budget(&charge) {
             self.term.budget_mut().note_key_shortage();
-            return self.queues.keys.await_budget(bucket);
+            return self.queues.keys.wait_for_budget(bucket);
         }
         if due <= latest {
             self.admit(now, bucket, first);
