@@ -1,6 +1,6 @@
 //! All that a session has its driver do.
 
-use super::freeze::Freeze;
+use super::freeze::{Freeze, Freezes};
 use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
 use rampmeter_protocol::answer::{Granted, Refused};
 use rampmeter_protocol::code::Code;
@@ -107,6 +107,14 @@ pub struct Grant {
     pub valid: Option<Span>,
     /// The scheduler's answer; the default if [`Grant::is_local`].
     pub answer: Granted<'static>,
+}
+
+impl Freezes {
+    /// Whether one of them makes the start of `grant` void.
+    #[must_use]
+    pub fn void(&self, grant: &Grant) -> bool {
+        self.0.iter().any(|freeze| grant.is_voided_by(freeze))
+    }
 }
 
 impl Grant {

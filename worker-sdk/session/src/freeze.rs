@@ -1,6 +1,5 @@
 //! A freeze voids promised starts.
 
-use crate::Grant;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::Time;
@@ -34,7 +33,7 @@ impl Freeze {
 
 /// The freezes that may still void starts.
 #[derive(Clone, Debug, Default)]
-pub struct Freezes(Vec<Freeze>);
+pub struct Freezes(pub(super) Vec<Freeze>);
 
 impl Freezes {
     /// Adds a freeze. Beyond `MAX_FREEZES`, all count as one of every bucket. It may void a start
@@ -51,17 +50,12 @@ impl Freezes {
             self.0.extend(all);
         }
     }
-
-    /// Whether one of them makes the start of `grant` void.
-    #[must_use]
-    pub fn void(&self, grant: &Grant) -> bool {
-        self.0.iter().any(|freeze| grant.is_voided_by(freeze))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Grant;
     use rampmeter_protocol::answer::Granted;
     use rampmeter_protocol::time::Span;
 

@@ -199,10 +199,10 @@ async fn stage() -> Stage {
     let text = shipped::configuration(&shipped::url(&nats, "scheduler"), HUB);
     let scheduler = scheduler::try_begin(&text).await.unwrap();
     within("a scheduler is ready", scheduler.ready()).await;
-    // A leader with a new store announces that it listens, and that it leads.
-    for _ in 0..2 {
+    // A leader with a new store announces that it listens, without an epoch, and that it leads.
+    for epoch in [0, 1] {
         let event = body(&within("an event", news.next()).await.unwrap());
-        assert_eq!((&event["event"], &event["epoch"]), (&json!("leader"), &json!(1)));
+        assert_eq!((&event["event"], &event["epoch"]), (&json!("leader"), &json!(epoch)));
     }
     Stage { worker, news, _scheduler: scheduler, nats }
 }

@@ -21,11 +21,10 @@ use crate::limits::upstream_reports::UpstreamReports;
 use crate::limits::window_phase::Windows;
 use crate::limits::window_start::start_in_window;
 use crate::policy::Limit;
-use inherited_places::InheritedPlaces;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
 /// Beyond this many changes ahead, ends are rounded up so that many coincide.
@@ -86,8 +85,10 @@ pub(crate) struct CountedBucket {
     last_end: Option<Time>,
     /// The total includes every change until this time.
     now: Time,
-    /// Places of a predecessor's calls that are not listed, as long as some are left.
-    inherited: Option<Box<InheritedPlaces>>,
+    /// Places of a predecessor's calls that are not listed, by the ends of their leases, as long as
+    /// some are left.
+    #[expect(clippy::box_collection, reason = "most buckets have none, and are smaller with a pointer")]
+    inherited: Option<Box<VecDeque<(Time, Credit)>>>,
     /// The upstream's reports, once there are any.
     reports: Option<Box<UpstreamReports>>,
     freeze: Option<Freeze>,

@@ -11,10 +11,6 @@ use crate::policy::Limit;
 use rampmeter_protocol::time::Time;
 use std::collections::VecDeque;
 
-/// What is held, by the end of its leases; the first to end comes first.
-#[derive(Clone, Debug)]
-pub(super) struct InheritedPlaces(VecDeque<(Time, Credit)>);
-
 impl CountedBucket {
     /// Notes that all present usage is by calls of a predecessor.
     pub(super) fn inherit(&mut self, limit: &Limit) {
@@ -29,8 +25,7 @@ impl CountedBucket {
                 least = used;
             }
         }
-        self.inherited =
-            Some(places).filter(|places| !places.is_empty()).map(|places| Box::new(InheritedPlaces(places)));
+        self.inherited = Some(places).filter(|places| !places.is_empty()).map(Box::new);
     }
 
     /// Ends an unlisted call of a predecessor. Returns whether a place was kept for it.
@@ -47,7 +42,7 @@ impl CountedBucket {
     /// Takes up to `most` of the places, because they are free or their call is listed.
     pub(super) fn take_inherited(&mut self, most: Credit) -> Vec<(Time, Credit)> {
         let (mut left, mut taken) = (most, Vec::new());
-        let Some(InheritedPlaces(places)) = self.inherited.as_deref_mut() else { return taken };
+        let Some(places) = self.inherited.as_deref_mut() else { return taken };
         while let Some((until, held)) = places.pop_front() {
             let part = held.min(left);
             if until > self.now && part > Credit::ZERO {
