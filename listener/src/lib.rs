@@ -1,7 +1,11 @@
-//! Lets HTTP clients in: how many, how slow, and how their connections end.
+//! Lets HTTP clients in: how many, how slow, how their connections end, and no foreign web pages.
 //!
 //! The HTTP front and the proxy accept clients alike and differ in their bounds, and in what
 //! happens when every place is taken ([`WhenFull`]).
+
+mod browser;
+
+pub use browser::{BrowserGuard, Unwelcome};
 
 use http::{Request, Response};
 use http_body::Body;

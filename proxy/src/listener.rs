@@ -25,6 +25,9 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const MAX_HEADERS: usize = 128;
 /// The most requests that one HTTP/2 connection may have open.
 const MAX_STREAMS: u32 = 250;
+/// The bytes that an HTTP/2 client may send of one request, and of all requests of its connection,
+/// before they are read. Frames of one byte take a hundred times as much memory.
+const WINDOWS: (u32, u32) = (64 << 10, 256 << 10);
 /// The interval of HTTP/2 pings, and how long an answer to one may take.
 const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(10));
 
@@ -89,6 +92,8 @@ fn builder() -> auto::Builder<TokioExecutor> {
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
+        .initial_stream_window_size(WINDOWS.0)
+        .initial_connection_window_size(WINDOWS.1)
         .max_header_list_size(MAX_HEAD as u32)
         .keep_alive_interval(PING.0)
         .keep_alive_timeout(PING.1);

@@ -10,6 +10,7 @@ use crate::pool::request_body::BodyMemory;
 use crate::settings::Settings;
 use crate::start_error::StartError;
 use crate::tls::Certificate;
+use rampmeter_listener::BrowserGuard;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;
 use rampmeter_worker_sdk::Resource;
@@ -47,6 +48,7 @@ impl Proxy {
         let (bounds, times, encryption) = (settings.bounds, settings.times, settings.encryption.clone());
         let certificate = encryption.certificate.map(|files| Certificate::read(files, clock)).transpose()?;
         let exchange = Exchange {
+            guard: browser_guard(&settings),
             pool: Pool::new(times, &settings.upstream, encryption.upstream_ca.as_deref(), clock)?,
             settings,
             resource,
@@ -87,6 +89,13 @@ impl Proxy {
             tracing::warn!(address = %self.address, "answers that were under way are cut off");
         }
     }
+}
+
+/// Refuses requests that foreign web pages may have sent.
+fn browser_guard(settings: &Settings) -> BrowserGuard {
+    let known = settings.asking.routes.hosts().chain([settings.upstream.host()]).map(str::to_owned);
+    let hosts = settings.pages.hosts.iter().cloned().chain(known);
+    BrowserGuard::new(hosts, "[[proxy]]").with_origins(&settings.pages.origins)
 }
 
 impl Drop for Proxy {

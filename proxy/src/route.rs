@@ -59,6 +59,11 @@ impl Routes {
         Routes(routes.into())
     }
 
+    /// The hosts that routes are for.
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|route| route.host.as_deref())
+    }
+
     /// The first route that fits, with the labels of the path.
     pub(crate) fn find(&self, head: &Parts, host: Option<&str>) -> Option<(&Route, Vec<(&str, String)>)> {
         self.0.iter().find_map(|route| Some((route, route.fits(head, host)?)))

@@ -36,6 +36,8 @@ pub struct Settings {
     pub bounds: Bounds,
     /// How connections are encrypted.
     pub encryption: Encryption,
+    /// What web pages may ask for.
+    pub pages: Pages,
     /// Where spans go, if this process sends any.
     pub spans: Option<Spans>,
 }
@@ -47,6 +49,17 @@ pub struct Encryption {
     pub certificate: Option<CertificateFiles>,
     /// The authorities (PEM) that count for the upstream instead of the system's.
     pub upstream_ca: Option<PathBuf>,
+}
+
+/// What web pages may ask for. A browser lets any page send requests to this proxy, which would make
+/// them with its credential.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pages {
+    /// The names by which clients call this proxy, beside its addresses, `localhost`, the upstream's
+    /// host and the hosts of routes.
+    pub hosts: Vec<String>,
+    /// The origins whose pages may send requests, such as `https://app.example`.
+    pub origins: Vec<String>,
 }
 
 /// What requests ask for.

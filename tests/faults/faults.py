@@ -284,8 +284,8 @@ IN_JOBS = [
     ("jobs follow one that was not published", "publish", r"Err\(error\) => return Err\(.*\),", "Err(_) => {}"),
 ]
 IN_HTTP = [
-    ("a page of strangers asks", "check", r"is_own\(.*?\) \{", "true {"),
-    ("any name leads to the scheduler", "is_ours", r"self\.names\.contains\(.*\)", "true"),
+    ("a page of strangers asks", "check", r"self\.is_passed_on\(.*?\)", "true"),
+    ("a path without a body reads one", "serve", r"reading::bodiless", "reading::whole"),
     ("any text is JSON", "json_only", r"content_type\.is_some_and\(is_json\)", "true"),
     ("an unreadable header counts as absent", "ascii", r"\.map\(\|value\| .*\)\.transpose\(\)", ".and_then(text).map(Ok).transpose()"),
     ("the first of two headers counts", "only", r"\(_, Some\(_\)\) => Err\(.*\),", "(value, Some(_)) => { let _ = name; Ok(value.map(|value| value.as_bytes())) }"),
@@ -327,6 +327,8 @@ IN_RECORDS = [
     ("rows of a day have no bound in bytes", "count_row", r"\*bytes \+ size <= MAX_BYTES", "true"),
 ]
 IN_LISTENER = [
+    ("a page of strangers asks", "check_page", r"origins\.all\(is_origin_own\)", "true"),
+    ("any name leads here", "is_ours", r"self\.names\.contains\(.*\)", "true"),
     ("an owed answer is cut off", "serve", r"self\.state\.is_owed\.load\(Ordering::Relaxed\)", "false"),
     ("a connection that is owed an answer is evicted", "has_room", r"\.filter\(\|connection\| connection\.is_idle\(\)\)", ""),
 ]
@@ -385,6 +387,8 @@ IN_SCRIPTS = [
     ("bands of an output are counted", "property", r"key == \"bands\" && !in_output", "key == \"bands\""),
 ]
 IN_PROXY = [
+    ("pages of strangers pass", "check_page", r"Ok\(self\.guard.*\)", "Ok(())"),
+    ("kept bytes count as none", "growth", r"if length <= self\.spare\(\)", "if length <= BLOCK.1"),
     ("two lengths are one", "framing", r"lengths\.has_more \|\| ", ""),
     ("a length beside a coding is read", "framing", r"(\(Some\(_\), Some\(_\)\) =>) .*,", r"\1 Ok(Framing::Chunked),"),
     ("the next head is not checked", "rest", r"Expects::Head", "Expects::Anything"),

@@ -12,7 +12,7 @@ pub use crate::guilds::{Guilds, discord};
 pub use crate::holder::calls_in_flight;
 pub use crate::http_proxy::{AMPLE, HttpProxy};
 pub use crate::load::Plan;
-pub use crate::machine::{in_time, undisturbed};
+pub use crate::machine::{in_time, resident, undisturbed};
 pub use crate::openmetrics::Page;
 pub use crate::pair::Pair;
 pub use crate::patience::{let_pass, until, within};

@@ -4,6 +4,7 @@ use crate::pool::CallError;
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::Full;
+use rampmeter_listener::Unwelcome;
 use rampmeter_protocol::code::{Code, Remedy};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::rate_limit::{exhausted, whole_seconds};
@@ -30,6 +31,9 @@ pub(crate) enum Failure {
     /// The request came from this proxy.
     #[error("this request was here before: the upstream leads back to this proxy")]
     Loop,
+    /// A foreign web page may have sent the request.
+    #[error(transparent)]
+    Unwelcome(#[from] Unwelcome),
     /// The client's body breaks off.
     #[error("the body of the request breaks off")]
     BrokenBody,
@@ -113,6 +117,7 @@ impl Failure {
             Failure::Unclear(_) => shape(StatusCode::BAD_REQUEST, "unclear", "http_request_error"),
             Failure::Tunnel => shape(StatusCode::METHOD_NOT_ALLOWED, "tunnel", "http_request_denied"),
             Failure::Loop => shape(StatusCode::LOOP_DETECTED, "loop", "proxy_loop_detected"),
+            Failure::Unwelcome(unwelcome) => shape(unwelcome.status(), "unwelcome", "http_request_denied"),
             Failure::BrokenBody | Failure::Call(CallError::BrokenBody) => {
                 shape(StatusCode::BAD_REQUEST, "broken_body", "http_request_error")
             }
@@ -144,6 +149,7 @@ impl Failure {
             Failure::Unclear(_)
             | Failure::Tunnel
             | Failure::Loop
+            | Failure::Unwelcome(_)
             | Failure::BrokenBody
             | Failure::TooManyHeld
             | Failure::NoPlace
@@ -162,7 +168,9 @@ impl Failure {
     /// Whether the connection has to close after this failure.
     fn ends_connection(&self) -> bool {
         match self {
-            Failure::Unclear(_) | Failure::Tunnel | Failure::BrokenBody | Failure::Stopping => true,
+            Failure::Unclear(_) | Failure::Tunnel | Failure::Unwelcome(_) | Failure::BrokenBody | Failure::Stopping => {
+                true
+            }
             Failure::Call(error) => matches!(error, CallError::BrokenBody | CallError::SlowClient),
             Failure::Loop | Failure::TooManyHeld | Failure::NoPlace | Failure::NoCredential | Failure::Permit(_) => {
                 false

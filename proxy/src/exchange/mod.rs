@@ -29,6 +29,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use outgoing::Outgoing;
+use rampmeter_listener::BrowserGuard;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::trace_context::TraceContext;
@@ -52,6 +53,7 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) settings: Settings,
+    pub(crate) guard: BrowserGuard,
     pub(crate) resource: Resource,
     pub(crate) pool: Pool,
     pub(crate) metrics: Arc<Metrics>,
@@ -156,6 +158,7 @@ impl Exchange {
         if head.headers.get_all(HOST).iter().count() > 1 {
             return Err(Failure::Unclear("`host` is there more than once".to_owned()));
         }
+        self.check_page(&head, peer.address)?;
         let requested = RequestedPermit::of(&head, peer.address, &self.settings.asking).map_err(Failure::Unclear)?;
         let target = self.settings.upstream.target(&head.uri);
         let target = target.ok_or_else(|| Failure::Unclear("the target of the request has no path".to_owned()))?;
@@ -166,6 +169,16 @@ impl Exchange {
         let trace = RequestTrace::begin(spans, &head.method, &mut headers, self.resource.name());
         let outgoing = Outgoing { method: head.method, target, headers, body };
         Ok((CheckedRequest { asked_in: trace.context(), requested, outgoing, begun }, trace))
+    }
+
+    /// Refuses what a foreign web page may have sent. A whole URL over HTTP/1 comes from a program that
+    /// uses this as its HTTP proxy, whichever host it names: browsers send none to a server.
+    fn check_page(&self, head: &Parts, peer: IpAddr) -> Result<(), Failure> {
+        let host = match head.uri.authority() {
+            Some(host) if head.version < Version::HTTP_2 => Some(host.clone()),
+            _ => self.guard.host(&head.uri, head.version, &head.headers, peer)?,
+        };
+        Ok(self.guard.check_page(host.as_ref(), &head.headers)?)
     }
 
     fn headers(&self, head: &Parts, peer: &Peer) -> HeaderMap {

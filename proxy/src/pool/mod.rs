@@ -1,6 +1,7 @@
 //! Connections to the upstream.
 
 pub(super) mod connection;
+mod kept_bytes;
 pub(super) mod request_body;
 
 use crate::pool::request_body::{RequestBody, Sending};

@@ -1,5 +1,6 @@
 //! The body of a client's request, which may be sent more than once.
 
+use super::kept_bytes::KeptBytes;
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
@@ -34,13 +35,15 @@ pub(crate) struct BodyMemory {
 #[derive(Debug)]
 struct Kept {
     rest: Incoming,
-    pieces: Vec<Piece>,
+    data: KeptBytes,
+    trailers: Option<Box<HeaderMap>>,
+    /// The bytes that were read.
     bytes: usize,
     /// The most bytes that are kept.
     most: usize,
     memory: BodyMemory,
     taken: Option<OwnedSemaphorePermit>,
-    /// Whether all pieces so far are kept.
+    /// Whether all that was read is kept.
     is_whole: bool,
     has_ended: bool,
     has_failed: bool,
@@ -51,19 +54,17 @@ struct Kept {
     moved: Time,
 }
 
-#[derive(Clone, Debug)]
-enum Piece {
-    Data(Bytes),
-    Trailers(HeaderMap),
-}
+/// A part of the body, as hyper reads and sends it.
+type Piece = Frame<Bytes>;
 
 /// One sending of a body.
 #[derive(Debug)]
 pub(crate) struct Sending {
     body: RequestBody,
     number: u32,
-    /// The next kept piece.
-    next: usize,
+    /// The bytes that were sent.
+    sent: usize,
+    has_sent_trailers: bool,
 }
 
 /// Why a body cannot be sent on.
@@ -95,7 +96,8 @@ impl RequestBody {
         let (has_ended, length) = (rest.is_end_stream(), rest.size_hint());
         let kept = Kept {
             rest,
-            pieces: Vec::new(),
+            data: KeptBytes::default(),
+            trailers: None,
             bytes: 0,
             most,
             memory,
@@ -116,7 +118,7 @@ impl RequestBody {
         let mut kept = self.lock();
         kept.sending += 1;
         kept.moved = kept.clock.now();
-        Sending { body: self.clone(), number: kept.sending, next: 0 }
+        Sending { body: self.clone(), number: kept.sending, sent: 0, has_sent_trailers: false }
     }
 
     /// Whether all that was read of the body is kept.
@@ -164,7 +166,7 @@ impl RequestBody {
                 }
             }
             let is_there = kept.has_ended && kept.is_whole && kept.bytes <= most;
-            Poll::Ready(is_there.then(|| kept.data()))
+            Poll::Ready(is_there.then(|| kept.data.to_vec()))
         })
         .await
     }
@@ -185,7 +187,7 @@ impl Kept {
         let Some(piece) = ready!(self.poll_piece(cx)) else { return Poll::Ready(Ok(())) };
         let piece = piece?;
         self.is_whole &= self.has_room(&piece);
-        self.pieces.push(piece);
+        self.keep(&piece);
         Poll::Ready(Ok(()))
     }
 
@@ -195,8 +197,8 @@ impl Kept {
         if let Some(Ok(piece)) = &next {
             self.is_whole = self.is_whole && self.has_room(piece);
             match self.is_whole {
-                true => self.pieces.push(piece.clone()),
-                false => (self.pieces, self.taken) = (Vec::new(), None),
+                true => self.keep(piece),
+                false => (self.data, self.trailers, self.taken) = (KeptBytes::default(), None, None),
             }
         }
         Poll::Ready(next)
@@ -220,15 +222,16 @@ impl Kept {
             }
             Some(Ok(frame)) => {
                 self.has_ended = self.rest.is_end_stream();
-                Poll::Ready(Some(Ok(Piece::new(frame))))
+                Poll::Ready(Some(Ok(frame)))
             }
         }
     }
 
     /// Takes room for `piece`; `false` if it exceeds a bound.
     fn has_room(&mut self, piece: &Piece) -> bool {
-        self.bytes += piece.length();
-        let place = self.memory.take(piece.length());
+        self.bytes += length(piece);
+        let growth = piece.data_ref().map_or_else(|| length(piece), |data| self.data.growth(data.len()));
+        let place = self.memory.take(growth);
         let has_room = place.is_some() && self.bytes <= self.most;
         match (&mut self.taken, place) {
             (Some(taken), Some(place)) => taken.merge(place),
@@ -237,36 +240,28 @@ impl Kept {
         has_room
     }
 
-    fn data(&self) -> Vec<u8> {
-        let data = self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Data(data) => Some(&**data),
-            Piece::Trailers(_) => None,
-        });
-        data.collect::<Vec<_>>().concat()
+    fn keep(&mut self, piece: &Piece) {
+        match (piece.data_ref(), piece.trailers_ref()) {
+            (Some(data), _) => self.data.push(data),
+            (None, trailers) => self.trailers = trailers.cloned().map(Box::new),
+        }
+    }
+
+    /// The next kept piece of a sending.
+    fn next_of(&mut self, sending: &Sending) -> Option<Piece> {
+        if let Some(data) = self.data.from(sending.sent) {
+            return Some(Frame::data(data));
+        }
+        let trailers = self.trailers.as_deref().filter(|_| !sending.has_sent_trailers)?;
+        Some(Frame::trailers(trailers.clone()))
     }
 }
 
-impl Piece {
-    fn new(frame: Frame<Bytes>) -> Self {
-        match frame.into_data() {
-            Ok(data) => Piece::Data(data),
-            Err(frame) => Piece::Trailers(frame.into_trailers().unwrap_or_default()),
-        }
-    }
-
-    fn length(&self) -> usize {
-        match self {
-            Piece::Data(data) => data.len(),
-            Piece::Trailers(trailers) => trailers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum(),
-        }
-    }
-
-    fn frame(self) -> Frame<Bytes> {
-        match self {
-            Piece::Data(data) => Frame::data(data),
-            Piece::Trailers(trailers) => Frame::trailers(trailers),
-        }
-    }
+/// The bytes of a piece as they were sent.
+fn length(piece: &Piece) -> usize {
+    let trailers = piece.trailers_ref().into_iter().flatten();
+    let trailers = trailers.map(|(name, value)| name.as_str().len() + value.len());
+    piece.data_ref().map_or(0, Bytes::len) + trailers.sum::<usize>()
 }
 
 impl Body for Sending {
@@ -279,22 +274,26 @@ impl Body for Sending {
         if kept.sending != self.number {
             return Poll::Ready(Some(Err(BodyError::Superseded)));
         }
-        let piece = match kept.pieces.get(self.next).cloned() {
+        let piece = match kept.next_of(&self) {
             Some(piece) => Some(Ok(piece)),
             None => ready!(kept.poll_on(cx)),
         };
-        self.next += 1;
+        if let Some(Ok(piece)) = &piece {
+            self.sent += piece.data_ref().map_or(0, Bytes::len);
+            self.has_sent_trailers |= piece.is_trailers();
+        }
         kept.moved = kept.clock.now();
-        Poll::Ready(piece.map(|piece| piece.map(Piece::frame)))
+        Poll::Ready(piece)
     }
 
     fn is_end_stream(&self) -> bool {
         let kept = self.body.lock();
-        kept.has_ended && !kept.has_failed && self.next >= kept.pieces.len()
+        let has_more = self.sent < kept.data.len() || (kept.trailers.is_some() && !self.has_sent_trailers);
+        kept.has_ended && !kept.has_failed && !has_more
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self.next {
+        match self.sent {
             0 => self.body.lock().length,
             _ => SizeHint::default(),
         }

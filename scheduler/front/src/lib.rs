@@ -51,7 +51,7 @@ use axum::Router;
 use axum::http::{Method, StatusCode, Uri, request};
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{any, post};
-use browser::BrowserGuard;
+use browser::FrontGuard;
 use check::Check;
 use connection_limiter::ConnectionLimiter;
 use front_client::FrontClient;
@@ -122,24 +122,24 @@ impl BoundSocket {
     /// # Errors
     /// If the front can't connect, or can't listen for answers.
     pub async fn serve(self, scheduler: &Arc<SchedulerView>, program: Program) -> anyhow::Result<HttpServer> {
-        let mut router = probes::router(scheduler.clone(), program.lost_lines).method_not_allowed_fallback(misused);
-        let (mut front_client, has_front) = (None, self.settings.front);
+        let mut open = probes::router(scheduler.clone(), program.lost_lines).method_not_allowed_fallback(misused);
+        let (mut front_client, mut asked, has_front) = (None, Router::new(), self.settings.front);
         let connection_limiter = ConnectionLimiter::new(self.settings.max_connections);
         if has_front {
             let asking = front_client.insert(connect(scheduler).await?).clone();
             let front = Front::new(asking.clone(), scheduler.stopping.clone());
-            let mut asked = routes(Arc::new(front), &self.settings);
+            asked = routes(Arc::new(front), &self.settings);
             if self.settings.page {
                 let jobs_nats = self.settings.jobs_nats.clone().unwrap_or_else(|| scheduler.nats.clone());
                 let jobs = JobQueues::new(self.settings.jobs.clone(), jobs_nats);
                 asked = asked.merge(page::routes(WebPage::start(asking, scheduler, jobs, program.forecaster)));
-                router = router.merge(page::files());
+                open = open.merge(page::files());
             }
-            router = router.merge(guarded(asked, self.guard, &connection_limiter));
+            asked = guarded(asked, self.guard, &connection_limiter);
         }
-        let router = with_directions(router, has_front, &self.settings);
-        let browser_guard = BrowserGuard::new(&self.settings);
-        let router = router.layer(from_fn(reading::whole)).layer(from_fn_with_state(browser_guard, browser::guard));
+        let router = with_directions(open.layer(from_fn(reading::bodiless)).merge(asked), has_front, &self.settings);
+        let browser_guard = FrontGuard::new(&self.settings);
+        let router = router.layer(from_fn_with_state(browser_guard, browser::guard));
         tokio::spawn(connection_limiter.clone().open(self.listener, router));
         Ok(HttpServer { address: self.address, connection_limiter, front_client })
     }
@@ -215,12 +215,13 @@ fn routes(front: Arc<Front>, settings: &HttpSettings) -> Router {
     router
 }
 
-/// The routes of `asked`, behind the front's guards: a request needs a token, if there are tokens,
-/// and a place.
+/// The routes of `asked`, behind the front's guards: a request needs a token, if there are tokens. It
+/// is read then, and needs a place.
 fn guarded(asked: Router, guard: Guard, connection_limiter: &ConnectionLimiter) -> Router {
     asked
         .method_not_allowed_fallback(misused)
         .route_layer(from_fn_with_state(connection_limiter.clone(), connection_limiter::in_a_place))
+        .route_layer(from_fn(reading::whole))
         .route_layer(from_fn_with_state(guard, token::guard))
 }
 

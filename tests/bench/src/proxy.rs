@@ -13,7 +13,7 @@ use rampmeter_front::forwarded_labels;
 use rampmeter_nats_server::{Binary, Options, Server};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;
-use rampmeter_proxy::settings::{Asking, Bounds, Encryption, HeaderSettings, LabelsFn, Times};
+use rampmeter_proxy::settings::{Asking, Bounds, Encryption, HeaderSettings, LabelsFn, Pages, Times};
 use rampmeter_proxy::{Proxy, Settings};
 use rampmeter_scheduler::running;
 use rampmeter_worker_sdk::Client;
@@ -144,6 +144,7 @@ async fn proxy(client: &Client, upstream: SocketAddr, resource: &str) -> anyhow:
         times: Times { max_wait: LONGEST_WAIT, drain: Span::from_millis(1), ..Times::default() },
         bounds: Bounds::default(),
         encryption: Encryption::default(),
+        pages: Pages::default(),
         spans: None,
     };
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;

@@ -4,7 +4,7 @@ use crate::patience::until;
 use crate::{nats, scheduler};
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::time::Span;
-use rampmeter_proxy::settings::{Asking, Bounds, Encryption, HeaderSettings, Times};
+use rampmeter_proxy::settings::{Asking, Bounds, Encryption, HeaderSettings, Pages, Times};
 use rampmeter_proxy::{Proxy, Settings};
 use rampmeter_scheduler::running::Running;
 use rampmeter_worker_sdk::Client;
@@ -46,6 +46,8 @@ pub fn settings(upstream: &str) -> Settings {
         times,
         bounds: Bounds::default(),
         encryption: Encryption::default(),
+        // The names in the Host of requests that tests write by hand.
+        pages: Pages { hosts: ["a", "me", "me.example"].map(str::to_owned).to_vec(), ..Pages::default() },
         spans: None,
     }
 }

@@ -44,6 +44,14 @@ impl ProxyProcess {
         &self.url
     }
 
+    /// The id of the process.
+    ///
+    /// # Panics
+    /// If it has ended.
+    pub fn id(&self) -> u32 {
+        self.child.id().expect("it runs")
+    }
+
     /// Its log so far.
     ///
     /// # Panics
@@ -107,7 +115,7 @@ impl ProxyProcess {
     }
 
     fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id().expect("it runs")).unwrap();
+        let pid = i32::try_from(self.id()).unwrap();
         signal::kill(Pid::from_raw(pid), signal).unwrap();
     }
 }

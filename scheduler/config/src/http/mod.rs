@@ -129,7 +129,8 @@ pub(super) fn settings(source: &Source, table: &HttpTable) -> Result<HttpSetting
     })
 }
 
-fn hosts(source: &Source, hosts: &[Spanned<String>]) -> Result<Vec<String>, ConfigError> {
+/// The names of `hosts`.
+pub(super) fn hosts(source: &Source, hosts: &[Spanned<String>]) -> Result<Vec<String>, ConfigError> {
     if let Some(beyond) = hosts.get(MAX_HOSTS) {
         return Err(source.fault(&beyond.span(), format!("at most {MAX_HOSTS} hosts")));
     }

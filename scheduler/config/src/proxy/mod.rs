@@ -3,20 +3,20 @@
 pub(super) mod credential;
 
 use super::http::settings::{LabelSource, OriginSettings};
-use super::http::{OriginTable, counted, label_key, origin};
+use super::http::{OriginTable, counted, hosts, label_key, origin};
 use super::keys::{keys, words};
 use super::limits::pricing::Pricing;
 use super::provider::is_loopback;
 use super::reading::faults::Faults;
 use super::reading::source::{ConfigError, Source};
 use super::reading::value::{name, within};
-use axum::http::{HeaderName, Method};
+use axum::http::{HeaderName, Method, Uri};
 use credential::{CredentialSettings, CredentialTable};
 use rampmeter_account::duration;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use rampmeter_proxy::route::{Cost, PathTemplate, Route, Routes};
-use rampmeter_proxy::settings::{Bounds, Encryption, HeaderSettings, SafeRate, Times, Upstream};
+use rampmeter_proxy::settings::{Bounds, Encryption, HeaderSettings, Pages, SafeRate, Times, Upstream};
 use rampmeter_proxy::tls::CertificateFiles;
 use rampmeter_proxy::tokens::TokenUnits;
 use serde::Deserialize;
@@ -118,6 +118,15 @@ keys! {
         idle: Option<Spanned<String>> = Default(r#""30s""#),
         /// How long held requests go on waiting when the process is told to stop.
         drain: Option<Spanned<String>> = Default(r#""20s""#),
+        /// The names by which clients call this proxy, without a port, beside its addresses,
+        /// `localhost`, the upstream's host and the hosts of routes. A request for another Host is
+        /// answered with 421, because web pages can have their own names lead here.
+        #[serde(default)]
+        hosts: Vec<Spanned<String>> = Example(r#"["proxy.internal"]"#),
+        /// The origins of web pages that may send requests through this proxy, with its credential.
+        /// Without this, none may.
+        #[serde(default)]
+        origins: Vec<Spanned<String>> = Example(r#"["https://app.example"]"#),
         /// The certificate that clients see, as PEM. Without this, they are not encrypted. The
         /// files are read again when they change.
         cert_file: Option<Spanned<String>> = Example(r#""/etc/rampmeter/proxy.pem""#),
@@ -243,6 +252,8 @@ pub struct ProxySettings {
     pub bounds: Bounds,
     /// How connections are encrypted.
     pub encryption: Encryption,
+    /// What web pages may ask for.
+    pub pages: Pages,
     /// The address of its metrics, if they are served.
     pub metrics: Option<String>,
 }
@@ -267,6 +278,7 @@ impl Default for ProxySettings {
             times: Times::default(),
             bounds: Bounds::default(),
             encryption: Encryption::default(),
+            pages: Pages::default(),
             metrics: None,
         }
     }
@@ -325,6 +337,10 @@ fn proxy(source: &Source, table: &ProxyTable) -> Result<ProxySettings, ConfigErr
         times: times(source, table)?,
         bounds: bounds(source, table)?,
         encryption: encryption(source, table)?,
+        pages: Pages {
+            hosts: hosts(source, &table.hosts)?,
+            origins: table.origins.iter().map(|text| web_origin(source, text)).collect::<Result<_, _>>()?,
+        },
         metrics: table.metrics.clone(),
     })
 }
@@ -415,6 +431,16 @@ fn encryption(source: &Source, table: &ProxyTable) -> Result<Encryption, ConfigE
         (None, Some(file)) => return Err(source.fault(&file.span(), "`key_file` needs the certificate: `cert_file`")),
     };
     Ok(Encryption { certificate, upstream_ca: table.ca_file.as_ref().map(PathBuf::from) })
+}
+
+/// An origin as browsers write it: a scheme and a host, perhaps with a port.
+fn web_origin(source: &Source, text: &Spanned<String>) -> Result<String, ConfigError> {
+    let is_origin = |origin: &&String| {
+        let uri = origin.parse::<Uri>().ok();
+        uri.is_some_and(|uri| uri.scheme().is_some() && uri.path() == "/" && !origin.ends_with('/'))
+    };
+    let fault = || source.fault(&text.span(), "an origin is written like \"https://app.example\", without a path");
+    Some(text.get_ref()).filter(is_origin).cloned().ok_or_else(fault)
 }
 
 fn routes(source: &Source, tables: &[Spanned<RouteTable>]) -> Result<Routes, ConfigError> {

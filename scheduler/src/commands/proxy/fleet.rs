@@ -1,6 +1,6 @@
 //! The proxies of one process.
 
-use super::{credential, pages, price};
+use super::{credential, pages::serve, price};
 use anyhow::Context;
 use futures::future::join_all;
 use rampmeter_config::{NatsTable, OnNoScheduler, Pricing, ProxySettings};
@@ -95,6 +95,7 @@ async fn start(client: &Client, proxy: ProxySettings, spans: Option<Spans>) -> a
         times,
         bounds,
         encryption,
+        mut pages,
         metrics,
         ..
     } = proxy;
@@ -109,10 +110,11 @@ async fn start(client: &Client, proxy: ProxySettings, spans: Option<Spans>) -> a
     let credential = credential.map(|settings| credential::open(settings, resource.clone(), Clock::start()));
     let credential = credential.transpose().with_context(|| format!("the credential of the proxy at {listen}"))?;
     let listener = TcpListener::bind(&listen).await.with_context(|| format!("the proxy can't listen at {listen}"))?;
-    let settings = Settings { upstream, asking, headers, credential, times, bounds, encryption, spans };
+    pages.hosts.extend(listen.rsplit_once(':').map(|(host, _port)| host.to_owned()));
+    let settings = Settings { upstream, asking, headers, credential, times, bounds, encryption, pages, spans };
     let proxy = Proxy::start(listener, resource, settings).with_context(|| format!("the proxy at {listen}"))?;
     if let Some(address) = metrics {
-        pages::serve(&address, proxy.metrics()).await?;
+        serve(&address, proxy.metrics()).await?;
     }
     tracing::info!(upstream = names.0, resource = names.1, "holds requests at {scheme}://{}", proxy.address());
     Ok(proxy)

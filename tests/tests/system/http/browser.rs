@@ -45,7 +45,7 @@ async fn a_name_that_was_made_to_lead_here_reads_nothing() {
     let front = Front::start(&nats, &with_check, &few(100, "400h")).await;
     for page in ["/healthz", "/readyz", "/metrics", "/check", "/elsewhere"] {
         let rebound = front.get(page, &[("host", "rebound.example:9480")]).await;
-        let remedy = "`rebound.example` is no name of this scheduler; if it is one, add it to `hosts` in [http]\n";
+        let remedy = "`rebound.example` is no name of this server; if it is one, add it to `hosts` in [http]\n";
         assert_eq!((rebound.status, rebound.body.as_str()), (421, Some(remedy)), "{page}");
         let cross_site = front.get(page, &[("sec-fetch-site", "cross-site")]).await;
         assert_eq!(cross_site.status, 403, "{page}");

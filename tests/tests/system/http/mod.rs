@@ -5,6 +5,7 @@ mod browser;
 mod check;
 mod gateways;
 mod health;
+mod memory;
 mod page;
 mod permits;
 mod tokens;

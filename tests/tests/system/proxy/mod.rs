@@ -3,6 +3,8 @@
 mod costs;
 mod credential;
 mod holding;
+mod memory;
+mod pages;
 mod proxy_faults;
 mod proxy_fleet;
 mod smuggling;

@@ -89,7 +89,7 @@ async fn clients_are_told_apart_by_their_certificates() {
     let _running = scheduler::start(&nats, limits).await;
     let Issued { cert, key } = authority.issue("proxy", &["localhost"]);
     let text = format!(
-        "[[proxy]]\nupstream = \"{}\"\nresource = \"api\"\nmax_wait = \"1s\"\ncert_file = {cert:?}\nkey_file = {key:?}\n\
+        "[[proxy]]\nhosts = [\"a\"]\nupstream = \"{}\"\nresource = \"api\"\nmax_wait = \"1s\"\ncert_file = {cert:?}\nkey_file = {key:?}\n\
          client_ca_file = {:?}\nlabels = {{ client = \"client-certificate\" }}\n",
         upstream.url(),
         authority.ca_file(),
