@@ -6,6 +6,7 @@ use crate::options::{Configuration, Login, Options};
 use serde_json::Value;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -293,7 +294,8 @@ impl StoreLock {
 }
 
 fn open_lock(store: &Path) -> io::Result<File> {
-    fs::create_dir_all(store)?;
+    // Only this user may read the state of a server.
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(store)?;
     let mut options = File::options();
     options.read(true).write(true).create(true).truncate(false).open(store.join("nats-server.lock"))
 }

@@ -11,6 +11,7 @@ mod scenario;
 mod workers;
 
 use super::output;
+use super::process::embedded_nats::PrivateServer;
 use super::process::open_files::allow_many_files;
 use super::process::signal::asked_to_stop;
 use crate::running;
@@ -18,7 +19,6 @@ use anyhow::Context;
 use figures::{Comparison, Figures, Observation, Waits};
 use futures::future::{join_all, try_join_all};
 use progress::Progress;
-use rampmeter_nats_server::{Binary, Options, Server};
 use rampmeter_upstream::Upstream;
 use rampmeter_worker_sdk::{Client, Resource};
 use std::process::Stdio;
@@ -83,10 +83,8 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
 async fn compare(args: &DemoArgs, progress: &mut Progress) -> anyhow::Result<Comparison> {
     progress.say(&scenario::introduction(args.workers, args.seconds));
     progress.begin("starting NATS and a scheduler");
-    // Ctrl-C ends the demo, which then stops the server itself.
-    let options = Options { outlives_interrupt: true, ..Options::default() };
-    let mut server = Server::start(&Binary::find().await?, options).await?;
-    let scheduler = running::start(scenario::configuration(server.url())?).await?;
+    let PrivateServer { mut server, url } = PrivateServer::start(None, false).await?;
+    let scheduler = running::start(scenario::configuration(&url)?).await?;
     timeout(READY, scheduler.ready()).await.context("the demo's scheduler did not get ready")?;
     if let Some(address) = scheduler.http() {
         let url = format!("http://{address}/#/resource/{}", scenario::RESOURCE);
@@ -96,7 +94,7 @@ async fn compare(args: &DemoArgs, progress: &mut Progress) -> anyhow::Result<Com
         }
     }
     let uncoordinated = phase("uncoordinated", args, &[None], progress).await?;
-    let coordinated = with_permits(server.url(), args, progress).await?;
+    let coordinated = with_permits(&url, args, progress).await?;
     scheduler.stop().await?;
     server.stop().await?;
     Ok(Comparison { uncoordinated, coordinated })

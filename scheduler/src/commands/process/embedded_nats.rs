@@ -1,10 +1,16 @@
-//! The private nats-server of `rampmeter serve --embedded-nats`.
+//! The private nats-servers of `rampmeter serve --embedded-nats`, `rampmeter proxy` and `rampmeter demo`.
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context, anyhow, bail};
+use rampmeter_nats::entropy::secret;
 use rampmeter_nats::servers::{self, Servers};
 use rampmeter_nats_server::{Binary, Login, Options, Server, StartError};
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
+/// The file with the URL of a private server, in the folder of its state.
+const URL_FILE: &str = "nats-url";
 /// The hosts that `nats.url` may name: the private server listens on loopback only.
 const HERE: [&str; 2] = ["127.0.0.1", "localhost"];
 
@@ -15,22 +21,54 @@ const HERE: [&str; 2] = ["127.0.0.1", "localhost"];
 /// If `url` is not an address on this machine, or the server does not run. With `verbose`, the text
 /// includes the end of the log of NATS.
 pub(in crate::commands) async fn start(url: &str, data: PathBuf, verbose: bool) -> anyhow::Result<Server> {
-    start_with(Options { port: port(url)?, login: login(url)?, ..Options::default() }, data, verbose).await
+    start_with(Options { port: port(url)?, login: login(url)?, store: Some(data), ..Options::default() }, verbose).await
 }
 
-/// Starts the server on a free port, with its data in `data`.
-///
-/// # Errors
-/// If the server does not run. With `verbose`, the text includes the end of the log of NATS.
-pub(in crate::commands) async fn start_anywhere(data: PathBuf, verbose: bool) -> anyhow::Result<Server> {
-    start_with(Options::default(), data, verbose).await
+/// A server for this process alone. Its password is drawn anew at each start.
+#[derive(Debug)]
+pub(in crate::commands) struct PrivateServer {
+    pub(in crate::commands) server: Server,
+    /// The URL with the password.
+    pub(in crate::commands) url: String,
 }
 
-async fn start_with(options: Options, data: PathBuf, verbose: bool) -> anyhow::Result<Server> {
+impl PrivateServer {
+    /// Starts the server on a free port. With `data`, its state is kept there, and its URL is written
+    /// to a file there that only this user may read.
+    ///
+    /// # Errors
+    /// If the server does not run, or the file can't be written. With `verbose`, the text includes the
+    /// end of the log of NATS.
+    pub(in crate::commands) async fn start(data: Option<PathBuf>, verbose: bool) -> anyhow::Result<Self> {
+        let (user, password) = ("rampmeter", format!("{:032x}", secret()));
+        let login = Some(Login::User(user.to_owned(), password.clone()));
+        let server = start_with(Options { login, store: data.clone(), ..Options::default() }, verbose).await?;
+        let url = format!("nats://{user}:{password}@127.0.0.1:{}", server.port());
+        if let Some(data) = data {
+            let file = data.join(URL_FILE);
+            write_secret(&file, &url).with_context(|| format!("can't write {}", file.display()))?;
+        }
+        Ok(PrivateServer { server, url })
+    }
+}
+
+fn write_secret(file: &Path, text: &str) -> std::io::Result<()> {
+    let mut file = File::options().create(true).write(true).truncate(true).mode(0o600).open(file)?;
+    // The file of an earlier start keeps its mode.
+    file.set_permissions(PermissionsExt::from_mode(0o600))?;
+    writeln!(file, "{text}")
+}
+
+async fn start_with(options: Options, verbose: bool) -> anyhow::Result<Server> {
     let binary = Binary::find().await?;
-    let options = Options { store: Some(data), outlives_interrupt: true, ..options };
+    // Ctrl-C ends this process, which then stops the server itself.
+    let options = Options { outlives_interrupt: true, ..options };
+    let open = match options.login {
+        Some(_) => "",
+        None => " without a password: if others use this machine, put one into `nats.url`",
+    };
     let server = Server::start(&binary, options).await.map_err(|error| explained(error, verbose))?;
-    tracing::info!(url = server.url(), version = %binary.version(), "embedded nats-server");
+    tracing::info!(url = server.url(), version = %binary.version(), "embedded nats-server{open}");
     Ok(server)
 }
 

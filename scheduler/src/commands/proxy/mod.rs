@@ -6,7 +6,7 @@ mod language_models;
 mod pages;
 mod price;
 
-use super::process::embedded_nats;
+use super::process::embedded_nats::PrivateServer;
 use super::process::open_files::allow_many_files;
 use super::process::signal::asked_to_stop;
 use crate::running::{self, Running};
@@ -14,7 +14,6 @@ use anyhow::{Context, bail};
 pub(super) use fleet::Proxies;
 use rampmeter_account::duration;
 use rampmeter_config::{self as config, Config, NatsTable, ProxySettings};
-use rampmeter_nats_server::Server;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
@@ -75,7 +74,7 @@ struct Plan {
 /// A scheduler of the proxy's own, and its NATS server.
 struct Inside {
     running: Running,
-    server: Server,
+    server: PrivateServer,
 }
 
 /// Serves until a signal, then lets held requests finish.
@@ -95,7 +94,7 @@ pub async fn run(args: ProxyArgs) -> anyhow::Result<()> {
         None => {
             let config = config.context("the scheduler inside needs a configuration")?;
             let started = Inside::start(config, args.data, args.verbose).await?;
-            let nats = NatsTable::at(started.server.url());
+            let nats = NatsTable::at(&started.server.url);
             inside = Some(started);
             nats
         }
@@ -118,7 +117,7 @@ pub async fn run(args: ProxyArgs) -> anyhow::Result<()> {
     }
     if let Some(Inside { running, mut server }) = inside {
         running.stop().await?;
-        server.stop().await?;
+        server.server.stop().await?;
     }
     tracing::info!("stopped");
     reason.map(drop)
@@ -126,8 +125,8 @@ pub async fn run(args: ProxyArgs) -> anyhow::Result<()> {
 
 impl Inside {
     async fn start(mut config: Config, data: PathBuf, verbose: bool) -> anyhow::Result<Self> {
-        let server = embedded_nats::start_anywhere(data, verbose).await?;
-        server.url().clone_into(&mut config.nats.url);
+        let server = PrivateServer::start(Some(data), verbose).await?;
+        server.url.clone_into(&mut config.nats.url);
         let running = running::start(config).await?;
         running.ready().await;
         Ok(Inside { running, server })
@@ -139,7 +138,7 @@ async fn broken(inside: &mut Option<Inside>) -> anyhow::Error {
     match inside {
         Some(Inside { running, server }) => tokio::select! {
             broken = running.broken() => broken,
-            _ended = server.ended() => anyhow::anyhow!("the private nats-server has ended"),
+            _ended = server.server.ended() => anyhow::anyhow!("the private nats-server has ended"),
         },
         None => std::future::pending().await,
     }

@@ -51,7 +51,11 @@ async fn bodies_in_small_chunks_take_no_more_than_their_bytes() {
                 open.push(stream);
             }
             let grown = growth(&process, before).await;
-            assert!(grown <= CONNECTIONS * MOST_OF_ONE, "{front}{path} {token}: {} kB each", grown / CONNECTIONS >> 10);
+            assert!(
+                grown <= CONNECTIONS * MOST_OF_ONE,
+                "{front}{path} {token}: {} kB each",
+                (grown / CONNECTIONS) >> 10
+            );
         }
         process.stop().await;
     }

@@ -1,7 +1,7 @@
 //! `rampmeter proxy` and `[[proxy]]` as people start them.
 
 use crate::prelude::*;
-use rampmeter_tests::process::run;
+use rampmeter_tests::process::{run, run_in};
 
 const LIMITS: &str = "[http]\nlisten = \"\"\n[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\n\
     capacity = 100\nperiod = \"1s\"\n";
@@ -17,6 +17,23 @@ async fn without_a_server_of_any_kind_the_limits_of_a_file_count() {
     let status = proxy.ended().await;
     assert!(status.success(), "{status}\n{}", proxy.log());
     assert!(proxy.log().contains("stopped"), "{}", proxy.log());
+}
+
+#[tokio::test]
+async fn the_private_server_takes_the_owner_of_its_state_alone() {
+    let upstream = RawUpstream::start([]).await;
+    let proxy = ProxyProcess::start(RAMPMETER, LIMITS, &["--upstream", &upstream.url()], &[]).await;
+    let file = proxy.data().join("nats-url");
+    let url = std::fs::read_to_string(&file).unwrap();
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&file), mode(&proxy.data())), (0o600, 0o700));
+    let (_, address) = url.trim().rsplit_once('@').unwrap();
+    let stranger = async_nats::connect(address).await.unwrap_err();
+    assert_eq!(stranger.kind(), async_nats::ConnectErrorKind::AuthorizationViolation);
+    let shown = run_in(RAMPMETER, &["status", "api"], &[("RAMPMETER_NATS", url.trim())]).await;
+    assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
+    let password = url.split([':', '@']).nth(2).unwrap();
+    assert!(!proxy.log().contains(password), "{}", proxy.log());
 }
 
 /// The limits of an account as `init` prints them, and a URL, are all that is configured.
