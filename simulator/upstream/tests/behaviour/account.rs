@@ -51,34 +51,6 @@ fn a_rejected_call_takes_nothing_and_says_when_all_policies_can_pay() {
 }
 
 #[test]
-fn several_policies_of_one_unit_are_all_charged() {
-    check(
-        &["requests=2/1s", "requests=3/60s"],
-        &[
-            step(0, "", Admitted, &["1", "2"]),
-            step(0, "", Admitted, &["0", "1"]),
-            step(0, "", WaitNs(500 * MS), &["0", "1"]),
-            step(500 * MS, "", Admitted, &["0", "0.025"]),
-            // The second has 0.05 after another half second: 0.95 are missing at 20 s each.
-            step(SECOND, "", WaitNs(19 * SECOND), &["1", "0.05"]),
-            step(20 * SECOND, "", Admitted, &["1", "0"]),
-        ],
-    );
-}
-
-#[test]
-fn refill_stops_at_the_capacity() {
-    check(
-        &["requests=2/1s"],
-        &[
-            step(HOUR, "requests=2", Admitted, &["0"]),
-            step(2 * HOUR, "requests=2", Admitted, &["0"]),
-            step(2 * HOUR, "", WaitNs(500 * MS), &["0"]),
-        ],
-    );
-}
-
-#[test]
 fn fractions_are_exact() {
     check(
         // A token every third of a second, which no integer of nanoseconds can express.

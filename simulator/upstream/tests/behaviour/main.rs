@@ -4,7 +4,6 @@
 
 mod account;
 mod http;
-mod judge;
 mod model_judge;
 mod models;
 mod presets;

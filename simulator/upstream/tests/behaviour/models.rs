@@ -54,20 +54,6 @@ fn ticks_bring_all_at_once() {
 }
 
 #[test]
-fn ticks_lose_no_fraction() {
-    check(
-        // Three ticks to a period, seven periods and a third to a tick.
-        &["requests=1/3s;tick=1s;start=0", "requests=3/300ms;tick=2200ms;burst=1;start=0"],
-        &[
-            step(0, "", WaitNs(3 * SECOND), &["0", "0"]),
-            step(2 * SECOND, "", WaitNs(SECOND), &["0.666666", "0"]),
-            step(3 * SECOND, "", Admitted, &["0", "0"]),
-            step(3 * SECOND, "", WaitNs(3 * SECOND), &["0", "0"]),
-        ],
-    );
-}
-
-#[test]
 fn dropped_fractions_never_come_back() {
     check(
         &["requests=10/1s;whole;start=0"],
@@ -84,37 +70,6 @@ fn dropped_fractions_never_come_back() {
             step(1_050 * MS, "requests=2.5", Admitted, &["0.5"]),
             step(1_050 * MS, "", WaitNs(100 * MS), &["0.5"]),
             step(1_150 * MS, "", Admitted, &["0.5"]),
-        ],
-    );
-}
-
-#[test]
-fn a_full_bucket_of_whole_units_overflows() {
-    check(
-        &["requests=10/1s;whole;burst=1.5"],
-        &[
-            step(0, "requests=1.5", Admitted, &["0"]),
-            // One unit is too little, and the second one does not fit as a whole.
-            step(0, "requests=1.5", WaitNs(200 * MS), &["0"]),
-            step(200 * MS, "requests=1.5", Admitted, &["0"]),
-            step(HOUR, "requests=1.6", Never, &["1.5"]),
-        ],
-    );
-}
-
-#[test]
-fn ticks_of_whole_units_are_refilled_between_calls() {
-    check(
-        // A tick brings two and a half units, of which two stay; the other policy's brings less
-        // than one.
-        &["requests=10/4s;tick=1s;whole;start=0", "tokens=1/2s;tick=1s;whole;start=0"],
-        &[
-            step(0, "requests=5", WaitNs(3 * SECOND), &["0", "0"]),
-            step(2 * SECOND, "requests=5", WaitNs(SECOND), &["4", "0"]),
-            step(2_500 * MS, "requests=5", WaitNs(500 * MS), &["4", "0"]),
-            step(3 * SECOND, "requests=5", Admitted, &["1", "0"]),
-            step(3 * SECOND, "tokens=0.1", Never, &["1", "0"]),
-            step(HOUR, "tokens=0.1", Never, &["10", "0"]),
         ],
     );
 }
@@ -175,21 +130,6 @@ fn hammering_keeps_a_leaky_bucket_full() {
             step(11 * SECOND - 1, "requests=4.000001", Never, &["0"]),
             step(12 * SECOND - 1, "", Admitted, &["0"]),
             step(HOUR, "requests=0", Admitted, &["4"]),
-        ],
-    );
-}
-
-#[test]
-fn a_leaky_bucket_counts_what_other_policies_reject() {
-    check(
-        &["requests=4/4s;leaky-bucket", "processing-units=1/1s"],
-        &[
-            step(0, "requests=2 processing-units=1", Admitted, &["2", "0"]),
-            // The wait for processing units would be a second. The bucket that was filled meanwhile
-            // has two.
-            step(0, "requests=2 processing-units=1", WaitNs(2 * SECOND), &["0", "0"]),
-            step(2 * SECOND, "requests=2 processing-units=1", Admitted, &["0", "0"]),
-            step(4 * SECOND, "processing-units=2", Never, &["1", "1"]),
         ],
     );
 }
