@@ -1,12 +1,6 @@
 //! Limits for random worlds that count something other than tokens, or have keys.
 
-use jiff::tz::{Offset, TimeZone};
-use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, Margin, ResourceSpec};
-use rampmeter_simulator::fleet::{Fleet, Values};
-use rampmeter_simulator::network::{Delay, Network};
-use rampmeter_simulator::rng::Rng;
+use crate::prelude::*;
 
 /// A seed of its own, so that worlds with token buckets alone do not change.
 const OWN: u64 = 0xC0_4E7E_D11E;

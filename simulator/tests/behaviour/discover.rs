@@ -1,19 +1,6 @@
 //! Limits are discovered by what the upstream answers.
 
-#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
-
-use crate::common::{amount, limit, name, secs};
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{Discover, ResourceSpec};
-use rampmeter_simulator::cost::Draw;
-use rampmeter_simulator::fleet::{Fleet, Values};
-use rampmeter_simulator::network::{Delay, Network};
-use rampmeter_simulator::outcome::Outcome;
-use rampmeter_simulator::strategy::Strategy;
-use rampmeter_simulator::upstream::Behaviour;
-use rampmeter_simulator::world::World;
-use rampmeter_upstream::{Preset, RetryAfter};
-use std::num::{NonZeroU32, NonZeroUsize};
+use crate::prelude::*;
 
 const TEN_MINUTES: u64 = 600;
 /// The second from which on the limits have to be known.

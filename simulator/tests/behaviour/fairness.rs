@@ -1,16 +1,7 @@
 //! Fair shares: which client gets what, and when.
 
-#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
-
-use crate::common::{PROCESSING_UNITS, amount, describe, limit, name, secs, sentinel_hub, shared};
-use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{ClassSpec, ResourceSpec};
-use rampmeter_simulator::cost::{CostModel, amount_of};
-use rampmeter_simulator::fleet::{Clients, Fleet, Shift};
-use rampmeter_simulator::outcome::{Call, FleetOutcome, Outcome};
+use crate::prelude::*;
 use rampmeter_simulator::report::jain;
-use rampmeter_simulator::world::World;
 
 fn run(world: &World) -> Outcome {
     let outcome = world.run().unwrap();

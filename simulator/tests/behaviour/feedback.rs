@@ -1,17 +1,7 @@
 //! Upstreams that differ from the configuration. The scheduler learns the difference from their
 //! answers alone.
 
-#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
-
-use crate::common::{limit, name, secs};
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec, StartPolicy};
-use rampmeter_simulator::fleet::{Arrivals, Fleet};
-use rampmeter_simulator::outcome::{Call, Outcome};
-use rampmeter_simulator::strategy::Strategy;
-use rampmeter_simulator::upstream::Behaviour;
-use rampmeter_simulator::world::World;
-use std::ops::Range;
+use crate::prelude::*;
 
 const CAPACITY: f64 = 1000.0;
 /// The rate of a thousand requests a minute.

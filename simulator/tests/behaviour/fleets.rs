@@ -3,17 +3,9 @@
 //! Grants are delivered up to 20 ms late at random, so calls reach the upstream as late. The margin
 //! is the default one.
 
-#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
+use crate::prelude::*;
 
-use crate::common::{PROCESSING_UNITS, amount, describe, limit, name, secs, sentinel_hub};
-use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::policy::spec::{ClassSpec, LimitSpec, Margin, ResourceSpec};
-use rampmeter_simulator::fleet::Fleet;
-use rampmeter_simulator::outcome::Outcome;
-use rampmeter_simulator::world::World;
-
-const SEEDS: std::ops::Range<u64> = 0..5;
+const SEEDS: Range<u64> = 0..5;
 
 /// Sentinel Hub's limits, urgent and bulk work.
 fn hub() -> ResourceSpec {

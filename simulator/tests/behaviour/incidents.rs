@@ -1,14 +1,9 @@
 //! The small random worlds once more, in which schedulers hand over and die, and people change
 //! limits.
 
+use crate::prelude::*;
 use crate::{known_upstreams, random_worlds};
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{Algorithm, LimitSpec, ResourceSpec};
 use rampmeter_simulator::incident::Incident;
-use rampmeter_simulator::judge::judge_calls;
-use rampmeter_simulator::rng::Rng;
-use rampmeter_simulator::world::World;
-use std::ops::Range;
 
 const SEEDS: Range<u64> = 0..1_000;
 const KNOWN_SEEDS: Range<u64> = 0..100;

@@ -1,12 +1,6 @@
 //! The judge bites: it finds every fault that a test plants in a correct trace.
 
-use crate::common::{limit, name, shared};
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{ClassSpec, ResourceSpec};
-use rampmeter_simulator::fleet::{Clients, Fleet};
-use rampmeter_simulator::judge::judge;
-use rampmeter_simulator::outcome::{Granted, Outcome};
-use rampmeter_simulator::world::World;
+use crate::prelude::*;
 use std::collections::BTreeMap;
 
 /// Ten a second for two urgent workers and two clients of ten workers each.

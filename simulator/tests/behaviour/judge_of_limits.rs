@@ -1,15 +1,8 @@
 //! The judge bites, whatever a limit counts: for each kind one trace passes, and one is convicted.
 
-use crate::common::{amount, limit, name, shared};
-use jiff::tz::{Offset, TimeZone};
+use crate::prelude::*;
 use rampmeter_protocol::cost::Cost;
-use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, Margin, ResourceSpec};
-use rampmeter_simulator::fleet::{Clients, Fleet};
-use rampmeter_simulator::judge::judge;
-use rampmeter_simulator::outcome::{Call, FleetOutcome, Granted, Outcome, Request};
-use rampmeter_simulator::world::World;
 use std::sync::Arc;
 
 /// A worker's call: the worker, its first and last millisecond, and the units it took.

@@ -1,23 +1,8 @@
 //! Random worlds around the upstreams that ship, made smaller so that few workers meet every limit.
 //! `RAMPMETER_SEEDS` names other seeds, as for all random worlds.
 
-#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
-
+use crate::prelude::*;
 use crate::{counted, random_worlds};
-use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::name::Name;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, Pattern, ResourceSpec};
-use rampmeter_simulator::cost::Draw;
-use rampmeter_simulator::fleet::{Arrivals, Clients, Fleet, Values};
-use rampmeter_simulator::judge::judge;
-use rampmeter_simulator::network::{Delay, Network};
-use rampmeter_simulator::rng::Rng;
-use rampmeter_simulator::upstream::Behaviour;
-use rampmeter_simulator::world::World;
-use rampmeter_upstream::Preset;
-use std::num::NonZeroU32;
-use std::ops::Range;
 
 const SEEDS: Range<u64> = 0..500;
 /// A seed of its own, so that these worlds differ from the others of a seed.
@@ -117,10 +102,6 @@ const KNOWN: [Known; 6] = [
         calls: |_, fleet| fleet.costing("points", Draw::Between(whole(1), whole(60))),
     },
 ];
-
-fn name(name: &str) -> Name {
-    Name::new(name).unwrap()
-}
 
 fn whole(units: u32) -> Amount {
     Amount::new(f64::from(units)).unwrap()

@@ -4,23 +4,9 @@
 //! `RAMPMETER_SEEDS=0..1000000 cargo test --release -p rampmeter-simulator --test behaviour --
 //! --nocapture random_worlds` looks at a million; a violation prints the command that repeats it.
 
-#![expect(clippy::print_stdout, reason = "progress, shown with --nocapture")]
-
 use crate::counted;
-use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::name::Name;
+use crate::prelude::*;
 use rampmeter_protocol::request::Mode;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{
-    ClassSpec, FairShare, LimitSpec, Margin, ResourceSpec, StartPolicy, Weight,
-};
-use rampmeter_simulator::cost::{CostModel, Draw};
-use rampmeter_simulator::fleet::{Arrivals, Clients, Crashes, Fleet, Shift};
-use rampmeter_simulator::judge::{judge, judge_grants};
-use rampmeter_simulator::network::{Delay, Network};
-use rampmeter_simulator::rng::Rng;
-use rampmeter_simulator::world::World;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Together with the seeds of [incidents](crate::incidents), these are ten thousand.
@@ -31,10 +17,6 @@ const FOUND: [u64; 4] = [152_028, 153_447, 387_995, 893_792];
 const PROGRESS: u64 = 50_000;
 /// One seed in this many runs twice.
 const TWICE: u64 = 10;
-
-fn name(name: &str) -> Name {
-    Name::new(name).unwrap()
-}
 
 fn millis(dice: &mut Rng, least: u64, most: u64) -> Span {
     Span::from_millis(dice.number(least, most))

@@ -1,12 +1,6 @@
 //! One world under different strategies.
 
-#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
-
-use crate::common::{PROCESSING_UNITS, amount, secs, sentinel_hub, shared};
-use rampmeter_simulator::fleet::{Clients, Fleet};
-use rampmeter_simulator::outcome::Outcome;
-use rampmeter_simulator::strategy::Strategy;
-use rampmeter_simulator::world::World;
+use crate::prelude::*;
 
 /// 400 heavy calls and 460 light ones, by workers that never pause.
 fn measure(strategy: Strategy) -> Outcome {

@@ -1,20 +1,6 @@
 //! Upstreams that differ from the configuration, and workers that learn nothing of it.
 
-#![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
-
-use crate::common::{limit, name, secs};
-use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec};
-use rampmeter_simulator::fleet::{Arrivals, Fleet};
-use rampmeter_simulator::network::{Delay, Network};
-use rampmeter_simulator::outcome::Outcome;
-use rampmeter_simulator::strategy::Strategy;
-use rampmeter_simulator::upstream::Behaviour;
-use rampmeter_simulator::world::World;
-use rampmeter_upstream::{Preset, RetryAfter};
-use std::num::NonZeroUsize;
-use std::ops::RangeInclusive;
+use crate::prelude::*;
 
 /// 50 requests in 10 s.
 fn api() -> World {
@@ -27,43 +13,10 @@ fn world() -> World {
     api().with(Fleet::new("workers", 50))
 }
 
-fn limited(policy: &str) -> Behaviour {
-    Behaviour { policies: vec![policy.parse().unwrap()], ..Behaviour::default() }
-}
-
 fn run(what: &str, world: &World) -> Outcome {
     let outcome = world.run().unwrap();
     println!("{what}: {} ok, {} × 429", outcome.ok(), outcome.rejected());
     outcome
-}
-
-/// How many of 3050 calls, which the configured bucket would serve, are served.
-#[test]
-fn models_differ_from_what_is_configured_as_they_should() {
-    #[rustfmt::skip]
-    let table: [(&str, RangeInclusive<usize>, RangeInclusive<usize>); 8] = [
-        // policy,                          served,      429
-        ("requests=50/10s",                 3040..=3050, 0..=5),
-        ("requests=50/10s;start=0",         2990..=3005, 20..=60),
-        ("requests=50/10s;burst=40",        3030..=3040, 5..=15),
-        ("requests=50/10s;tick=1s",         3040..=3050, 1..=10),
-        // Every arrival costs a fraction.
-        ("requests=50/10s;whole",           1400..=1700, 1000..=2000),
-        ("requests=50/10s;fixed-window",    2990..=3000, 40..=60),
-        ("requests=50/10s;sliding-window",  2900..=3000, 40..=150),
-        ("requests=50/10s;leaky-bucket",    3040..=3050, 0..=5),
-    ];
-    for (policy, served, rejected) in table {
-        let outcome = run(policy, &world().against(limited(policy)));
-        assert!(served.contains(&outcome.ok()), "{policy}: {} served", outcome.ok());
-        assert!(rejected.contains(&outcome.rejected()), "{policy}: {} × 429", outcome.rejected());
-    }
-}
-
-#[test]
-fn a_bucket_that_counts_rejected_calls_serves_no_hammering_worker() {
-    let world = world().against(limited("requests=50/10s;leaky-bucket")).by(Strategy::RetryAfter);
-    assert!(run("hammered", &world).ok() < 500);
 }
 
 /// A thousand points, and fifty a second. After 100 s, both are halved.

@@ -1,9 +1,5 @@
 //! Parts of worlds.
 
-#![allow(dead_code, reason = "every test uses some of it")]
-#![allow(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
-#![allow(clippy::print_stdout, reason = "figures, shown with --nocapture")]
-
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
