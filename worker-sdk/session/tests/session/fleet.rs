@@ -1,14 +1,6 @@
 //! A thousand waiting workers, each a client of its own, and schedulers that come and go.
 
-use crate::network::elements;
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::request::{Mode, PermitRequest};
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_session::Unreachable;
-use rampmeter_worker_session::{AskNumber, BatchNumber, Command, Event, ResourceNumber, Session};
-use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use crate::prelude::*;
 
 /// From a client to its scheduler, and back.
 const ROUND_TRIP: Span = Span::from_millis(1);

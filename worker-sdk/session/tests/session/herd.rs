@@ -5,13 +5,7 @@
 //! do not happen.
 
 use crate::fleet::{Fleet, Sent, Weather, peak};
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::request::PermitRequest;
-use rampmeter_protocol::settle::Settle;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_session::{AskNumber, Event, ResourceNumber, Session};
-use rampmeter_worker_session::{Patience, SafeRate, Unreachable};
-use std::ops::Range;
+use crate::prelude::*;
 
 const HUB: ResourceNumber = ResourceNumber(0);
 /// Clients with a single request each.

@@ -1,8 +1,6 @@
 //! Permits that come late are not used. Lapsed permits are requested again under new ids.
 
-use rampmeter_protocol::request::PermitRequest;
-use rampmeter_protocol::time::Time;
-use rampmeter_worker_session::{AskNumber, Command, Denial, Event, ResourceNumber, Session};
+use crate::prelude::*;
 
 scripts! {
     a_permit_that_is_refused_as_lapsed_is_given_back_and_asked_for_under_a_new_id: r#"

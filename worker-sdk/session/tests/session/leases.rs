@@ -1,6 +1,6 @@
 //! A session renews the lease of a call until the call is over, and no longer.
 
-use crate::script::check;
+use crate::prelude::*;
 
 /// Goes on from a permit that was granted at 10 ms, and whose call has a lease of three seconds.
 fn check_held(script: &str) {

@@ -1,14 +1,7 @@
 //! One client, a scheduler that changes, and a network between them that loses, copies and
 //! reorders. It uses only the public vocabulary of the session.
 
-use rampmeter_protocol::epoch::Epoch;
-use rampmeter_protocol::request::{Mode, PermitRequest};
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_session::{AskNumber, BatchNumber, Command, Denial, Event, ResourceNumber, Session};
-use rampmeter_worker_session::{Patience, SafeRate, Unreachable};
-use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use crate::prelude::*;
 
 const RESOURCE: ResourceNumber = ResourceNumber(0);
 /// Asks of one run, spread over the time of the chaos.

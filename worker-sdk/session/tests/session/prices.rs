@@ -1,11 +1,7 @@
 //! Requests that give a body in place of a cost.
 
-use crate::network::elements;
+use crate::prelude::*;
 use rampmeter_protocol::price::Price;
-use rampmeter_protocol::request::PermitRequest;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_session::{AskNumber, BatchNumber, Command, Event, ResourceNumber, Session};
-use serde_json::json;
 
 const RESOURCE: ResourceNumber = ResourceNumber(0);
 

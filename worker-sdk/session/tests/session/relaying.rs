@@ -1,7 +1,7 @@
 //! A relay's clients decide for themselves: they choose ids, and are told what other callers are
 //! spared.
 
-use crate::script::check;
+use crate::prelude::*;
 
 scripts! {
     answers_find_their_asks_by_the_ids_of_clients: r#"

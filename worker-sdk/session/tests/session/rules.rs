@@ -1,15 +1,6 @@
 //! One script for each rule of the session.
 
 scripts! {
-    the_start_counts_from_the_receipt_of_the_answer: r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
-        40 answer 0 {"status":"granted","id":$1,"delay_ms":2.5,"epoch":1}
-        > 40 granted 1 starts 42.5ms
-        60000 wait
-    "#
-
     requests_that_wait_for_a_connection_share_messages: r#"
         0 ask 1-70 wait
         5 ask 71 allow
@@ -104,16 +95,6 @@ scripts! {
         2 cancel 1
         > 6..11 settle 1 unused
         60000 wait
-    "#
-
-    a_scheduler_that_hands_over_is_asked_again_at_once: r#"
-        0 connect
-        0 ask 1 reserve
-        > 0 ask 0: 1
-        1 answer 0 {"status":"refused","id":$1,"code":"unavailable","message":"","epoch":3}
-        > 6..11 ask 1: 1 *
-        15 answer 1 {"status":"granted","id":$1,"delay_ms":10,"epoch":4}
-        > 15 granted 1 starts 25ms
     "#
 
     a_refusal_without_an_id_is_of_the_whole_batch: r#"
@@ -238,19 +219,6 @@ scripts! {
         > 30..50 ask 2: 1 *
     "#
 
-    a_deposed_leader_is_not_believed_and_learns_the_epoch: r#"
-        0 connect
-        0 news {"event":"leader","epoch":8,"leader":"b"}
-        0 ask 1 reserve
-        > 0 ask 0: 1 epoch=8
-        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":7}
-        > 15..20 ask 1: 1 *
-        30 answer 1 {"status":"refused","id":$1,"code":"not_in_time","message":"","epoch":7}
-        > 35..50 ask 2: 1 *
-        60 answer 2 {"status":"granted","id":$1,"delay_ms":0,"epoch":8}
-        > 60 granted 1 starts 60ms
-    "#
-
     a_waiting_request_waits_for_a_full_queue: r#"
         0 connect
         0 ask 1 wait 2000
@@ -261,14 +229,6 @@ scripts! {
         > 1300 refused queue_full 1
     "#
 
-    a_request_that_cannot_start_in_time_is_refused: r#"
-        0 connect
-        0 ask 1 wait 9000
-        > 0 ask 0: 1 until=9000
-        1 answer 0 {"status":"refused","id":$1,"code":"not_in_time","message":"","retry_after_ms":1000,"epoch":1}
-        > 1 refused not_in_time 1
-    "#
-
     a_resource_that_is_gone_has_no_epoch: r#"
         0 connect
         0 news {"event":"leader","epoch":8,"leader":"b"}
@@ -276,14 +236,6 @@ scripts! {
         > 0 ask 0: 1 epoch=8
         1 answer 0 {"status":"refused","id":$1,"code":"unknown_resource","message":"","epoch":0}
         > 1 refused unknown_resource 1
-    "#
-
-    a_request_that_may_not_wait_is_refused_by_a_full_queue: r#"
-        0 connect
-        0 ask 1 reserve
-        > 0 ask 0: 1
-        1 answer 0 {"status":"refused","id":$1,"code":"queue_full","message":"","retry_after_ms":1000,"epoch":1}
-        > 1 refused queue_full 1
     "#
 
     a_cancelled_request_returns_a_later_permit: r#"

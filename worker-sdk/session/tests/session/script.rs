@@ -6,19 +6,8 @@
 //! `since` and `until` are the times that its `age_ms` and `max_wait_ms` mean. In answers `$1`
 //! stands for the id of ask 1, `$1~` for its first id. An id that a client chose begins with `of-`.
 
-use crate::network::elements;
-use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::labels::Labels;
-use rampmeter_protocol::millis::Millis;
-use rampmeter_protocol::request::{Mode, PermitRequest};
-use rampmeter_protocol::settle::Settle;
-use rampmeter_protocol::text::Text;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_session::{AskNumber, BatchNumber, Command, Denial, Event, ResourceNumber, Session};
-use rampmeter_worker_session::{Patience, SafeRate, Unreachable};
-use serde_json::Value;
+use crate::prelude::*;
 use std::str::FromStr;
-use std::time::Duration;
 
 /// The wall clock of a script, which stands still.
 const UNIX_MS: u64 = 1_000_000;
@@ -93,26 +82,11 @@ impl Play {
             "policy" => self.session.set_unreachable(ResourceNumber(0), policy(rest)),
             "wait" => {}
             "ask" => self.ask(now, rest),
-            "most-asks" => {
-                let session = std::mem::replace(&mut self.session, Session::new(0));
-                self.session = session.with_most_asks(parsed(rest));
-            }
-            "one-class" => {
-                let session = std::mem::replace(&mut self.session, Session::new(0));
-                self.session = session.with_one_class_per_message();
-            }
-            "relay" => {
-                let session = std::mem::replace(&mut self.session, Session::new(0));
-                self.session = session.relaying();
-            }
-            "by-hand" => {
-                let session = std::mem::replace(&mut self.session, Session::new(0));
-                self.session = session.without_renewal();
-            }
-            "report-silence" => {
-                let session = std::mem::replace(&mut self.session, Session::new(0));
-                self.session = session.reporting_silence();
-            }
+            "most-asks" => self.set(|session| session.with_most_asks(parsed(rest))),
+            "one-class" => self.set(Session::with_one_class_per_message),
+            "relay" => self.set(Session::relaying),
+            "by-hand" => self.set(Session::without_renewal),
+            "report-silence" => self.set(Session::reporting_silence),
             "cancel" => {
                 let (ask, resource) = (AskNumber(parsed(rest)), ResourceNumber(0));
                 self.session.handle(now, Event::Cancelled { ask, resource });
@@ -135,6 +109,12 @@ impl Play {
         }
     }
 
+    /// Sets an option of a session that has not begun.
+    fn set(&mut self, option: impl FnOnce(Session) -> Session) {
+        let session = std::mem::replace(&mut self.session, Session::new(0));
+        self.session = option(session);
+    }
+
     /// `<number> <mode> [deadline in ms] [aged=<ms>] [guild=<guild>] [class=<class>] [id=<id>]`; a
     /// range `1-70` asks for each number.
     fn ask(&mut self, now: Time, words: &str) {
@@ -146,19 +126,18 @@ impl Play {
             "allow" => Mode::Allow,
             other => panic!("no such mode: {other}"),
         };
-        let (classes, words): (Vec<_>, Vec<_>) = words.partition(|word| word.starts_with("class="));
-        let class = classes.first().map(|class| Text::from(class["class=".len()..].to_owned()));
-        let (ids, words): (Vec<_>, Vec<_>) = words.into_iter().partition(|word| word.starts_with("id="));
-        let id = ids.first().map(|id| PermitId::new(&id["id=".len()..]).expect("an id"));
-        let (guilds, words): (Vec<_>, Vec<_>) = words.into_iter().partition(|word| word.starts_with("guild="));
-        let (aged, deadline): (Vec<_>, Vec<_>) = words.into_iter().partition(|word| word.starts_with("aged="));
+        let words: Vec<&str> = words.collect();
+        let option = |name: &str| words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        let class = option("class").map(|class| Text::from(class.to_owned()));
+        let id = option("id").map(|id| PermitId::new(id).expect("an id"));
         let mut labels = Labels::new();
-        for guild in guilds {
-            labels.set("guild", guild["guild=".len()..].to_owned()).expect("a label");
+        if let Some(guild) = option("guild") {
+            labels.set("guild", guild.to_owned()).expect("a label");
         }
         let span = |text: &str| millis(text).since(Time::ORIGIN);
-        let deadline = deadline.first().map_or(Time::NEVER, |deadline| now + span(deadline));
-        let age_ms = Millis::from(aged.first().map_or(Span::ZERO, |aged| span(&aged["aged=".len()..])));
+        let deadline = words.iter().find(|word| !word.contains('='));
+        let deadline = deadline.map_or(Time::NEVER, |deadline| now + span(deadline));
+        let age_ms = Millis::from(option("aged").map_or(Span::ZERO, span));
         let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
         for ask in parsed(first)..=parsed(last) {
             let request = Box::new(PermitRequest {

@@ -4,16 +4,8 @@
 //! What happens at one time is compared without its order, because settles and requests travel in
 //! messages of their own.
 
-use crate::network::elements;
-use rampmeter_protocol::millis::Millis;
-use rampmeter_protocol::request::{Mode, PermitRequest};
-use rampmeter_protocol::settle::Settle;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_session::{AskNumber, BatchNumber, Command, Denial, Event, Freezes, Grant, ResourceNumber};
-use rampmeter_worker_session::{Patience, SafeRate, Session, Unreachable};
-use serde_json::Value;
+use crate::prelude::*;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 const FOLDER: &str = "../../protocol/session-scripts";
 const RESOURCE: ResourceNumber = ResourceNumber(0);

@@ -1,10 +1,6 @@
 //! One script for each rule of what happens while no scheduler answers.
 
-use crate::script::check;
-use rampmeter_protocol::request::PermitRequest;
-use rampmeter_protocol::time::{Span, Time};
-use rampmeter_worker_session::{AskNumber, Command, Denial, Event, ResourceNumber, Session};
-use rampmeter_worker_session::{Patience, Unreachable};
+use crate::prelude::*;
 
 scripts! {
     requests_wait_by_default: r#"
