@@ -6,7 +6,7 @@ pub use crate::customer_portal::{Endpoint, Fault, Portal};
 pub use crate::drill::{Drill, audited_hub};
 pub use crate::figures::Times;
 pub use crate::fire::{Cycles, Run, is_long};
-pub use crate::fleet::{Asking, Fleet};
+pub use crate::fleet::Fleet;
 pub use crate::front::{Front, Response, few};
 pub use crate::guilds::{Guilds, discord};
 pub use crate::holder::calls_in_flight;

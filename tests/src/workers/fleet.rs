@@ -5,30 +5,16 @@ use rampmeter_nats_server::Server;
 use rampmeter_worker_sdk::error::RunError;
 use rampmeter_worker_sdk::{Client, Cost, Resource};
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::task::JoinSet;
 
 /// Tasks that share one connection, as in one process.
 const WORKERS_PER_CONNECTION: usize = 50;
-
-/// How workers ask for permits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Asking {
-    /// The request waits in the queue.
-    #[default]
-    InLine,
-    /// The scheduler promises a start at once, however far ahead.
-    Ahead,
-}
 
 /// The work of every worker of a fleet.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The resource of the permits.
     pub resource: &'static str,
-    /// How the workers ask.
-    pub asking: Asking,
     /// The API that they call.
     pub api: Api,
     /// The cost of a call beside one request.
@@ -40,7 +26,6 @@ pub struct Job {
 pub struct Fleet {
     workers: JoinSet<()>,
     clients: Vec<Client>,
-    done: Arc<AtomicU64>,
 }
 
 impl Fleet {
@@ -49,26 +34,16 @@ impl Fleet {
     /// # Panics
     /// If NATS can't be reached.
     pub async fn start(nats: &Server, workers: usize, calls: usize, job: &Job) -> Self {
-        let mut fleet = Fleet { workers: JoinSet::new(), clients: Vec::new(), done: Arc::default() };
+        let mut fleet = Fleet { workers: JoinSet::new(), clients: Vec::new() };
         for connection in 0..workers.div_ceil(WORKERS_PER_CONNECTION) {
             let client = Client::connect(nats.url()).await.unwrap();
             let resource = client.resource(job.resource).unwrap();
             fleet.clients.push(client);
             for _ in connection * WORKERS_PER_CONNECTION..workers.min((connection + 1) * WORKERS_PER_CONNECTION) {
-                fleet.workers.spawn(work(resource.clone(), job.clone(), calls, fleet.done.clone()));
+                fleet.workers.spawn(work(resource.clone(), job.clone(), calls));
             }
         }
         fleet
-    }
-
-    /// The number of calls with any answer but 429.
-    pub fn done(&self) -> u64 {
-        self.done.load(Ordering::Relaxed)
-    }
-
-    /// The number of calls with the answer 429.
-    pub fn throttled(&self) -> u64 {
-        self.clients.iter().map(|client| client.stats().throttled).sum()
     }
 
     /// Waits until all calls are made.
@@ -97,19 +72,14 @@ impl Fleet {
     }
 }
 
-async fn work(resource: Resource, job: Job, calls: usize, done: Arc<AtomicU64>) {
+async fn work(resource: Resource, job: Job, calls: usize) {
     for _ in 0..calls {
-        let asked = match job.asking {
-            Asking::InLine => resource.acquire(cost(&job)),
-            Asking::Ahead => resource.reserve(cost(&job)),
-        };
-        let outcome = asked.run(|| job.api.call(&job.cost)).await;
+        let outcome = resource.acquire(cost(&job)).run(|| job.api.call(&job.cost)).await;
         match outcome {
             Ok(outcome) => assert!(outcome.is_success(), "{outcome:?}"),
             Err(RunError::Permit(error)) => panic!("{error}"),
             Err(RunError::Call(error)) => panic!("{error}"),
         }
-        done.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -6,8 +6,8 @@
 
 #![allow(clippy::print_stdout, reason = "a failure, or --nocapture, shows what was measured")]
 
-use crate::prelude::*;
 use rampmeter_tests::fleet::Job;
+use rampmeter_tests::prelude::*;
 
 const RESOURCE: &str = r#"
 [[resource]]
@@ -27,7 +27,7 @@ async fn is_in_time(workers: usize, calls: usize, at_most: Span) -> Result<(), S
     let (nats, _running) = scheduler::alone(RESOURCE).await;
     let upstream = upstream(&["requests=50/10s", "processing-units=200/10s"]).await;
     let cost = BTreeMap::from([("processing-units", 2.0)]);
-    let job = Job { resource: "sentinel-hub", asking: Asking::InLine, api: Api::new(&upstream), cost };
+    let job = Job { resource: "sentinel-hub", api: Api::new(&upstream), cost };
     let clock = Clock::start();
 
     Fleet::start(&nats, workers, calls, &job).await.finish().await;

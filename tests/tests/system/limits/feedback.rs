@@ -1,6 +1,5 @@
 //! An upstream over HTTP that is slower than the configuration says. Virtual time holds what a
-//! scheduler learns to bounds (`simulator/tests/behaviour/feedback.rs`), and so does real time
-//! (`tests/tests/real_time/upstreams.rs`); here it shows in the status.
+//! scheduler learns to bounds (`simulator/tests/behaviour/feedback.rs`); here it shows in the status.
 
 use crate::prelude::*;
 use rampmeter_tests::fleet::Job;
@@ -19,7 +18,7 @@ async fn a_refill_that_is_slower_than_it_says_shows_in_the_status() {
     let nats = nats::start().await;
     let _running = scheduler::start(&nats, HUB).await;
     let upstream = upstream_with(&["requests=40/4s"], Dialect::SentinelHub).await;
-    let job = Job { resource: "hub", asking: Asking::InLine, api: Api::new(&upstream), cost: BTreeMap::new() };
+    let job = Job { resource: "hub", api: Api::new(&upstream), cost: BTreeMap::new() };
     // They make more calls than this test has time for.
     let fleet = Fleet::start(&nats, 50, 1_000_000, &job).await;
     let worker = Worker::connect(&nats, "hub").await;
