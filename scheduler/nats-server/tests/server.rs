@@ -13,8 +13,6 @@ use rampmeter_nats_server::{Binary, Configuration, Options, Server, StartError, 
 
 /// Far longer than a server needs to answer, even on a loaded machine.
 const ANSWER: Duration = Duration::from_secs(20);
-/// Many times longer than a running server needs to answer.
-const SILENCE: Duration = Duration::from_millis(100);
 
 async fn try_start(options: Options) -> Result<Server, StartError> {
     let binary = Binary::find().await.unwrap();
@@ -147,29 +145,6 @@ async fn a_dropped_server_dies_and_a_stopped_one_leaves_nothing_behind() {
     assert!(store.exists());
     drop(stopped);
     assert!(!store.parent().unwrap().exists());
-}
-
-#[tokio::test]
-async fn a_paused_server_is_silent_until_it_is_resumed() {
-    let server = start(Options::default()).await;
-    server.pause().unwrap();
-    let mut connection = connect(&server).unwrap();
-
-    let silence = greeting(&mut connection, SILENCE).unwrap_err();
-    assert_eq!(silence.kind(), ErrorKind::WouldBlock);
-
-    server.resume().unwrap();
-    assert!(greeting(&mut connection, ANSWER).unwrap().starts_with("INFO {"));
-}
-
-#[tokio::test]
-async fn a_stop_is_graceful_even_when_paused() {
-    let mut server = start(Options::default()).await;
-    server.pause().unwrap();
-    server.stop().await.unwrap();
-
-    assert_eq!(server.ended().await.unwrap().signal(), None);
-    assert!(server.log_tail().contains("Server Exiting"));
 }
 
 #[tokio::test]

@@ -66,46 +66,6 @@ async fn a_raised_limit_lets_waiting_requests_go() {
 }
 
 #[tokio::test]
-#[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
-async fn a_cluster_of_three_goes_by_new_rules_at_once() {
-    let cluster = Cluster::start().await;
-    let [first, second, third] = cluster.nodes();
-    let seats = [first, second].map(|node| {
-        scheduler::configuration(node.url(), HUB).replace("[http]", &format!("replicas = {NODES}\n[http]"))
-    });
-    let [one, other] =
-        [Process::start_with(RAMPMETER, &seats[0], &[]).await, Process::start_with(RAMPMETER, &seats[1], &[]).await];
-    let (worker, clock) = (Worker::connect(third, "hub").await, Clock::start());
-    for capacity in [20, 5, 40, 7, 11] {
-        let begun = clock.now();
-        let said = applied(third, &rules(&[("few", capacity)])).await;
-        let took = clock.now().since(begun);
-        assert_eq!(capacities(&worker.status_of_leader().await), [("few", capacity as f64)]);
-        println!("with the command {took}: {}", said.lines().last().unwrap());
-        assert!(took < Span::from_secs(3), "{took}");
-    }
-    one.stop().await;
-    other.stop().await;
-}
-
-#[tokio::test]
-async fn a_limit_that_is_lowered_keeps_what_was_promised_and_what_was_spent() {
-    let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
-    spend(&worker, 3).await;
-    applied(&nats, &rules(&[("few", 5)])).await;
-    let limit = worker.limit("few").await;
-    assert!(limit.capacity == 5.0 && limit.level < 5.01, "{limit:?}");
-    spend(&worker, 4).await;
-    let refused = worker.ask(json!({"mode": "allow", "cost": {"requests": 2}})).await;
-    assert_eq!((&refused["code"], &refused["limited_by"]), (&json!("not_in_time"), &json!("few")));
-    assert_eq!(worker.ask(json!({"cost": {"requests": 6}})).await["code"], "never_fits");
-    applied(&nats, &rules(&[("few", 20)])).await;
-    let level = worker.limit("few").await.level;
-    assert!((1.0..1.1).contains(&level), "nothing comes in by a larger bucket: {level}");
-    scheduler::stop(running).await;
-}
-
-#[tokio::test]
 async fn limits_come_and_go_while_requests_wait() {
     let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
     spend(&worker, 10).await;
@@ -206,19 +166,6 @@ async fn limits_get_prints_what_counts_whichever_source_it_has() {
     let (_, json) = limits(RAMPMETER, &nats, &["get", "--json", "tiles"]).await;
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["revision"], &json["resources"][0]["source"]), (&json!(2), &json!("rules")));
-    scheduler::stop(running).await;
-}
-
-#[tokio::test]
-async fn revisions_count_by_one() {
-    let (nats, running) = scheduler::alone(HUB).await;
-    for revision in 1..=4 {
-        let said = applied(&nats, &rules(&[("few", 10 + revision)])).await;
-        let written = format!("written as revision {revision}, in place of {}\n", revision - 1);
-        assert!(said.contains(&written), "{said}");
-    }
-    let (_, said) = limits(RAMPMETER, &nats, &["reset", "hub"]).await;
-    assert!(said.contains("written as revision 5, in place of 4\n"), "{said}");
     scheduler::stop(running).await;
 }
 

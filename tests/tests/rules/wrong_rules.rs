@@ -59,86 +59,46 @@ capacity = 7
 period = "PT1M"
 "#;
 
-/// The original text, its replacement, and the line, column and reason in the refusal: each reason
-/// once for each key. The values of a limit are refused as in a configuration, whose tests have more.
+/// The original text, its replacement, and the line, column and reason in the refusal. The values of
+/// a limit are refused as in a configuration, whose tests have the other reasons.
 #[rustfmt::skip]
 const WRONG: &[(&str, &str, &str)] = &[
     // instead of, this, line:column: reason
     ("name = \"hub\"", "name = \"\"", "2:8: a name is 1 to 64 characters of [A-Za-z0-9_-]"),
-    ("name = \"hub\"", "name = 5", "2:8: invalid type: integer `5`, expected a string"),
-    ("name = \"hub\"\n", "", "1:1: missing field `name`"),
     ("name = \"hub\"", "name = \"other\"", "30:8: there are two resources `other`"),
     ("name = \"hub\"", "nam = \"hub\"", "2:1: unknown field `nam`, expected one of `name`, `applied`, `limit`; all else of a resource belongs to the configuration"),
     ("name = \"hub\"", "name = \"hub\"\nname = \"hub\"", "3:1: duplicate key"),
-    ("name = \"few\"", "name = \"\"", "5:8: a name is 1 to 64 characters of [A-Za-z0-9_-]"),
     ("name = \"few\"", "name = 1", "5:8: invalid type: integer `1`, expected a string"),
     ("name = \"few\"", "name = \"each\"", "15:8: there are two limits `each`"),
-    ("name = \"few\"\n", "", "4:1: missing field `name`"),
     ("name = \"few\"", "name = \"few\"\nNAME = \"few\"", "6:1: unknown field `NAME`, expected one of `name`, `unit`"),
-    ("unit = \"requests\"", "unit = \"\"", "6:8: a name is 1 to 64 characters of [A-Za-z0-9_-]"),
     ("unit = \"requests\"", "unit = 7", "6:8: invalid type: integer `7`, expected a string"),
-    ("algorithm = \"token-bucket\"", "algorithm = \"bucket\"", "7:13: algorithm `bucket` is not known"),
     ("algorithm = \"token-bucket\"", "algorithm = 1", "7:13: invalid type: integer `1`, expected a string"),
     ("capacity = 1000", "capacity = 0", "8:12: a capacity is above 0"),
-    ("capacity = 1000", "capacity = -1", "8:12: an amount is a number from 0 to 1e9, not -1e0"),
-    ("capacity = 1000", "capacity = nan", "8:12: an amount is a number from 0 to 1e9, not NaN"),
-    ("capacity = 1000", "capacity = 0.0000001", "8:12: an amount has at most 6 decimals, not 0.0000001; round it up"),
     ("capacity = 1000", "capacity = \"1000\"", "8:12: invalid type: string \"1000\", expected a number"),
     ("capacity = 1000", "capacity = +", "8:12: string values must be quoted, expected literal string"),
-    ("capacity = 1000", "capacity = 1000\ncapacity = 1000", "9:1: duplicate key"),
     ("capacity = 1000", "capacity = 1000\nlimit = 1000", "4:1: duplicate field `capacity`"),
-    ("period = \"400h\"", "period = \"\"", "9:10: a duration is written as ISO 8601 (\"PT1M\") or like \"60s\""),
-    ("period = \"400h\"", "period = \"-400h\"", "9:10: a duration is written as ISO 8601 (\"PT1M\") or like \"60s\", and is neither negative nor above 584 years"),
-    ("period = \"400h\"", "period = \"PT0S\"", "9:10: a period is above 0 and at most 366 days"),
     ("period = \"400h\"", "period = 400", "9:10: a duration has a unit, such as \"400s\" or \"400ms\"; 400 has none"),
     ("period = \"400h\"", "period = true", "9:10: invalid type: boolean `true`, expected a duration such as \"60s\" or \"PT1M\""),
     ("period = \"400h\"\n", "", "8:12: the limit needs a `period` or a `refill_interval`"),
-    ("period = \"400h\"", "period = \"400h\"\nrefill_interval = \"1s\"", "10:19: give `period` or `refill_interval`, not both"),
     ("period = \"400h\"", "period = \"400h\"\ndrain_velocity = 1", "10:18: `drain_velocity` is for `algorithm = \"leaky-bucket\"`, in place of a `period` or a `refill_interval`"),
     ("margin = 1\n", "margin = 1000\n", "10:10: a margin is below the capacity of 1000"),
-    ("margin = 1\n", "margin = -1\n", "10:10: an amount is a number from 0 to 1e9, not -1e0"),
-    ("margin = 1\n", "margin = \"some\"\n", "10:10: a margin is \"auto\" or a number of tokens"),
-    ("margin = 1\n", "margin = 0.0000001\n", "10:10: an amount has at most 6 decimals, not 0.0000001; round it up"),
     ("learn = true", "learn = 1", "11:9: invalid type: integer `1`, expected true or false"),
-    ("learn = true", "learn = false", "12:9: `floor` has no meaning beside `learn = false`; leave one out"),
-    ("floor = 0.2", "floor = 0", "12:9: a floor is a share of the rate from 0.01 to 1, not 0"),
     ("floor = 0.2", "floor = \"0.2\"", "12:9: invalid type: string \"0.2\", expected a number"),
-    ("refill_interval = \"2h\"", "refill_interval = \"0s\"", "17:19: a period is above 0 and at most 366 days"),
-    ("refill_interval = \"2h\"", "refill_interval = \"often\"", "17:19: a duration is written as ISO 8601 (\"PT1M\") or like \"60s\""),
-    ("refill_interval = \"2h\"", "refill_interval = 60", "17:19: a duration has a unit, such as \"60s\" or \"60ms\"; 60 has none"),
-    ("refill_interval = \"2h\"", "refill_interval = \"-2h\"", "17:19: a duration is written as ISO 8601 (\"PT1M\") or like \"60s\", and is neither negative nor above 584 years"),
     ("refill_interval = \"2h\"", "refill_interval = []", "17:19: invalid type: sequence, expected a duration such as \"60s\" or \"PT1M\""),
-    ("refill_interval = \"2h\"\n", "", "16:12: the limit needs a `period` or a `refill_interval`"),
-    ("refill_interval = \"2h\"", "refill_interval = \"2h\"\nperiod = \"1s\"", "17:19: give `period` or `refill_interval`, not both"),
     ("key = [\"client\"]", "key = \"client\"", "18:7: invalid type: string \"client\", expected a list"),
-    ("key = [\"client\"]", "key = [\"\"]", "18:8: a label's name has 1 to 64 characters, not 0"),
     ("key = [\"client\"]", "key = [\"client\", \"client\"]", "18:8: a label is named twice"),
-    ("key = [\"client\"]", "key = [\"a\", \"b\", \"c\", \"d\", \"e\"]", "18:8: a key is of at most 4 labels, not 5"),
     ("match = { route = \"/a*\", method = [\"PUT\", \"PATCH\"] }", "match = \"/a*\"", "19:9: invalid type: string \"/a*\", expected a map"),
-    ("match = { route = \"/a*\", method = [\"PUT\", \"PATCH\"] }", "match = { route = 5 }", "19:19: a label is matched with a value, a \"prefix*\", a \"^regular expression\" or a list of values"),
     ("match = { route = \"/a*\", method = [\"PUT\", \"PATCH\"] }", "match = { route = \"^(\" }", "19:11: not a regular expression: regex parse error"),
-    ("match = { route = \"/a*\", method = [\"PUT\", \"PATCH\"] }", "match = { route = [] }", "19:19: an empty list matches nothing; name the values, or leave the label out"),
-    ("match = { route = \"/a*\", method = [\"PUT\", \"PATCH\"] }", "match = { \"\" = \"x\" }", "19:11: a label's name has 1 to 64 characters, not 0"),
-    ("match = { route = \"/a*\", method = [\"PUT\", \"PATCH\"] }", "match = { route = \"/a*\", route = \"/b*\" }", "19:26: duplicate key"),
     ("match = { route = \"/a*\", method = [\"PUT\", \"PATCH\"] }", "match = { route = [\"a\"] method = \"b\" }", "19:25: missing comma between key-value pairs, expected `,`"),
-    ("group = \"clients\"", "group = \"\"", "20:9: a name is 1 to 64 characters of [A-Za-z0-9_-]"),
-    ("group = \"clients\"", "group = 5", "20:9: invalid type: integer `5`, expected a string"),
     ("drain_velocity = 0.1", "drain_velocity = 0", "26:18: a `drain_velocity` is above 0, in units per second"),
-    ("drain_velocity = 0.1", "drain_velocity = -1", "26:18: an amount is a number from 0 to 1e9, not -1e0"),
     ("drain_velocity = 0.1", "drain_velocity = \"0.1\"", "26:18: invalid type: string \"0.1\", expected a number"),
-    ("drain_velocity = 0.1", "drain_velocity = 0.0000001", "26:18: an amount has at most 6 decimals, not 0.0000001; round it up"),
     ("algorithm = \"leaky-bucket\"\n", "", "25:18: `drain_velocity` is for `algorithm = \"leaky-bucket\"`, in place of a `period` or a `refill_interval`"),
     ("drain_velocity = 0.1", "drain_velocity = 0.1\nperiod = \"1s\"", "26:18: `drain_velocity` is for `algorithm = \"leaky-bucket\"`, in place of a `period` or a `refill_interval`"),
-    ("drain_velocity = 0.1\n", "", "25:12: the limit needs a `period` or a `refill_interval`"),
-    ("drain_velocity = 0.1", "drain_velocity = 0.000001\ncapacity = 350", "27:1: duplicate key"),
-    ("capacity = 350", "capacity = 1e9", "26:18: a period is above 0 and at most 366 days"),
     ("shadow = true", "shadow = 1", "27:10: invalid type: integer `1`, expected true or false"),
     ("[[resource]]\nname = \"hub\"\n", "[nats]\nurl = \"nats://localhost\"\n[[resource]]\nname = \"hub\"\n", "1:2: unknown field `nats`, expected `resource`"),
-    ("[[resource]]\nname = \"hub\"\n", "resource = 5\n[[resource]]\nname = \"hub\"\n", "2:3: duplicate key"),
     ("[[resource]]\nname = \"hub\"\n", "[[resource]\n[[resource]]\nname = \"hub\"\n", "1:12: unclosed array table, expected `]`"),
     ("[[resource.limit]]\nname = \"rest\"\n", "[resource.limit]\nname = \"rest\"\n", "32:1: invalid type: map, expected a list"),
     ("[[resource.limit]]\nname = \"rest\"\ncapacity = 7\nperiod = \"PT1M\"\n", "", "30:8: a resource has 1 to 64 limits"),
-    ("[[resource.limit]]\nname = \"rest\"\ncapacity = 7\nperiod = \"PT1M\"\n", "limit = [{ name = \"rest\" }]\n", "32:10: missing field `capacity`"),
     ("period = \"PT1M\"\n", "period = \"PT1M\"\n[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"a\"\ncapacity = 1\nperiod = \"1s\"\n", "37:8: there are two resources `hub`"),
     ("period = \"PT1M\"\n", "period = \"PT1M\"\n[resource.applied]\nby = \"me\"\n", "36:1: missing field `at`"),
     ("period = \"PT1M\"\n", "period = \"PT1M\n", "35:15: invalid basic string, expected `\"`"),
@@ -146,6 +106,9 @@ const WRONG: &[(&str, &str, &str)] = &[
     ("period = \"PT1M\"\n", "period: \"PT1M\"\n", "35:9: key with no value, expected `=`"),
     (VALID, "", "1:1: there is no [[resource]]"),
 ];
+
+/// More editions than the store keeps.
+const EDITIONS: usize = 65;
 
 /// All that the status says of the limits except their levels.
 fn limits(status: &Status) -> Vec<(String, String, f64, f64, f64, bool)> {
@@ -156,7 +119,7 @@ fn limits(status: &Status) -> Vec<(String, String, f64, f64, f64, bool)> {
     status.limits.iter().map(limit).collect()
 }
 
-fn wrong_texts() -> impl Iterator<Item = (String, &'static str)> {
+fn wrong_texts() -> impl Iterator<Item = (String, &'static str)> + Clone {
     WRONG.iter().map(|(instead, this, expected)| {
         let text = VALID.replacen(instead, this, 1);
         assert_ne!(text, VALID, "{instead:?} is in the valid rules");
@@ -172,8 +135,7 @@ async fn wrong_rules_are_refused_with_place_and_reason_and_change_no_grant() {
     let before = worker.status().await;
     assert_eq!(limits(&before).len(), 3, "{before:?}");
 
-    assert!(WRONG.len() > 64, "more editions than the store keeps");
-    for (number, (text, expected)) in wrong_texts().enumerate() {
+    for (number, (text, expected)) in wrong_texts().cycle().take(EDITIONS).enumerate() {
         // A file that a person applies.
         let (code, said) = apply(RAMPMETER, &nats, &text, &[]).await;
         assert_eq!(code, Some(1), "{text}\n{said}");
@@ -204,7 +166,7 @@ async fn wrong_rules_are_refused_with_place_and_reason_and_change_no_grant() {
         assert!((999.0 - spent..1000.0 - spent).contains(&level), "{level} behind {spent}\n{text}");
     }
     let (_, metrics) = scheduler::page(&running, "/metrics").await;
-    let refused = format!("rampmeter_rules_refused_total {}", WRONG.len());
+    let refused = format!("rampmeter_rules_refused_total {EDITIONS}");
     assert!(metrics.lines().any(|line| line == refused), "{refused}\n{metrics}");
     let (ready, page) = scheduler::page(&running, "/readyz").await;
     let rules = &serde_json::from_str::<Value>(&page).unwrap()["rules"];

@@ -66,12 +66,6 @@ fn the_root_of_the_sdk_has_few_names() {
 }
 
 #[test]
-fn public_names_are_found() {
-    let text = "//! pub use a::B;\nmod c;\n#[cfg(x)]\npub mod d;\npub use e::F;\npub struct G;\n";
-    assert_eq!(public_names(text).into_iter().collect::<Vec<_>>(), ["F", "G", "d"]);
-}
-
-#[test]
 fn workers_need_nothing_of_the_scheduler() {
     assert_eq!(ours("worker-sdk"), ["rampmeter-nats", "rampmeter-protocol", "rampmeter-worker-session"]);
     assert_eq!(ours("worker-sdk/session"), ["rampmeter-protocol"]);

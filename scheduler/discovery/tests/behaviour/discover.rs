@@ -139,15 +139,6 @@ fn a_bucket_is_shared_by_the_routes_whose_answers_name_it() {
 }
 
 #[test]
-fn usage_of_a_bucket_stays_when_another_route_joins_it() {
-    let mut world = World::new(&ResourceSpec { discover_key: Vec::new(), ..unwritten() });
-    answered(&mut world, 0, &[("route", "messages")], passed(vec![reading("abcd", 3.0, 5.0)]));
-    answered(&mut world, 20_000, &[("route", "reactions")], passed(vec![reading("abcd", 2.0, 5.0)]));
-    let level = world.status_of(ms(30_000), "abcd").level;
-    assert!(level <= 3.0, "{level}");
-}
-
-#[test]
 fn a_limit_that_is_made_up_is_dropped_by_answers_that_do_not_tell_of_it() {
     let mut world = World::new(&unwritten());
     answered(&mut world, 0, &[], passed(vec![reading("real", 900.0, 1000.0)]));

@@ -137,14 +137,3 @@ async fn one_token_is_enough_until_it_is_not_accepted() {
     );
     process.stop().await;
 }
-
-#[tokio::test]
-async fn a_token_is_renewed_before_its_end() {
-    let nats = nats::start().await;
-    let upstream = portal::with_token_life(Duration::from_millis(1500)).await;
-    let process = portal::start(RAMPMETER, &nats, &portal::resource("hub", 1000, &upstream, "")).await;
-    until("three tokens", async || (upstream.tokens().len() >= 3).then_some(())).await;
-    let failures = ("kind", "unauthorized");
-    assert_eq!(metrics(&process).await.value("rampmeter_provider_failures_total", &[failures]), 0.0);
-    process.stop().await;
-}

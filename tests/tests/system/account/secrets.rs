@@ -132,19 +132,3 @@ async fn errors_show_no_secret() {
         assert_no_canary(what, &complaints(&url, &resources).await, &[]);
     }
 }
-
-#[tokio::test]
-async fn a_secret_that_all_may_read_is_warned_of() {
-    use std::os::unix::fs::PermissionsExt;
-    let upstream = portal::upstream(&["requests=1000/PT1M"]).await;
-    let file = secret_file(portal::CLIENT_SECRET);
-    for (mode, warned) in [(0o600, false), (0o644, true)] {
-        std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(mode)).unwrap();
-        let nats = nats::start().await;
-        let provider = portal::provider(&upstream, &format!("client_secret_file = {:?}", file.path()));
-        let hub = format!("[[resource]]\nname = \"hub\"\nprovider = {provider}\n");
-        let process = portal::start(RAMPMETER, &nats, &hub).await;
-        assert_eq!(process.log().contains("every user of this machine may read the file "), warned, "{mode:o}");
-        process.stop().await;
-    }
-}

@@ -49,13 +49,6 @@ async fn a_call_that_lasts_keeps_its_place_and_gives_it_back() {
 }
 
 #[tokio::test]
-async fn renewal_can_be_turned_off() {
-    let (nats, _running, worker) = Worker::beside_scheduler(&one()).await;
-    let client = Client::builder().without_renewal().connect(nats.url()).await.unwrap();
-    assert!(!outlasts(&client, &worker).await, "its time was over");
-}
-
-#[tokio::test]
 async fn a_call_that_its_client_closed_on_is_over_when_its_time_is() {
     let (nats, _running, worker) = Worker::beside_scheduler(&one()).await;
     let client = Client::connect(nats.url()).await.unwrap();

@@ -87,21 +87,6 @@ async fn a_chosen_id_in_use_is_refused_to_another_request() {
     assert_eq!(granted(&status).await, 2);
 }
 
-#[tokio::test]
-async fn a_chosen_id_in_use_is_refused_over_http() {
-    let (_nats, front, worker) = Worker::beside_front("", HUB).await;
-    // The front learns from a quick answer how long answers take.
-    assert_eq!(front.post("/v1/permit/hub", r#"{"cost": {"requests": 1000}}"#).await.body["delay_ms"], 0.0);
-    let tile = r#"{"id": "tile-7", "cost": {"requests": 1}}"#;
-    for _ in 0..2 {
-        let answer = front.post("/v1/permit/hub", tile).await;
-        assert_eq!(answer.body["status"], "granted", "{answer:?}");
-    }
-    let refused = front.post("/v1/permit/hub", r#"{"id": "tile-7", "cost": {"requests": 3}}"#).await;
-    assert_eq!((refused.status, &refused.body["code"]), (409, &json!("id_in_use")), "{refused:?}");
-    assert_eq!(granted(&worker).await, 2);
-}
-
 /// A successor knows no identities of requests: it answers every repetition.
 #[tokio::test]
 async fn a_new_leader_takes_a_repetition_from_anywhere() {

@@ -63,33 +63,6 @@ async fn reserve_promises_a_start_at_once() {
     drop(permit.begin());
 }
 
-/// A permit that the event makes void is returned and asked for again with its age. The test
-/// publishes the event in the scheduler's place.
-#[tokio::test]
-async fn a_reservation_that_a_freeze_voids_is_asked_for_anew() {
-    let Stage { hub, worker, nats, .. } = &stage().await;
-    hub.acquire(4).await.unwrap().begin().settle(Outcome::default());
-    let observer = nats::connect(nats).await;
-    let mut asks = observer.subscribe("rampmeter.permit.hub").await.unwrap();
-    observer.request("rampmeter.status.hub", "".into()).await.unwrap();
-
-    let permit = hub.reserve(4).await.unwrap();
-    let first = (permit.id().to_owned(), permit.delay());
-    let_pass(Duration::from_millis(20), "ages are told in whole milliseconds").await;
-    let event = json!({"event": "freeze", "limits": ["few"], "for_ms": 10_000, "epoch": 1});
-    worker.tell("event", event.to_string()).await;
-    let permit = within("another permit", permit.ready()).await.unwrap();
-
-    assert!(first.1 > Duration::from_secs(1) && permit.delay() == Duration::ZERO);
-    assert_ne!(permit.id(), first.0);
-    until_counted(worker, (3, 1, 1)).await;
-    let mut ask =
-        async || -> Value { serde_json::from_slice(&within("an ask", asks.next()).await.unwrap().payload).unwrap() };
-    assert_eq!(ask().await["age_ms"], Value::Null);
-    assert!(ask().await["age_ms"].as_f64().is_some_and(|age| age >= 20.0), "it keeps its place");
-    drop(permit.begin());
-}
-
 #[tokio::test]
 async fn try_acquire_is_yes_or_no() {
     let Stage { hub, client, .. } = &stage().await;
@@ -121,26 +94,6 @@ async fn a_request_that_is_dropped_is_cancelled() {
     drop(waiting);
     until("it is gone", async || (worker.status().await.classes[1].queued == 0).then_some(())).await;
     until_counted(worker, (1, 1, 1)).await;
-}
-
-#[tokio::test]
-async fn a_deadline_that_cannot_be_met_is_refused_early() {
-    let Stage { hub, .. } = &stage().await;
-    hub.acquire(4).await.unwrap().begin().settle(Outcome::default());
-    let clock = Clock::start();
-    let error = hub.acquire(4).deadline(Duration::from_secs(1)).await.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Refused(Code::NotInTime));
-    assert!(clock.now().since(Clock::START) < Span::from_secs(1), "at once, not at the deadline");
-}
-
-#[tokio::test]
-async fn a_deadline_holds_without_an_answer() {
-    let Stage { client, .. } = &stage().await;
-    let nobody = client.resource("elsewhere").unwrap();
-    let error = within("an error", nobody.acquire(1).deadline(Duration::from_millis(300)).into_future()).await;
-    let error = error.unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::TimedOut);
-    assert!(error.to_string().contains("no scheduler of elsewhere answered"), "{error}");
 }
 
 #[tokio::test]
@@ -183,17 +136,6 @@ async fn requests_in_messages(seen: &mut Subscriber, total: usize) -> Vec<usize>
         sizes.retain(|size| *size > 0);
     }
     sizes
-}
-
-#[tokio::test]
-async fn requests_of_many_tasks_travel_together() {
-    let Stage { hub, nats, .. } = &stage().await;
-    let mut seen = observer(nats).await;
-    let free = Cost::requests(0);
-    let permits = join_all((0..64).map(|_| hub.acquire(free.clone()).into_future())).await;
-    assert!(permits.iter().all(Result::is_ok));
-    let messages = requests_in_messages(&mut seen, 64).await.len();
-    assert!(messages <= 8, "64 requests in {messages} messages");
 }
 
 /// Reaches `driver::MAX_AT_ONCE`: one request wakes the driver, which takes 256 more before it

@@ -53,21 +53,6 @@ async fn a_429_is_reported_to_the_scheduler_and_passed_on() {
     until("everybody pauses", async || (worker.limit("per-second").await.frozen_ms > 0.0).then_some(())).await;
 }
 
-/// All headers that some dialect reads, whichever dialect the resource has.
-#[tokio::test]
-async fn the_scheduler_hears_the_headers_of_the_answer() {
-    let (nats, _running) = scheduler::alone(HUB).await;
-    let upstream = upstream_with(&["requests=100/1s"], Dialect::Ietf).await;
-    let observer = nats::connect(&nats).await;
-    let mut settles = observer.subscribe("rampmeter.settle.hub").await.unwrap();
-    observer.request("rampmeter.status.hub", "".into()).await.unwrap();
-    let http = client(&layer(&nats).await);
-    assert_eq!(call(&http, &upstream.url()).await.unwrap(), 200);
-    let settle: Value = serde_json::from_slice(&within("a settle", settles.next()).await.unwrap().payload).unwrap();
-    assert_eq!(settle["response"]["status"], json!(200));
-    assert!(settle["response"]["headers"]["ratelimit"].is_string(), "{settle}");
-}
-
 #[tokio::test]
 async fn without_a_permit_nothing_is_called_and_a_call_that_fails_counts_as_made() {
     let (nats, _running) = scheduler::alone(HUB).await;

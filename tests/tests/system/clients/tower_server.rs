@@ -9,9 +9,6 @@ use axum::routing::get;
 use rampmeter_worker_sdk::middleware::tower::{Policy, ServerLayer};
 use rampmeter_worker_sdk::policy::{Patience, Unreachable};
 
-const CLONES: usize = 8;
-const CONNECTIONS: usize = 100;
-
 /// `capacity` requests, and as many more in each `period`.
 fn api(capacity: u64, period: &str) -> String {
     format!(
@@ -67,21 +64,6 @@ impl Services {
     async fn get(&self) -> Answer {
         Answer::of(&http(), &self.urls[0]).await
     }
-
-    /// Sends this many requests in sequence on each connection, and returns the answers.
-    async fn load(&self, each: usize) -> Vec<Answer> {
-        let connections = (0..CONNECTIONS).map(|connection| {
-            let url = &self.urls[connection % self.urls.len()];
-            async move {
-                let (http, mut answers) = (http(), Vec::with_capacity(each));
-                for _ in 0..each {
-                    answers.push(Answer::of(&http, url).await);
-                }
-                answers
-            }
-        });
-        within("all requests are answered", join_all(connections)).await.concat()
-    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -113,15 +95,6 @@ fn let_in_and_refused(answers: &[Answer]) -> (u64, u64) {
     let let_in = answers.iter().filter(|answer| answer.status == 200).count() as u64;
     let names_retry = |answer: &&Answer| answer.status == 429 && answer.retry_after.is_some_and(|seconds| seconds >= 1);
     (let_in, answers.iter().filter(names_retry).count() as u64)
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn equal_load_on_eight_clones_and_a_hundred_connections_gets_the_cap_to_the_request() {
-    let (nats, _running) = scheduler::alone(&api(50, "400h")).await;
-    let services = Services::start(CLONES, &ServerLayer::new(resource(&nats).await)).await;
-    let answers = services.load(10).await;
-    assert_eq!(services.received(), 50);
-    assert_eq!(let_in_and_refused(&answers), (50, 950));
 }
 
 #[tokio::test]
@@ -183,22 +156,6 @@ async fn a_request_is_asked_for_with_the_labels_that_its_head_tells() {
 }
 
 #[tokio::test]
-async fn a_caller_that_leaves_is_no_longer_in_the_queue() {
-    let (nats, _running) = scheduler::alone(&api(1, "1h")).await;
-    let resource = resource(&nats).await;
-    let patient = Services::one(&ServerLayer::new(resource.clone()).wait(Duration::from_secs(36_000))).await;
-    assert_eq!(patient.get().await.status, 200);
-    let worker = Worker::connect(&nats, "api").await;
-    let queued = async |expected| (worker.status().await.classes[0].queued == expected).then_some(());
-    let url = patient.urls[0].clone();
-    let caller = tokio::spawn(async move { Answer::of(&http(), &url).await });
-    until("the caller waits", async || queued(1).await).await;
-    caller.abort();
-    until("the caller's request is gone", async || queued(0).await).await;
-    assert_eq!(patient.received(), 1);
-}
-
-#[tokio::test]
 async fn no_request_is_let_in_without_an_answer() {
     let nats = nats::start().await;
     let unreachable = Unreachable::Fail { after: Patience::new(Duration::from_millis(100)).unwrap() };
@@ -219,22 +176,4 @@ async fn a_429_of_the_service_inside_is_not_told_to_the_scheduler() {
     until("it is settled", async || (worker.status().await.counters.settled == 1).then_some(())).await;
     assert_eq!(services.get().await.status, 200);
     assert_eq!((services.received(), worker.status().await.counters.upstream_429), (2, 0));
-}
-
-/// A scheduler that gives an unusual answer; the test plays it.
-#[tokio::test]
-async fn a_caller_without_a_matching_limit_gets_503() {
-    let nats = nats::start().await;
-    let scheduler = nats::connect(&nats).await;
-    let mut asks = scheduler.subscribe("rampmeter.permit.api").await.unwrap();
-    scheduler.request("rampmeter.status.api", "".into()).await.unwrap_err();
-    let services = Services::one(&ServerLayer::new(resource(&nats).await)).await;
-    let answering = async {
-        let ask = within("an ask", asks.next()).await.unwrap();
-        let id = serde_json::from_slice::<Value>(&ask.payload).unwrap()["id"].clone();
-        let refusal = json!({"status": "refused", "id": id, "code": "no_limit", "message": "none matches", "epoch": 1});
-        scheduler.publish(ask.reply.unwrap(), refusal.to_string().into()).await.unwrap();
-    };
-    let (answer, ()) = tokio::join!(services.get(), answering);
-    assert_eq!((answer.status, answer.retry_after, services.received()), (503, None, 0));
 }

@@ -171,33 +171,6 @@ async fn a_refusal_is_an_error_with_its_code() {
 }
 
 #[tokio::test]
-async fn the_sender_decides_and_else_the_configured_part() {
-    let stage = Stage::set("sample = 0.0").await;
-    for sent in [headers(&[&traceparent(false)]), HeaderMap::new()] {
-        stage.send("permit", sent, &json!({"cost": {"pu": 1}})).await;
-    }
-    stage.send("permit", headers(&[&traceparent(true)]), &json!({"cost": {"pu": 2}})).await;
-    let span = stage.collector.span("permit hub").await;
-    assert_eq!(span.attributes["rampmeter.cost.estimate.pu"], 2.0);
-    stage.process.stop().await;
-    let spans = stage.collector.spans();
-    assert_eq!(spans.len(), 1, "nothing else was recorded: {spans:#?}");
-}
-
-#[tokio::test]
-async fn each_request_of_an_array_has_its_own_context() {
-    let stage = Stage::set("sample = 0.0").await;
-    let other = format!("00-{TRACE}-00f067aa0ba902b7-01");
-    let requests = json!([{"cost": {"pu": 1}}, {"cost": {"pu": 2}}, {"cost": {"pu": 3}}]);
-    stage.send("permit", headers(&[&traceparent(true), "-", &other]), &requests).await;
-    let spans = stage.collector.spans_named("permit hub", 2).await;
-    let mut links: Vec<_> =
-        spans.iter().map(|span| (span.attributes["rampmeter.cost.estimate.pu"].to_string(), &*span.parent)).collect();
-    links.sort_unstable();
-    assert_eq!(links, [("1.0".to_owned(), PARENT), ("3.0".to_owned(), "00f067aa0ba902b7")]);
-}
-
-#[tokio::test]
 async fn hostile_headers_are_passed_over() {
     let stage = Stage::set("sample = 0.0").await;
     let long = format!("cc-{TRACE}-{PARENT}-01-{}", "x".repeat(60_000));

@@ -133,19 +133,6 @@ async fn check_takes_the_file_without_an_option() {
 }
 
 #[tokio::test]
-async fn check_tells_all_faults_of_a_file() {
-    let wrong = file(&HUB.replace("capacity = 4", "capactiy = 4\nunti = \"requests\"").replace("\"1s\"", "60"));
-    let path = wrong.path().to_str().unwrap();
-    let (code, _, error) = run(&["check", path]).await;
-    let lines: Vec<&str> = error.lines().collect();
-    assert_eq!((code, lines.len()), (Some(1), 3), "{error}");
-    assert!(lines[0].starts_with(&format!("rampmeter: {path}:5:1: unknown field `capactiy`")), "{error}");
-    assert!(lines[1].starts_with(&format!("{path}:6:1: unknown field `unti`")), "{error}");
-    let unit = "a duration has a unit, such as \"60s\" or \"60ms\"; 60 has none";
-    assert_eq!(lines[2], format!("{path}:7:10: {unit}"));
-}
-
-#[tokio::test]
 async fn an_unknown_name_is_answered_with_the_known_ones() {
     let text = file("hello");
     let body = text.path().to_str().unwrap();

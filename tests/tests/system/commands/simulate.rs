@@ -124,15 +124,6 @@ async fn all_strategies_are_shown_side_by_side() {
 }
 
 #[tokio::test]
-async fn the_same_seed_gives_the_same_figures_and_another_gives_others() {
-    let run = |seed: &'static str| async move {
-        simulate(&[&scenario("urgent-over-bulk.toml"), "--strategy", "late-binding", "--json", "--seed", seed]).await.1
-    };
-    assert_eq!(run("7").await, run("7").await);
-    assert_ne!(run("7").await, run("8").await);
-}
-
-#[tokio::test]
 async fn a_picture_shows_every_strategy() {
     let folder = tempfile::tempdir().unwrap();
     let [short, path] = ["short.toml", "picture.svg"].map(|name| folder.path().join(name).to_str().unwrap().to_owned());

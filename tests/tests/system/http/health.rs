@@ -39,16 +39,6 @@ async fn readiness_tells_why_not() {
     assert_eq!(scheduler::page(&running, "/healthz").await.0, 200, "a restart of the process would not help");
 }
 
-#[tokio::test]
-async fn readiness_goes_off_with_the_handover() {
-    let (_nats, running) = scheduler::alone(HUB).await;
-    let url = format!("http://{}/readyz", running.http().unwrap());
-    scheduler::stop(running).await;
-    let (status, body) = scheduler::get(&url).await;
-    let body: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!((status, &body["resources"]["hub"]["state"]), (503, &json!("stopping")));
-}
-
 /// The promise of the metrics page: names are an interface, because dashboards and alerts use them.
 #[tokio::test]
 async fn metrics_are_openmetrics_with_all_that_was_promised() {

@@ -157,23 +157,6 @@ async fn any_scheduler_answers_for_the_leader() {
 }
 
 #[tokio::test]
-async fn a_wait_goes_on_under_the_next_leader() {
-    let nats = nats::start().await;
-    let rare = SLOW.replace("250ms", "3s");
-    let leader = scheduler::start(&nats, &rare).await;
-    let front = Front::start(&nats, "", &rare).await;
-    let worker = Worker::connect(&nats, "slow").await;
-    assert_eq!(worker.ask(json!({})).await["status"], "granted");
-    let polling = front.post("/v1/permit/slow", r#"{"id": "late", "mode": "wait"}"#);
-    let handing_over = async {
-        until("the request waits", async || (worker.status().await.classes[0].queued == 1).then_some(())).await;
-        scheduler::stop(leader).await;
-    };
-    let (polled, ()) = tokio::join!(polling, handing_over);
-    assert_eq!((polled.status, &polled.body["epoch"]), (200, &json!(2)), "{polled:?}");
-}
-
-#[tokio::test]
 async fn the_scheduler_learns_which_clients_are_gone() {
     let (mut nats, front) = Front::alone("", HUB).await;
     nats.kill().await.unwrap();

@@ -69,31 +69,6 @@ async fn a_holder_names_only_what_its_token_allows() {
     assert_eq!(several.body[1]["status"], "granted", "{several:?}");
 }
 
-#[tokio::test]
-async fn a_holder_that_names_no_client_asks_as_itself() {
-    let nats = nats::start().await;
-    let client = nats::connect(&nats).await;
-    // The test leads this resource.
-    let mut asked = client.subscribe("rampmeter.permit.third").await.unwrap();
-    client.flush().await.unwrap();
-    let file = NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), TOKENS.replace("\"hub\"", "\"third\"")).unwrap();
-    let front = Front::start(&nats, &format!("tokens_file = {:?}", file.path()), RESOURCES).await;
-    let answering = async {
-        let message = asked.next().await.unwrap();
-        let request: Value = serde_json::from_slice(&message.payload).unwrap();
-        let granted = json!({"status": "granted", "id": request["id"], "delay_ms": 0, "epoch": 1});
-        client.publish(message.reply.unwrap(), granted.to_string().into()).await.unwrap();
-        request
-    };
-    let url = format!("http://{}", front.address());
-    let body = json!({});
-    let (response, request) =
-        tokio::join!(ask(&url, "canary-of-team-a-1", "/v1/permit/third", &body), within("it asks", answering));
-    assert_eq!((response.status, &request["class"]), (200, &json!("bulk")));
-    assert_eq!(request["labels"], json!({"client": "a"}));
-}
-
 /// Replaces the file in one step, as orchestrators do.
 fn replace(path: &Path, text: &str) {
     let fresh = path.with_extension("new");
@@ -134,17 +109,4 @@ async fn tokens_change_without_a_restart() {
     let log = process.log();
     assert_eq!(log.lines().find(|line| line.contains("canary")), None, "the log shows a token");
     process.stop().await;
-}
-
-#[tokio::test]
-async fn a_file_with_one_token_is_read_again_too() {
-    let nats = nats::start().await;
-    let file = NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), "canary-of-yesterday\n").unwrap();
-    let front = Front::start(&nats, &format!("token_file = {:?}", file.path()), RESOURCES).await;
-    let url = format!("http://{}", front.address());
-    assert_eq!(status(&url, "canary-of-yesterday").await, 200);
-    replace(file.path(), "canary-of-this-day\n");
-    until("the new token counts", async || (status(&url, "canary-of-this-day").await == 200).then_some(())).await;
-    assert_eq!(status(&url, "canary-of-yesterday").await, 401);
 }

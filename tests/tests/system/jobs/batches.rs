@@ -7,7 +7,6 @@ use futures::TryStreamExt;
 use rampmeter_tests::guilds::name;
 use std::ops::Range;
 
-const SECOND: Duration = Duration::from_secs(1);
 const GROUPS: u32 = 7;
 
 /// Jobs with ids, in turn for each group.
@@ -50,32 +49,6 @@ async fn many_jobs_are_published_in_order() {
     assert!(published.iter().all(|published| !published.duplicate));
     check_stored(&nats, 0..2500).await;
     assert!(queue.publish_all([]).await.unwrap().is_empty());
-}
-
-/// Jobs of a batch run like single jobs, and end among the dead letters like them.
-#[tokio::test]
-async fn jobs_of_a_batch_run_in_order() {
-    let (nats, _scheduler) = scheduler::alone(&discord(2000, SECOND)).await;
-    let queue = guilds::queue(nats.url()).await;
-    let upstream = Guilds::start(2000, SECOND).await;
-    let call = guilds::handler(upstream.url());
-    let handler = move |attempt: Attempt| {
-        let hopeless = attempt.group == name(GROUPS);
-        let call = call(attempt);
-        async move { if hopeless { Err(Failure::for_good("there is no such guild")) } else { call.await } }
-    };
-    let resource = Client::connect(nats.url()).await.unwrap().resource("discord").unwrap();
-    let worker = guilds::worker(&queue, resource).start(handler).await.unwrap();
-    let sorted = (0..20).flat_map(|job| (0..=GROUPS).map(move |guild| Job::new(name(guild), job.to_string())));
-    queue.publish_all(sorted).await.unwrap();
-    until("all jobs have ended", async || {
-        let status = queue.status().await.unwrap();
-        let dead: usize = status.iter().map(|group| group.dead).sum();
-        (dead == 20 && status.len() == 1 && status[0].delayed + status[0].running == 0).then_some(())
-    })
-    .await;
-    assert_eq!(upstream.check(GROUPS, 20), 0);
-    worker.stop().await;
 }
 
 #[tokio::test]

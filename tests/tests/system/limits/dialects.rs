@@ -56,16 +56,6 @@ async fn what_the_upstream_says_a_call_cost_is_what_it_cost() {
 }
 
 #[tokio::test]
-async fn a_reported_cost_that_no_limit_counts_is_not_refused() {
-    let requests_only: String = HUB.split_inclusive('\n').filter(|line| !line.contains("units")).collect();
-    let Stage { worker, .. } = &stage(&requests_only).await;
-    worker.ask(json!({"id": "a"})).await;
-    let response = json!({"status": 200, "headers": {"x-processingunits-spent": "2.5"}});
-    assert_eq!(worker.settle(json!({"id": "a", "response": response})).await["status"], "settled");
-    assert_eq!(level(worker, "few").await, 99.0);
-}
-
-#[tokio::test]
 async fn answers_and_what_cannot_be_read_of_them_are_counted() {
     let Stage { worker, scheduler, .. } = &stage(HUB).await;
     worker.ask(json!([{"id": "a"}, {"id": "b"}, {"id": "c"}, {"id": "d"}])).await;

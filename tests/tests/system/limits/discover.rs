@@ -3,8 +3,6 @@
 use crate::prelude::*;
 use rampmeter_protocol::status::DiscoveredStatus;
 use rampmeter_upstream::Preset;
-use rampmeter_upstream::ResponseTime;
-use std::num::NonZeroUsize;
 
 const DISCORD: &str = r#"
 [[resource]]
@@ -20,15 +18,6 @@ const GITHUB: &str = r#"
 name = "hub"
 dialect = "github"
 discover = true
-"#;
-
-/// The configuration allows a thousand calls a second, and says nothing of calls in flight.
-const BUSY: &str = r#"
-[[resource]]
-name = "hub"
-discover = "in-flight"
-start = "full"
-limit = [{ name = "many", capacity = 1000, period = "1s" }]
 "#;
 
 async fn preset(name: &str) -> Upstream {
@@ -133,36 +122,4 @@ async fn what_was_found_of_github_is_written_as_a_configuration() {
         .find(|limit| limit["name"].as_str() == Some("core"))
         .unwrap();
     assert_eq!((core["capacity"].as_integer(), core["aligned"].as_str()), (Some(5000), Some("first-use")));
-}
-
-/// Twelve workers want what the upstream serves to four at a time.
-#[tokio::test]
-async fn an_unwritten_cap_on_calls_in_flight_is_found_and_held() {
-    let (nats, _process, worker) = Worker::beside_process(RAMPMETER, BUSY).await;
-    let slow = ResponseTime::fixed(Duration::from_millis(100));
-    let cap = NonZeroUsize::new(4).unwrap();
-    let config = Config::new(vec!["requests=1000/1s".parse().unwrap()]).response_time(slow).concurrency(cap);
-    let upstream = Upstream::start(config).await.unwrap();
-    let client = Client::connect(nats.url()).await.unwrap();
-    let (hub, api) = (client.resource("hub").unwrap(), Api::new(&upstream));
-    let served = async || {
-        let call = hub.acquire(1).await.unwrap().begin();
-        let answer = api.call(&BTreeMap::new()).await.unwrap();
-        let served = !answer.is_throttled();
-        call.settle(answer);
-        served
-    };
-    let work = async || {
-        let mut refused = 0;
-        for _ in 0..20 {
-            refused += u32::from(!served().await);
-        }
-        refused
-    };
-    let refused: u32 = within("240 calls", join_all((0..12).map(|_| work()))).await.iter().sum();
-    let found = limit(&worker, "learned-in-flight").await;
-    assert!((2.0..=5.0).contains(&found.capacity), "{found:?}");
-    assert!(refused <= 24, "{refused} of 240 calls were refused");
-    let explained: Value = serde_json::to_value(worker.explanation("{}").await).unwrap();
-    assert_eq!(explained["limits"][1]["found"]["by"], "in-flight", "{explained}");
 }

@@ -13,11 +13,6 @@ classes = [{ name = "urgent" }, { name = "bulk" }]
 limit = [{ name = "few", capacity = 4, period = "400h", margin = 0 }]
 "#;
 
-/// Five in a second, so that a queue moves during a test.
-fn quick() -> String {
-    SLOW.replace("period = \"400h\"", "period = \"800ms\"")
-}
-
 /// Sends the requests in this order; each waits for those before it.
 async fn wait(worker: &Worker, requests: &[(&str, &str)]) -> Answers {
     let spent = worker.ask(json!({"id": "spent", "cost": {"requests": 4}})).await;
@@ -25,18 +20,6 @@ async fn wait(worker: &Worker, requests: &[(&str, &str)]) -> Answers {
     let request = |(id, team): &(&str, &str)| json!({"id": id, "labels": {"team": team}, "mode": "wait"});
     let all: Vec<Value> = requests.iter().map(request).collect();
     worker.send("permit", json!(all).to_string()).await
-}
-
-#[tokio::test]
-async fn clients_take_turns_by_weight() {
-    let (_nats, _scheduler, worker) = Worker::beside_scheduler(&quick()).await;
-    let mut answers =
-        wait(&worker, &[("h1", "heavy"), ("h2", "heavy"), ("h3", "heavy"), ("l1", "light"), ("l2", "light")]).await;
-    let mut served = Vec::new();
-    for _ in 0..5 {
-        served.push(answers.body().await["id"].as_str().unwrap().to_owned());
-    }
-    assert_eq!(served, ["h1", "l1", "h2", "h3", "l2"]);
 }
 
 #[tokio::test]

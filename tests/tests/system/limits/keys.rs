@@ -184,20 +184,6 @@ async fn granted_of(worker: &Worker, clients: std::ops::Range<usize>, cost: u64)
     granted
 }
 
-#[tokio::test]
-async fn a_restart_with_thousands_of_windows_is_written() {
-    let (nats, worker) = hub().await;
-    let process = Process::start(RAMPMETER, &nats, WINDOWS).await;
-    assert_eq!(granted_of(&worker, 0..10_000, 1).await, 10_000);
-    process.stop().await;
-
-    let process = Process::start(RAMPMETER, &nats, WINDOWS).await;
-    assert_eq!(granted_of(&worker, 0..1_000, 5).await, 0, "one is taken of each");
-    assert_eq!(granted_of(&worker, 0..1_000, 4).await, 1_000, "and the others are not");
-    assert_eq!(granted_of(&worker, 10_000..10_500, 5).await, 500, "of strangers none is");
-    process.stop().await;
-}
-
 /// A crash leaves each key what it has, however many keys there are.
 #[tokio::test]
 async fn a_crash_leaves_thousands_of_keys_what_they_have() {

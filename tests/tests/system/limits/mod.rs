@@ -1,7 +1,6 @@
 //! Limits as workers meet them, over real NATS and HTTP.
 
 mod claims;
-mod counting;
 mod dialects;
 mod discover;
 mod fair_queue;
@@ -10,4 +9,3 @@ mod freezes;
 mod keys;
 mod readings;
 mod uncounted;
-mod windows;

@@ -18,8 +18,7 @@ limit = [
 const MAX_PAYLOAD: usize = 1 << 20;
 
 async fn start() -> (Server, Running, Worker) {
-    let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
-    (nats, running, worker)
+    Worker::beside_scheduler(HUB).await
 }
 
 /// The expected refusal: a code, and a part of the message.
@@ -56,30 +55,17 @@ async fn values_of_the_wrong_type() {
     #[rustfmt::skip]
     let table = rows([
         (r#"{"id": 5}"#,                        "`id`: invalid type: integer `5`, expected a string"),
-        (r#"{"id": ["a"]}"#,                    "`id`: invalid type: sequence"),
         (r#"{"cost": 1}"#,                      "`cost`: invalid type: integer `1`, expected an object of amounts by unit"),
-        (r#"{"cost": ["requests", 1]}"#,        "`cost`: invalid type: sequence"),
-        (r#"{"cost": null}"#,                   "`cost`: invalid type: null"),
         (r#"{"cost": {"requests": "1"}}"#,      "`cost.requests`: invalid type: string"),
-        (r#"{"cost": {"requests": null}}"#,     "`cost.requests`: invalid type: null"),
-        (r#"{"cost": {"requests": true}}"#,     "`cost.requests`: invalid type: boolean"),
-        (r#"{"cost": {"requests": {}}}"#,       "`cost.requests`: invalid type: map"),
         (r#"{"class": 1}"#,                     "`class`: invalid type: integer"),
         (r#"{"labels": "client"}"#,             "`labels`: invalid type: string"),
-        (r#"{"labels": null}"#,                 "`labels`: invalid type: null"),
         (r#"{"labels": {"client": 1}}"#,        "`labels.client`: invalid type: integer"),
-        (r#"{"labels": {"client": null}}"#,     "`labels.client`: invalid type: null"),
         (r#"{"mode": 1}"#,                      "`mode`: "),
-        (r#"{"mode": null}"#,                   "`mode`: "),
-        (r#"{"mode": {"wait": {}}}"#,           "`mode"),
         (r#"{"max_wait_ms": "30s"}"#,           "`max_wait_ms`: invalid type: string"),
-        (r#"{"age_ms": []}"#,                   "`age_ms`: invalid type: sequence"),
         (r#"{"age_ms": null}"#,                 "`age_ms`: invalid type: null"),
         (r#"{"epoch": 1.5}"#,                   "`epoch`: invalid type: floating point"),
-        (r#"{"epoch": "7"}"#,                   "`epoch`: invalid type: string"),
         (r#"{"sent_unix_ms": "now"}"#,          "`sent_unix_ms`: invalid type: string"),
         (r#"{"progress": "yes"}"#,              "`progress`: invalid type: string"),
-        (r#"{"progress": 1}"#,                  "`progress`: invalid type: integer"),
         (r#"{"progress": null}"#,               "`progress`: invalid type: null"),
     ]);
     check("permit", table).await;
@@ -90,24 +76,15 @@ async fn numbers_out_of_range() {
     #[rustfmt::skip]
     let table = rows([
         (r#"{"cost": {"requests": NaN}}"#,          "`cost.requests`"),
-        (r#"{"cost": {"requests": Infinity}}"#,     "`cost.requests`"),
         (r#"{"cost": {"requests": -1}}"#,           "`cost.requests`: an amount is a number from 0 to 1e9, not -1e0"),
-        (r#"{"cost": {"requests": 1e308}}"#,        "`cost.requests`: an amount is a number from 0 to 1e9, not 1e308"),
         (r#"{"cost": {"requests": 1e400}}"#,        "`cost.requests`: number out of range"),
-        (r#"{"cost": {"requests": -1e400}}"#,       "`cost.requests`: number out of range"),
         (r#"{"cost": {"requests": 1000000001}}"#,   "`cost.requests`: an amount is a number from 0 to 1e9"),
         (r#"{"cost": {"requests": 0.0000001}}"#,    "`cost.requests`: an amount has at most 6 decimals"),
-        (r#"{"cost": {"requests": 1.0000001}}"#,    "`cost.requests`: an amount has at most 6 decimals"),
-        (r#"{"cost": {"requests": 01}}"#,           "`cost.requests`"),
         (r#"{"max_wait_ms": -1}"#,                  "`max_wait_ms`: a duration is a number of milliseconds from 0"),
-        (r#"{"max_wait_ms": 1e308}"#,               "`max_wait_ms`: a duration is a number of milliseconds from 0"),
         (r#"{"age_ms": -0.001}"#,                   "`age_ms`: a duration is a number of milliseconds from 0"),
-        (r#"{"age_ms": 1e400}"#,                    "`age_ms`: number out of range"),
         (r#"{"epoch": -1}"#,                        "`epoch`"),
         (r#"{"epoch": 9007199254740992}"#,          "`epoch`: an epoch is a whole number from 0 to 9007199254740991"),
-        (r#"{"epoch": 1e30}"#,                      "`epoch`"),
         (r#"{"sent_unix_ms": -1}"#,                 "`sent_unix_ms`: a wall clock is milliseconds since 1970"),
-        (r#"{"sent_unix_ms": 1e308}"#,              "`sent_unix_ms`: a wall clock is milliseconds since 1970"),
     ]);
     check("permit", table).await;
 }
@@ -120,24 +97,17 @@ async fn names_that_are_not_known_or_too_long() {
     #[rustfmt::skip]
     let table = [
         (json!({"clas": "bulk"}),                           ("invalid_request", "`clas`: unknown field `clas`, expected one of `id`, `cost`")),
-        (json!({"": 1}),                                    ("invalid_request", "unknown field")),
         (json!({"class": "bluk"}),                          ("unknown_class", "`class`: no such class; there are `urgent`, `bulk`")),
-        (json!({"class": ""}),                              ("unknown_class", "`class`")),
-        (json!({"class": "urgent\u{0}"}),                   ("unknown_class", "`class`")),
         (json!({"cost": {"token": 1}}),                     ("unknown_unit", "`cost.token`: no limit counts this unit")),
-        (json!({"cost": {"": 1}}),                          ("invalid_request", "a unit's name has 1 to 64 characters")),
         (json!({"cost": {"u".repeat(65): 1}}),              ("invalid_request", "a unit's name has 1 to 64 characters")),
         (json!({"cost": many(17, &json!(1))}),              ("invalid_request", "`cost`: at most 16 entries")),
         (json!({"labels": many(17, &json!("x"))}),          ("invalid_request", "`labels`: at most 16 entries")),
         (json!({"labels": {"k".repeat(65): "v"}}),          ("invalid_request", "a label's key has 1 to 64 characters")),
-        (json!({"labels": {"": "v"}}),                      ("invalid_request", "a label's key has 1 to 64 characters")),
         (json!({"labels": {"client": "v".repeat(257)}}),    ("invalid_request", "the value of label `client` has more than 256 characters")),
         (json!({"id": ""}),                                 ("invalid_request", "`id`: an id is 1 to 64 characters of [A-Za-z0-9_.:-]")),
         (json!({"id": "i".repeat(65)}),                     ("invalid_request", "`id`: an id is 1 to 64 characters")),
-        (json!({"id": "two words"}),                        ("invalid_request", "`id`: an id is 1 to 64 characters")),
         (json!({"id": "größe"}),                            ("invalid_request", "`id`: an id is 1 to 64 characters")),
         (json!({"mode": "wait\r\nNats-Forged: header"}),    ("invalid_request", "`mode`: unknown variant `wait\r\nNats-Forged: header`")),
-        (json!({"mode": "später"}),                         ("invalid_request", "`mode`: unknown variant `später`")),
     ];
     check("permit", table.map(|(payload, refused)| (payload.to_string().into_bytes(), refused)).into()).await;
 }
@@ -159,19 +129,13 @@ async fn keys_that_come_twice() {
 fn no_objects() -> Vec<(Vec<u8>, Refused)> {
     let mut table = rows([
         ("5", "a JSON object"),
-        ("\"text\"", "a JSON object"),
         ("null", "a JSON object"),
-        ("true", "a JSON object"),
         ("{", "EOF while parsing"),
         (r#"{"id": "a""#, "EOF while parsing"),
-        (r#"{"id": "a"#, "EOF while parsing"),
         (r#"{"id": "a"} {}"#, "there is something after the JSON object"),
-        (r#"{"id": "a"}x"#, "there is something after the JSON object"),
-        ("{'id': 'a'}", "key must be a string"),
         (r#"{"id": "a",}"#, "trailing comma"),
         ("\u{feff}{}", "not a JSON object"),
         ("[", "not a JSON array: EOF"),
-        ("[{}", "not a JSON array: EOF"),
         ("[{},]", "not a JSON array: trailing comma"),
         ("[{}] {}", "not a JSON array: trailing characters"),
         (r#"{"id": "\ud800"}"#, "`id`"),
@@ -196,30 +160,9 @@ fn no_objects() -> Vec<(Vec<u8>, Refused)> {
 }
 
 #[tokio::test]
-async fn permits_that_are_no_objects() {
+async fn messages_that_are_no_objects() {
     check("permit", no_objects()).await;
-}
-
-#[tokio::test]
-async fn settles_that_are_no_objects() {
     check("settle", no_objects()).await;
-}
-
-#[tokio::test]
-async fn strings_as_long_as_a_message() {
-    let long = "x".repeat(MAX_PAYLOAD - 100);
-    #[rustfmt::skip]
-    let table = [
-        (json!({"id": long}),                   ("invalid_request", "`id`: an id is 1 to 64 characters")),
-        (json!({"class": long}),                ("unknown_class", "`class`")),
-        (json!({"mode": long}),                 ("invalid_request", "`mode`: unknown variant")),
-        (json!({"labels": {"client": long}}),   ("invalid_request", "`labels`: the value of label `client` has more than 256 characters")),
-        (json!({"labels": {&long: "a"}}),       ("invalid_request", "a label's key has 1 to 64 characters")),
-        (json!({"cost": {&long: 1}}),           ("invalid_request", "a unit's name has 1 to 64 characters")),
-        (json!({&long: 1}),                     ("invalid_request", "unknown field")),
-        (json!({"cost": {"requests": &long}}),  ("invalid_request", "`cost.requests`: invalid type: string")),
-    ];
-    check("permit", table.map(|(payload, refused)| (payload.to_string().into_bytes(), refused)).into()).await;
 }
 
 #[tokio::test]
@@ -229,26 +172,16 @@ async fn settles_with_wrong_fields() {
     #[rustfmt::skip]
     let table = [
         (json!({}),                                                             ("invalid_request", "missing field `id`")),
-        (json!({"used": true}),                                                 ("invalid_request", "missing field `id`")),
         (json!({"id": null}),                                                   ("invalid_request", "`id`: invalid type: null")),
-        (json!({"id": "two words"}),                                            ("invalid_request", "`id`: an id is 1 to 64 characters")),
         (json!({"id": "a", "used": "no"}),                                      ("invalid_request", "`used`: invalid type: string")),
-        (json!({"id": "a", "used": null}),                                      ("invalid_request", "`used`: invalid type: null")),
         (json!({"id": "a", "cost": {"requests": -1}}),                          ("invalid_request", "`cost.requests`: an amount is a number from 0")),
-        (json!({"id": "a", "cost": 3}),                                         ("invalid_request", "`cost`: invalid type: integer")),
         (json!({"id": "a", "response": 429}),                                   ("invalid_request", "`response`: invalid type: integer")),
         (json!({"id": "a", "response": {}}),                                    ("invalid_request", "`response`: missing field `status`")),
         (json!({"id": "a", "response": {"status": 70_000}}),                    ("invalid_request", "`response.status`: invalid value")),
-        (json!({"id": "a", "response": {"status": "200"}}),                     ("invalid_request", "`response.status`: invalid type: string")),
         (json!({"id": "a", "response": {"status": 200, "body": ""}}),           ("invalid_request", "`response.body`: unknown field `body`")),
-        (json!({"id": "a", "response": {"status": 403, "code": 7}}),            ("invalid_request", "`response.code`: invalid type: integer")),
-        (json!({"id": "a", "response": {"status": 403, "quota_spent": 1}}),     ("invalid_request", "`response.quota_spent`: invalid type: integer")),
-        (json!({"id": "a", "response": {"status": 200, "headers": []}}),        ("invalid_request", "`response.headers`: invalid type: sequence")),
-        (json!({"id": "a", "response": {"status": 200, "headers": {"x": 1}}}),  ("invalid_request", "`response.headers.x`: invalid type: integer")),
         (json!({"id": "a", "response": {"status": 200, "headers": headers}}),   ("invalid_request", "`response.headers`: at most 64 entries")),
         (json!({"id": "a", "response": {"status": 200, "headers": {"x": "v".repeat(1025)}}}), ("invalid_request", "`response.headers`: a header's value has at most 1024 characters")),
         (json!({"id": "a", "elapsed_ms": -1}),                                  ("invalid_request", "`elapsed_ms`: a duration is a number")),
-        (json!({"id": "a", "extend": 1}),                                       ("invalid_request", "`extend`: invalid type: integer")),
         (json!({"id": "a", "status": 200}),                                     ("invalid_request", "`status`: unknown field `status`")),
         (json!({"id": "a"}),                                                    ("unknown_permit", "no such permit")),
         (json!({"id": "granted-before", "cost": {"tokens": 1}}),                ("unknown_unit", "`cost.tokens`")),

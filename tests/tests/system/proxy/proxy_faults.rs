@@ -192,24 +192,6 @@ async fn a_whole_url_is_answered_by_the_upstream_whichever_host_it_names() {
     assert!(upstream.requests()[0].starts_with("GET /a?b=c HTTP/1.1\r\n"), "{:?}", upstream.requests());
 }
 
-/// The account limits only tokens, and a request for the list of models costs none.
-#[tokio::test]
-async fn what_no_limit_counts_passes_if_the_resource_says_so() {
-    let limits = "[[resource.limit]]\nname = \"few\"\nunit = \"tokens\"\ncapacity = 10\nperiod = \"1h\"\n";
-    let resource =
-        |says: &str| format!("[[resource]]\nname = \"api\"\n{says}\n{limits}match = {{ kind = \"chat\" }}\n");
-    let upstream = RawUpstream::start([]).await;
-    let free = HttpProxy::start(&resource("uncounted = \"allow\""), &upstream.url()).await;
-    assert_eq!(get(&free).await.status, 200);
-    let matched = "uncounted = \"allow\"\nunmatched = \"refuse\"";
-    for (says, expected) in [("", (400, "unknown_unit")), (matched, (503, "no_limit"))] {
-        let refused = get(&HttpProxy::start(&resource(says), &upstream.url()).await).await;
-        assert_eq!((fields(&refused).0, fields(&refused).1), expected);
-        assert_eq!(refused.header("retry-after"), None, "a retry cannot succeed");
-    }
-    assert_eq!(upstream.requests().len(), 1);
-}
-
 #[tokio::test]
 async fn a_proxy_in_front_of_itself_finds_the_loop() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

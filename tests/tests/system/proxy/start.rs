@@ -56,18 +56,6 @@ async fn limits_of_language_models_need_no_routes_for_tokens_and_models() {
 }
 
 #[tokio::test]
-async fn with_the_url_of_a_server_it_is_one_proxy_of_a_fleet() {
-    let (nats, upstream) = (nats::start().await, RawUpstream::start([]).await);
-    let _running = scheduler::start(&nats, &LIMITS.replace("[http]\nlisten = \"\"\n", "")).await;
-    let arguments = ["--nats", nats.url(), "--resource", "api", "--upstream", &upstream.url()];
-    for _ in 0..2 {
-        let proxy = ProxyProcess::start(RAMPMETER, "", &arguments, &[]).await;
-        let answered = http().get(format!("{}/a", proxy.url())).send().await.unwrap();
-        assert_eq!(answered.status(), 200);
-    }
-}
-
-#[tokio::test]
 async fn a_scheduler_serves_the_proxies_of_its_file() {
     let (nats, upstream) = (nats::start().await, RawUpstream::start([]).await);
     let proxy = format!("[[proxy]]\nlisten = \"127.0.0.1:0\"\nupstream = \"{}\"\n", upstream.url());

@@ -107,24 +107,3 @@ async fn clients_are_told_apart_by_their_certificates() {
     }
     assert_eq!(upstream.requests().len(), 2);
 }
-
-#[tokio::test]
-async fn files_of_no_use_keep_a_proxy_from_starting() {
-    let authority = Authority::new("first");
-    let (shown, other) = (authority.issue("proxy", &["localhost"]), authority.issue("other", &["localhost"]));
-    let upstream = RawUpstream::start([]).await;
-    let proxy = HttpProxy::start(AMPLE, &upstream.url()).await;
-    let client = Client::connect(proxy.nats.url()).await.unwrap();
-    let starts = async |cert_file: &PathBuf, key_file: &PathBuf| {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let files = CertificateFiles { cert_file: cert_file.clone(), key_file: key_file.clone(), client_ca_file: None };
-        let encryption = Encryption { certificate: Some(files), upstream_ca: None };
-        let settings = Settings { encryption, ..settings(&upstream.url()) };
-        Proxy::start(listener, client.resource("api").unwrap(), settings).map(drop).map_err(|error| error.to_string())
-    };
-    starts(&shown.cert, &shown.key).await.unwrap();
-    let error = starts(&shown.cert, &other.key).await.unwrap_err();
-    assert!(error.contains("other-key.pem") && !error.contains("PRIVATE"), "{error}");
-    assert!(starts(&shown.key, &shown.key).await.unwrap_err().contains("it has no certificate in PEM"));
-    assert!(starts(&shown.cert, &shown.cert).await.unwrap_err().contains("it has no private key in PEM"));
-}

@@ -164,25 +164,6 @@ async fn a_stop_is_in_time_though_nats_hangs_and_readiness_is_off_meanwhile() {
     assert!(took < DRAIN + Span::from_secs(1), "{took}");
 }
 
-#[tokio::test]
-async fn a_standby_takes_over_when_the_leader_stops() {
-    let (nats, first, worker) = Worker::beside_scheduler(HUB).await;
-    worker.ask(Value::Array(vec![json!({"cost": {"requests": CAPACITY}}); 100])).await;
-    worker.ask(json!({"id": "a"})).await;
-    let second = scheduler::start(&nats, HUB).await;
-    let led_by_first = worker.status().await;
-    assert_eq!(led_by_first.epoch, Epoch::FIRST);
-    scheduler::stop(first).await;
-
-    let led_by_second = worker.status_of_leader().await;
-
-    assert_eq!(led_by_second.epoch, Epoch::new(2));
-    assert_ne!(led_by_second.leader, led_by_first.leader);
-    assert!((-991.0..-981.0).contains(&led_by_second.limits[0].level), "{:?}", led_by_second.limits);
-    assert_eq!(worker.settle(json!({"id": "a"})).await["status"], "settled");
-    scheduler::stop(second).await;
-}
-
 /// The level and the epoch with which a scheduler of `resource` starts, after one term of a leader
 /// and then `damage` to the store.
 async fn level_after(resource: &str, damage: impl AsyncFnOnce(&Server)) -> (f64, Epoch) {

@@ -56,25 +56,3 @@ async fn a_server_that_is_restarted_with_all_schedulers_costs_the_stock_of_short
     assert_eq!(later, epoch.next().next());
     nats.stop().await.unwrap();
 }
-
-/// The use since the copy is admitted again for long limits and quotas, and for no other limit.
-async fn rolled_back(leaders_between: usize) {
-    let mut nats = nats::start().await;
-    take_and_stop(&nats, 10, "first").await;
-    let kept = nats::back_up(&mut nats).await;
-    let mut seen = Epoch::NONE;
-    for leader in 0..leaders_between {
-        seen = take_and_stop(&nats, 0, &format!("between-{leader}")).await;
-    }
-    nats::put_back(&mut nats, &kept).await;
-    let (epoch, levels, known) = found(&nats).await;
-    assert_eq!((levels, known), ([0.0, 990.0, 990.0], true));
-    assert!(epoch > seen, "a client that has seen {seen} believes no lower one, and is answered in {epoch}");
-}
-
-#[tokio::test]
-async fn an_older_copy_that_comes_back_while_no_scheduler_runs_gives_no_second_burst() {
-    for leaders_between in [0, 1, 2] {
-        rolled_back(leaders_between).await;
-    }
-}
