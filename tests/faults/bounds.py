@@ -4,7 +4,6 @@
 IN_CORE = [
     ("unused slices stay apart", "take_back", r"self\.unused\.remove\(&slice\.begin\)\.unwrap_or\(slice\.begin\)", "slice.begin"),
     ("a slice is not joined with the next one", "take_back", r"if \*next == slice\.end", "if *next == slice.end && false"),
-    ("any number of changes of limits is under way", "are_many", r">= MAX_CHANGES", "== usize::MAX"),
     ("any number of learned costs is kept", "learn", r"self\.0\.len\(\) < MAX_FACTORS", "true"),
     ("one call teaches any cost", "learn", r"\.clamp\(MIN_FACTOR, MAX_FACTOR\)", ".max(MIN_FACTOR)"),
     ("one call proves a large stock", "is_proven", r"cost\.times\(MAX_CALLS_BEYOND\)", "cost.times(MAX_CALLS_BEYOND * 1000)"),

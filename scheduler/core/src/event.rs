@@ -99,8 +99,8 @@ pub enum Event<R> {
     },
 
     // From operators.
-    /// The resource has other limits from now on; everything else stays. This event and the
-    /// following wake-ups charge waiting requests by the new limits.
+    /// The resource has other limits from now on, which charge waiting requests, too; everything
+    /// else stays.
     Limits(Box<Resource>),
     /// The freezes of these limits end. Quotas that the upstream declared spent count as unspent
     /// again.

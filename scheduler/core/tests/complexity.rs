@@ -294,28 +294,3 @@ fn a_checkpoint_is_taken_beside_keys_of_a_long_limit() {
         check(|count| clients(count, span(3_600_000), far), one_more_checkpoint);
     }
 }
-
-/// The refusals of one event can be counted. A change and a hand-over refuse all waiting requests
-/// in steps.
-#[test]
-fn a_change_or_a_hand_over_takes_short_steps() {
-    let too_small = resource(vec![limit("requests", 0.5, span(1000))]);
-    let changed = with_bulk(too_small, 0.1);
-    let change = || Event::Limits(Box::new(Resource::new(&shared(changed.clone(), &[])).unwrap()));
-    for (event, most) in [(change(), 64), (Event::HandOver, 256)] {
-        let mut world = crowd(MANY / 10, Mode::Wait);
-        world.answers.clear();
-        let all = world.scheduler.waiting();
-        world.handle(Time::ORIGIN, event);
-        let mut refused = 0;
-        while refused < all {
-            let answers = std::mem::take(&mut world.answers).len();
-            assert!((1..=most).contains(&answers), "{answers} in one event");
-            refused += answers;
-            assert_eq!(world.scheduler.waiting(), all - refused);
-            let rest = world.scheduler.next_wakeup().filter(|wakeup| wakeup.at == Time::ORIGIN);
-            assert!(refused == all || rest.is_some(), "the rest is due at once");
-            world.handle(Time::ORIGIN, Event::Wake);
-        }
-    }
-}

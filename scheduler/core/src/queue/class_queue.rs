@@ -2,7 +2,7 @@
 
 use super::clients::{Clients, SliceOutcome};
 use super::fair_order::{Arrival, Entry, FairOrder, Turn};
-use super::queue_position::{ArrivalPosition, ClientPosition, LimitsVersion};
+use super::queue_position::{ArrivalPosition, ClientPosition};
 use super::waiting_request::{ClassPosition, Waiting};
 use crate::collections::Slot;
 use crate::ids::LimitId;
@@ -41,12 +41,9 @@ impl Service {
 /// The requests of one class.
 ///
 /// Invariant: `all` has each request of the class. `order` and `by_client` have those that wait
-/// in this queue, and not in the queue of a key. Requests of former versions have no turn: of
-/// these, `order` has nodes without a tree, and `by_client` as many entries.
+/// in this queue, and not in the queue of a key.
 #[derive(Clone, Debug)]
 pub(crate) struct ClassQueue {
-    /// The version of requests that have turns.
-    version: LimitsVersion,
     order: FairOrder,
     all: BTreeMap<ArrivalPosition, Slot>,
     by_client: BTreeMap<ClientPosition, Turn>,
@@ -59,7 +56,6 @@ impl ClassQueue {
     pub(crate) fn new(resource: &Resource, now: Time) -> Self {
         let limits = resource.limits().len();
         ClassQueue {
-            version: LimitsVersion::FIRST,
             order: FairOrder::default(),
             all: BTreeMap::new(),
             by_client: BTreeMap::new(),
@@ -68,52 +64,22 @@ impl ClassQueue {
         }
     }
 
-    pub(super) fn version(&self) -> LimitsVersion {
-        self.version
-    }
-
-    /// Goes on under other limits. All requests have to enter again.
-    pub(super) fn begin_version(&mut self, resource: &Resource, now: Time) {
-        let limits = resource.limits().len();
-        self.version.changes += 1;
-        self.order.forget_trees();
-        self.clients.begin_version(limits, now);
-        self.served = vec![now; limits];
-    }
-
-    /// The oldest request of former versions.
-    pub(super) fn first_former(&self) -> Option<Slot> {
-        let former = self.oldest_of_each().take_while(|(position, _)| position.version < self.version);
-        former.min_by_key(|(position, _)| position.came).map(|(_, slot)| slot)
-    }
-
-    /// Lets a request wait behind the requests of former versions. It enters after all of these.
-    pub(crate) fn stand_behind<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>) {
-        waiting.version = LimitsVersion { has_turn: false, ..self.version };
-        self.all.insert(waiting.position_in_class(), slot);
-    }
-
-    /// Removes a request of a former version.
-    pub(super) fn leave_former<R>(&mut self, waiting: &Waiting<R>) {
-        self.all.remove(&waiting.arrival_position(waiting.at_key.is_some()));
-        // Entries of former versions come first, and there is one for each request with a node.
-        if let (None, Some(node)) = (waiting.at_key, waiting.position.node) {
-            self.order.remove_node(node);
-            self.by_client.pop_first();
-        }
-        self.clients.leave_former(&waiting.client);
+    /// All requests of the class, here and in key queues, in the order in which they came.
+    pub(super) fn in_order_of_coming(&self) -> Vec<Slot> {
+        let mut all: Vec<(Arrival, Slot)> = self.all.iter().map(|(position, slot)| (position.came, *slot)).collect();
+        all.sort_unstable();
+        all.into_iter().map(|(_, slot)| slot).collect()
     }
 
     pub(super) fn enter<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &mut Waiting<R>) {
         let (set, arrival) = (bill.charged().fold(LimitSet::NONE, LimitSet::with), waiting.arrival);
-        waiting.version = self.version;
         // Requests that need no other limits may be behind the clock, because they wait. A slice
         // begins no later than the first of these.
         let first = self.order.first_among(|needs| needs.without(set) == LimitSet::NONE);
         let service = resource.weight(&waiting.client).weighted(resource.dominant_share(bill));
         let slice = self.clients.join(&waiting.client, set, first.map(|entry| entry.turn.tag), service);
         let turn = Turn { tag: slice.begin, returning: slice.returning, arrival };
-        waiting.position = ClassPosition { turn, slice, set, tree: self.order.tree_for(set), node: None };
+        waiting.position = ClassPosition { turn, slice, set, tree: self.order.tree_for(set) };
         // A request with an age goes right before its client's requests that came later.
         let own = waiting.client_position();
         let last = own.last();
@@ -125,7 +91,7 @@ impl ClassQueue {
 
     fn join<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &mut Waiting<R>) {
         let ClassPosition { turn, tree, .. } = waiting.position;
-        waiting.position.node = Some(self.order.insert(resource, tree, Entry { turn, slot, bill: Arc::clone(bill) }));
+        self.order.insert(resource, tree, Entry { turn, slot, bill: Arc::clone(bill) });
         self.all.insert(waiting.position_in_class(), slot);
         self.by_client.insert(waiting.client_position(), turn);
     }
@@ -204,7 +170,7 @@ impl ClassQueue {
 
     /// The clients whose requests wait here and not for a key, by name.
     pub(crate) fn waiting_clients(&self) -> impl Iterator<Item = Arc<str>> {
-        let mut last = ClientPosition::last_of_client(self.version, Arc::from(""));
+        let mut last = ClientPosition::last_of_client(Arc::from(""));
         std::iter::from_fn(move || {
             let (next, _) = self.by_client.range((Excluded(last.clone()), Unbounded)).next()?;
             last.client = Arc::clone(&next.client);
@@ -222,7 +188,7 @@ impl ClassQueue {
     /// for `max_starvation`, and its limits have served no request of its class for as long.
     pub(crate) fn promotions(&self, class: &Class) -> impl Iterator<Item = (Time, Slot)> {
         self.order.sets().filter_map(move |set| {
-            let first = ArrivalPosition { version: self.version, tree: set, ..ArrivalPosition::FIRST };
+            let first = ArrivalPosition { tree: set, ..ArrivalPosition::FIRST };
             let (oldest, slot) = self.all.range(first..).next()?;
             Some((class.promotes_at(oldest.came.at, self.last_served(set))?, *slot))
         })
@@ -242,7 +208,7 @@ impl ClassQueue {
         self.oldest_of_each().map(|(position, _)| position.came).min()
     }
 
-    /// The oldest request of each tree and version, here and in key queues.
+    /// The oldest request of each tree, here and in key queues.
     fn oldest_of_each(&self) -> impl Iterator<Item = (ArrivalPosition, Slot)> {
         let mut from = ArrivalPosition::FIRST;
         std::iter::from_fn(move || {
@@ -258,13 +224,12 @@ impl ClassQueue {
     }
 
     pub(crate) fn waiting_for_keys(&self) -> impl Iterator<Item = Slot> {
-        self.all.range(ArrivalPosition::first_at_key(self.version)..).map(|(_, slot)| *slot)
+        self.all.range(ArrivalPosition::FIRST_AT_KEY..).map(|(_, slot)| *slot)
     }
 
     /// The requests in key queues that are listed behind `waiting`, which is in a key queue, too.
     pub(crate) fn waiting_for_keys_after<R>(&self, waiting: &Waiting<R>) -> impl Iterator<Item = Slot> {
-        let last = waiting.position_at_key().max(ArrivalPosition::first_at_key(self.version));
-        self.all.range((Excluded(last), Unbounded)).map(|(_, slot)| *slot)
+        self.all.range((Excluded(waiting.position_at_key()), Unbounded)).map(|(_, slot)| *slot)
     }
 
     pub(crate) fn order(&self) -> &FairOrder {

@@ -142,20 +142,6 @@ impl Clients {
         self.generation += 1;
     }
 
-    /// Lets all clients begin again under other limits.
-    pub(crate) fn begin_version(&mut self, limits: usize, now: Time) {
-        self.forget_all();
-        self.clocks = vec![VirtualClock::new(now); limits];
-    }
-
-    /// Removes a request of a former generation; the client may have others.
-    pub(crate) fn leave_former(&mut self, name: &str) {
-        let is_former = |client: &Client| client.generation != self.generation && client.waiting > 0;
-        if self.clients.get(name).is_some_and(is_former) {
-            self.clients.remove(name);
-        }
-    }
-
     /// The slowest clock of the contended limits; without any, the fastest clock of all.
     fn clock_for(&self, set: LimitSet) -> VirtualTime {
         let contended = set.and(self.contended).limits().map(|limit| self.clock(limit).time).min();
@@ -173,7 +159,7 @@ impl Clients {
 
     /// Removes a request. The client gets an unused slice back once it is the client's last one.
     pub(crate) fn leave(&mut self, name: &Arc<str>, slice: Slice, fate: SliceOutcome) {
-        let Some(client) = self.clients.get_mut(name) else { return };
+        let client = self.clients.get_mut(name).expect("a client whose request leaves is known");
         client.waiting = client.waiting.checked_sub(1).expect("a client whose request leaves has waited");
         match fate {
             SliceOutcome::Used => client.unused = client.unused.split_off(&slice.end),

@@ -71,7 +71,7 @@ const MAX_SETS: usize = 63;
 /// The requests of one class: a tree for each set of limits that requests need.
 ///
 /// Invariant: no tree is empty, and each root knows the first entry below it. Every node is in a
-/// tree or was in a forgotten one.
+/// tree.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FairOrder {
     nodes: Slab<Node>,
@@ -91,24 +91,13 @@ impl FairOrder {
         if self.roots.len() < MAX_SETS || self.roots.contains_key(&set) { set } else { LimitSet::ALL }
     }
 
-    /// Adds a request; returns its node.
-    pub(crate) fn insert(&mut self, resource: &Resource, needs: LimitSet, entry: Entry) -> Slot {
+    /// Adds a request.
+    pub(crate) fn insert(&mut self, resource: &Resource, needs: LimitSet, entry: Entry) {
         let backlog = Backlog::none(resource);
         let node = self.nodes.insert(Node { entry, left: None, right: None, count: 1, backlog });
         let mut tree = Tree { nodes: &mut self.nodes, resource };
         let root = tree.insert(self.roots.get(&needs).map(|root| root.slot), node);
         self.put_root(needs, Some(root));
-        node
-    }
-
-    /// Forgets all trees. Their nodes stay, each until [`FairOrder::remove_node`].
-    pub(crate) fn forget_trees(&mut self) {
-        self.roots.clear();
-    }
-
-    /// Removes the node of a forgotten tree.
-    pub(crate) fn remove_node(&mut self, node: Slot) {
-        self.nodes.remove(node);
     }
 
     /// Removes the request in `slot` with this `turn`; several may have equal turns.

@@ -114,15 +114,6 @@ impl KeyQueue {
         turns.serve(client, service);
     }
 
-    /// Drops a request of a queue that is not used any more. Returns whether anything was left.
-    pub(super) fn drop_first(&mut self) -> bool {
-        let Some(mut first) = self.classes.first_entry() else { return false };
-        if !first.get_mut().drop_first() {
-            first.remove();
-        }
-        true
-    }
-
     /// Reserves what the request in `slot` needs. It was first in the queue.
     pub(super) fn keep_for(&mut self, slot: Slot) {
         self.kept_for = Some(slot);
@@ -307,17 +298,6 @@ impl KeyTurns {
         let others = self.demand.without(own.demand);
         let turns = before.count.saturating_mul(self.turns.len().saturating_sub(1)).saturating_add(earlier);
         before.and(others.part(turns.min(others.count)))
-    }
-
-    fn drop_first(&mut self) -> bool {
-        self.by_age.pop_first();
-        self.turns.pop_first();
-        self.idle.pop_first();
-        let Some(mut client) = self.clients.first_entry() else { return false };
-        if client.get_mut().waiting.pop_first().is_none() {
-            client.remove();
-        }
-        true
     }
 }
 

@@ -89,15 +89,9 @@ impl KeyQueues {
         is_deserted
     }
 
-    /// Drops a request, or a queue without one; returns its bucket while queues are left.
-    pub(super) fn drop_piece(&mut self) -> Option<Slot> {
-        self.alarms.pop_first();
-        let mut first = self.queues.first_entry()?;
-        let bucket = *first.key();
-        if !first.get_mut().drop_first() {
-            first.remove();
-        }
-        Some(bucket)
+    /// The buckets of all keys with a queue.
+    pub(crate) fn buckets(&self) -> impl Iterator<Item = Slot> {
+        self.queues.keys().copied()
     }
 
     pub(crate) fn next_alarm(&self) -> Option<(Time, Slot)> {

@@ -4,24 +4,10 @@ use super::fair_order::Arrival;
 use crate::policy::LimitSet;
 use std::sync::Arc;
 
-/// The limits under which a request waits, and whether it has a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct LimitsVersion {
-    /// How many changes of limits came before the limits that charge the request.
-    pub(crate) changes: u32,
-    /// A request that comes during a change has no turn until all earlier requests have theirs.
-    pub(super) has_turn: bool,
-}
-
-impl LimitsVersion {
-    pub(super) const FIRST: LimitsVersion = LimitsVersion { changes: 0, has_turn: true };
-}
-
-/// A position among all requests of a class: by version, then by whether a request is in the queue
-/// of a key. Among these, by tree in the fair order, then by when this scheduler received them.
+/// A position among all requests of a class: by whether a request is in the queue of a key. Among
+/// these, by tree in the fair order, then by when this scheduler received them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ArrivalPosition {
-    pub(super) version: LimitsVersion,
     pub(super) is_at_key: bool,
     pub(super) tree: LimitSet,
     pub(super) came: Arrival,
@@ -29,12 +15,9 @@ pub(super) struct ArrivalPosition {
 
 impl ArrivalPosition {
     pub(super) const FIRST: ArrivalPosition =
-        ArrivalPosition { version: LimitsVersion::FIRST, is_at_key: false, tree: LimitSet::NONE, came: Arrival::FIRST };
-
+        ArrivalPosition { is_at_key: false, tree: LimitSet::NONE, came: Arrival::FIRST };
     /// The first position in the queues of keys.
-    pub(super) fn first_at_key(version: LimitsVersion) -> Self {
-        ArrivalPosition { version, is_at_key: true, ..ArrivalPosition::FIRST }
-    }
+    pub(super) const FIRST_AT_KEY: ArrivalPosition = ArrivalPosition { is_at_key: true, ..ArrivalPosition::FIRST };
 
     /// The last position among the requests of the same tree.
     pub(super) fn last_of_tree(self) -> Self {
@@ -45,7 +28,6 @@ impl ArrivalPosition {
 /// A position among the requests of one client and tree: by arrival.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ClientPosition {
-    pub(super) version: LimitsVersion,
     pub(super) client: Arc<str>,
     pub(super) tree: LimitSet,
     pub(super) arrival: Arrival,
@@ -58,7 +40,7 @@ impl ClientPosition {
     }
 
     /// The last position of all requests of this client.
-    pub(super) fn last_of_client(version: LimitsVersion, client: Arc<str>) -> Self {
-        ClientPosition { version, client, tree: LimitSet::ALL, arrival: Arrival::LAST }
+    pub(super) fn last_of_client(client: Arc<str>) -> Self {
+        ClientPosition { client, tree: LimitSet::ALL, arrival: Arrival::LAST }
     }
 }

@@ -4,7 +4,6 @@ use super::admission_cap::AdmissionCap;
 use super::class_queue::{ClassQueue, Service};
 use super::fair_order::Arrival;
 use super::key_queues::KeyQueues;
-use super::queue_position::LimitsVersion;
 use super::queue_updates::QueueUpdates;
 use super::waiting_request::Waiting;
 use crate::arithmetic::Credit;
@@ -25,8 +24,6 @@ pub(crate) struct Queues {
     /// By class, the most urgent first.
     classes: Vec<ClassQueue>,
     pub(crate) keys: KeyQueues,
-    /// The rest of the key queues of former versions.
-    former_keys: Vec<KeyQueues>,
     pub(crate) updates: QueueUpdates,
     cap: AdmissionCap,
     /// The arrivals make the order independent of slots.
@@ -38,18 +35,19 @@ impl Queues {
         Queues {
             classes: resource.classes().iter().map(|_| ClassQueue::new(resource, now)).collect(),
             keys: KeyQueues::default(),
-            former_keys: Vec::new(),
             updates: QueueUpdates::default(),
             cap: AdmissionCap::default(),
             deadlines: BTreeSet::new(),
         }
     }
 
-    /// Goes on under other limits. All requests are of a former version then, and have to enter
-    /// again.
-    pub(crate) fn begin_version(&mut self, resource: &Resource, now: Time) {
-        self.classes.iter_mut().for_each(|queue| queue.begin_version(resource, now));
-        self.former_keys.push(std::mem::take(&mut self.keys));
+    /// Takes all requests out of the queues, to enter again under `resource`: class by class, in the
+    /// order in which they came.
+    pub(crate) fn empty(&mut self, resource: &Resource, now: Time) -> Vec<Slot> {
+        let waiting = self.classes.iter().flat_map(ClassQueue::in_order_of_coming).collect();
+        self.classes.iter_mut().for_each(|queue| *queue = ClassQueue::new(resource, now));
+        self.keys = KeyQueues::default();
+        waiting
     }
 
     /// Sets when a waiting request gets its next update; never if it wants none.
@@ -57,32 +55,6 @@ impl Queues {
         waiting.next_update.into_iter().for_each(|due| self.updates.remove(due, waiting.arrival, slot));
         next.into_iter().for_each(|due| self.updates.add(due, waiting.arrival, slot));
         waiting.next_update = next;
-    }
-
-    /// The version of requests that have entered.
-    pub(crate) fn version(&self) -> LimitsVersion {
-        self.classes.first().map_or(LimitsVersion::FIRST, ClassQueue::version)
-    }
-
-    /// Whether a waiting request has no turn under the present limits yet.
-    pub(crate) fn is_former<R>(&self, waiting: &Waiting<R>) -> bool {
-        waiting.version < self.version()
-    }
-
-    /// The next request of a former version: class by class, in the order of arrival.
-    pub(crate) fn first_former(&self) -> Option<Slot> {
-        self.classes.iter().find_map(ClassQueue::first_former)
-    }
-
-    /// Drops a piece of the key queues of former versions; returns its key while some are left.
-    pub(crate) fn drop_former_key(&mut self) -> Option<Slot> {
-        while let Some(last) = self.former_keys.last_mut() {
-            if let Some(key) = last.drop_piece() {
-                return Some(key);
-            }
-            self.former_keys.pop();
-        }
-        None
     }
 
     pub(crate) fn classes(&self) -> &[ClassQueue] {
@@ -115,10 +87,8 @@ impl Queues {
         queue.leads(waiting)
     }
 
-    /// Takes a request of a former version out of its queue, to enter with another bill.
-    pub(crate) fn leave_former<R>(&mut self, waiting: &mut Waiting<R>, before: &Bill, after: &Bill) {
-        self.class_mut(waiting.class).leave_former(waiting);
-        waiting.at_key = None;
+    /// Notes that a request which is in no queue has another bill.
+    pub(crate) fn recharge<R>(&mut self, waiting: &Waiting<R>, before: &Bill, after: &Bill) {
         self.cap.leave(&waiting.client, before);
         self.cap.join(&waiting.client, after);
     }
@@ -126,17 +96,15 @@ impl Queues {
     /// Takes a request that stops waiting out of its queue. Returns the key if that was the queue
     /// of a key.
     pub(crate) fn leave<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) -> Option<Slot> {
-        let is_former = self.is_former(waiting);
-        let (queue, key) = (self.class_mut(waiting.class), waiting.at_key.filter(|_| !is_former));
-        match key {
+        let queue = self.class_mut(waiting.class);
+        match waiting.at_key {
             Some(key) => {
                 queue.leave_key_wait(waiting);
                 self.keys.open(key).leave(&waiting.key_position());
             }
-            None if is_former => queue.leave_former(waiting),
             None => queue.leave(resource, waiting, None),
         }
-        key
+        waiting.at_key
     }
 
     /// Moves a request from the queue of its class to that of a key, of which it takes `cost`.

@@ -3,7 +3,7 @@
 use super::clients::Slice;
 use super::fair_order::{Arrival, Turn};
 use super::key_queue::KeyQueuePosition;
-use super::queue_position::{ArrivalPosition, ClientPosition, LimitsVersion};
+use super::queue_position::{ArrivalPosition, ClientPosition};
 use crate::collections::Slot;
 use crate::ids::ClassId;
 use crate::policy::{Call, LimitSet};
@@ -28,8 +28,6 @@ pub(crate) struct Waiting<R> {
     pub(crate) at_key: Option<Slot>,
     /// The call, if the bill does not imply it.
     pub(crate) call: Option<Box<Call>>,
-    /// The version of limits under which it waits.
-    pub(crate) version: LimitsVersion,
 }
 
 impl<R> Waiting<R> {
@@ -40,7 +38,7 @@ impl<R> Waiting<R> {
 
     pub(super) fn client_position(&self) -> ClientPosition {
         let client = Arc::clone(&self.client);
-        ClientPosition { version: self.version, client, tree: self.position.tree, arrival: self.arrival }
+        ClientPosition { client, tree: self.position.tree, arrival: self.arrival }
     }
 
     pub(super) fn position_in_class(&self) -> ArrivalPosition {
@@ -51,9 +49,9 @@ impl<R> Waiting<R> {
         self.arrival_position(true)
     }
 
-    pub(super) fn arrival_position(&self, is_at_key: bool) -> ArrivalPosition {
+    fn arrival_position(&self, is_at_key: bool) -> ArrivalPosition {
         let came = Arrival { at: self.came, serial: self.arrival.serial };
-        ArrivalPosition { version: self.version, is_at_key, tree: self.position.tree, came }
+        ArrivalPosition { is_at_key, tree: self.position.tree, came }
     }
 }
 
@@ -65,6 +63,4 @@ pub(crate) struct ClassPosition {
     pub(crate) set: LimitSet,
     /// Its tree in the fair order.
     pub(super) tree: LimitSet,
-    /// Its node in the fair order.
-    pub(super) node: Option<Slot>,
 }

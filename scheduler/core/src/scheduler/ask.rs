@@ -127,20 +127,18 @@ impl<R: Clone> Scheduler<R> {
 
     /// Answers at once, with a binding start within `latest` from now.
     fn reserve(&mut self, now: Time, ask: Ask<R>, latest: Span) {
-        // During a change of limits, the backlog is not known.
-        let is_changing = self.former.are_charging();
         let offer = self.waits(now).offer_behind_queue(ask.class, &ask.bill);
-        if !is_changing && offer.at.since(now) > latest {
+        if offer.at.since(now) > latest {
             let refusal = self.too_late(now, &ask, offer);
             return self.outbox.refuse(ask.to, Some(ask.id), refusal);
         }
-        if !is_changing && self.waits(now).is_covered(&ask.bill, offer.at) {
+        if self.waits(now).is_covered(&ask.bill, offer.at) {
             self.grant(now, ask, offer, now + latest);
         } else if self.pending.len() >= self.resource.spec().bounds.max_waiting {
             let bound = self.resource.spec().bounds.max_waiting;
             let refusal = Refusal::BoundReached { what: Bounded::Pending, bound, retry_after: RETRY_AFTER_BOUND };
             self.outbox.refuse(ask.to, Some(ask.id), refusal);
-        } else if is_changing || offer.at <= now + NEAR {
+        } else if offer.at <= now + NEAR {
             // The next checkpoint has a budget for this request.
             self.answer_later(now, ask, offer.at);
         } else {

@@ -1,41 +1,54 @@
-//! A change of limits while permits are out and requests wait.
+//! A change of limits while permits are out and requests wait, and the hand-over.
 //!
-//! The new limits are in force at once. Waiting requests are charged by them in short steps, which
-//! this event and the following wake-ups take: class by class, in the order of arrival. Meanwhile
-//! no waiting request is dispatched, and new requests queue after all waiting ones. A hand-over
-//! takes the same steps, and refuses each request.
+//! Both are events of operators. One event carries them out whole: every waiting request leaves its
+//! queue, and is charged by the new limits or refused. This takes microseconds for each request.
 
 use super::Scheduler;
-use super::former_limits::NextLimits;
 use crate::collections::Slot;
 use crate::policy::{Bill, Call, Resource, Succession, only_widens};
 use crate::refusal::Refusal;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Time;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Waiting requests that one event charges by changed limits. This takes half a
-/// millisecond.
-const MAX_CHARGED: usize = 64;
-/// Waiting requests that one event refuses in a hand-over. This takes half a millisecond.
-const MAX_SENT_AWAY: usize = 256;
+/// Remembered units of former limits: far more than any resource has.
+const MAX_FORMER_UNITS: usize = 1024;
+
+/// The units of former limits. Calls that were granted under these limits may still state costs in
+/// these units.
+#[derive(Debug, Default)]
+pub(crate) struct FormerUnits(BTreeSet<Name>);
+
+impl FormerUnits {
+    fn add(&mut self, former: &Resource) {
+        self.0.extend(former.units());
+        while self.0.len() > MAX_FORMER_UNITS {
+            self.0.pop_first();
+        }
+    }
+
+    /// Whether a former limit counted this unit.
+    pub(crate) fn has(&self, unit: &str) -> bool {
+        self.0.iter().any(|former| **former == *unit)
+    }
+}
 
 impl<R: Clone> Scheduler<R> {
-    /// Goes on under `resource`, which differs in its limits alone.
+    /// Goes on under `resource`, which differs in its limits alone. New limits have what is `left` of
+    /// them.
     ///
     /// * Limits that [go on](Succession) keep their levels and promises. If a limit's size changes,
     ///   its lessons are forgotten.
     /// * New limits begin as the resource says, without the promises made before.
-    /// * Waiting requests keep their positions and are charged by the new limits. A request that
-    ///   the new limits can never serve is refused.
+    /// * Waiting requests keep their order and are charged by the new limits. A request that the new
+    ///   limits can never serve is refused.
     /// * Checkpoints written under the former limits allow nothing. Grants wait for a new one.
     /// * If limits only apply to more calls, they do so for new requests, and nothing else changes.
-    /// * If too many changes are under way, the latest limits come into force after these.
-    pub(crate) fn change_limits(&mut self, now: Time, next: NextLimits) {
-        assert!(self.resource.differs_in_limits_alone(&next.resource), "classes and all else stay");
-        if self.former.are_many() {
-            return self.former.postpone(next);
-        }
-        let resource = next.resource.with_wall_clock(self.resource.wall_clock());
+    pub(crate) fn change_limits(&mut self, now: Time, resource: Resource, left: &[(Name, Amount)]) {
+        assert!(self.resource.differs_in_limits_alone(&resource), "classes and all else stay");
+        let resource = resource.with_wall_clock(self.resource.wall_clock());
         if only_widens(&self.resource, &resource) {
             self.ledger.widen(&resource);
             self.resource = resource;
@@ -43,76 +56,53 @@ impl<R: Clone> Scheduler<R> {
         }
         let succession = Succession::between(&self.resource, &resource);
         self.charges(now).change_limits(&resource, &succession);
-        for (limit, level) in succession.levels_of_new(&resource, &next.left) {
+        for (limit, level) in succession.levels_of_new(&resource, left) {
             self.ledger.adaptive_mut(limit).set_level(now, level);
         }
         if !resource.shares_bills_with(&self.resource) {
             self.permits.change(&succession);
         }
-        let former = self.begin_version(now, resource);
-        self.charge_pending(&former);
-        self.continue_change(now);
-    }
-
-    /// Puts limits into force that had to wait for other changes.
-    pub(crate) fn apply_postponed_limits(&mut self, now: Time) {
-        if self.term.is_ending() {
-            return;
-        }
-        if let Some(next) = self.former.take_postponed() {
-            self.change_limits(now, next);
-        }
-    }
-
-    /// Replaces the limits, and takes the turns from all waiting requests. Returns the former
-    /// limits.
-    pub(crate) fn begin_version(&mut self, now: Time, resource: Resource) -> Resource {
         let former = std::mem::replace(&mut self.resource, resource);
-        self.former.add(self.queues.version().changes, former.clone());
-        self.queues.begin_version(&self.resource, now);
-        self.plan.set_next(None);
-        former
-    }
-
-    /// Takes the next steps of a change of limits, or of a hand-over.
-    pub(crate) fn continue_change(&mut self, now: Time) {
-        if !self.former.are_charging() {
-            return;
+        self.former_units.add(&former);
+        self.charge_pending(&former);
+        for slot in self.empty_queues(now) {
+            self.charge_anew(now, slot, &former);
         }
-        let steps = if self.term.is_ending() { MAX_SENT_AWAY } else { MAX_CHARGED };
-        for _ in 0..steps {
-            match self.queues.first_former() {
-                Some(slot) if self.term.is_ending() => self.turn_away(slot, Refusal::HandingOver),
-                Some(slot) => self.charge_anew(now, slot),
-                None => match self.queues.drop_former_key() {
-                    Some(key) => self.ledger.keys.note_change(key),
-                    None => return self.end_change(now),
-                },
-            }
-        }
-    }
-
-    fn end_change(&mut self, now: Time) {
-        self.former.end_change();
-        self.ask_pending(now);
         self.ledger.note_change();
     }
 
-    /// Charges a waiting request by the present limits, or refuses it.
-    fn charge_anew(&mut self, now: Time, slot: Slot) {
+    /// Refuses all waiting requests, so that they ask the successor.
+    pub(crate) fn hand_over(&mut self, now: Time) {
+        self.term.end();
+        self.give_up_pending(now);
+        for slot in self.empty_queues(now) {
+            self.refuse_unqueued(slot, Refusal::HandingOver);
+        }
+    }
+
+    /// Takes all waiting requests out of their queues: class by class, in the order in which they came.
+    fn empty_queues(&mut self, now: Time) -> Vec<Slot> {
+        self.queues.keys.buckets().for_each(|key| self.ledger.keys.note_change(key));
+        self.plan.set_next(None);
+        let waiting = self.queues.empty(&self.resource, now);
+        waiting.iter().for_each(|slot| self.permits.get_mut(*slot).waiting_mut().at_key = None);
+        waiting
+    }
+
+    /// Charges a waiting request, which is in no queue, by the present limits, or refuses it.
+    fn charge_anew(&mut self, now: Time, slot: Slot, former: &Resource) {
         let permit = self.permits.get(slot);
         let (before, waiting) = (Arc::clone(&permit.bill), permit.waiting());
-        let former = self.waits(now).limits_of(waiting);
         let is_same = self.resource.shares_bills_with(former);
         let implied = || (!is_same).then(|| Box::new(Call::from_bill(&before, former)));
         let (call, class) = (waiting.call.clone().or_else(implied), waiting.class);
         let bill = self.charge_by(&before, call.as_deref());
         let bill = match bill.and_then(|bill| self.check_keys(now, &bill).map(|()| bill)) {
             Ok(bill) => bill,
-            Err(refusal) => return self.turn_away(slot, refusal),
+            Err(refusal) => return self.refuse_unqueued(slot, refusal),
         };
         let waiting = self.permits.get_mut(slot).waiting_mut();
-        self.queues.leave_former(waiting, &before, &bill);
+        self.queues.recharge(waiting, &before, &bill);
         // A call that the bill implies is not stored.
         waiting.call = call.filter(|call| **call != Call::from_bill(&bill, &self.resource));
         drop(before);
@@ -123,6 +113,13 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
+    /// Refuses a waiting request that is in no queue.
+    fn refuse_unqueued(&mut self, slot: Slot, refusal: Refusal) {
+        let waiting = self.stop_waiting(slot);
+        let id = self.permits.remove(slot).id;
+        self.outbox.refuse(waiting.to, Some(id), refusal);
+    }
+
     /// The bill of a call under the present limits. Without the call, `bill` stays as it is.
     pub(crate) fn charge_by(&self, bill: &Bill, call: Option<&Call>) -> Result<Bill, Refusal> {
         let Some(call) = call else {
@@ -130,5 +127,29 @@ impl<R: Clone> Scheduler<R> {
         };
         let bill = self.resource.bill(&call.labels, call.cost())?;
         Ok(self.cost_estimates.correct(&self.resource, bill))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FormerUnits, MAX_FORMER_UNITS};
+    use crate::policy::Resource;
+    use crate::policy::spec::{LimitSpec, ResourceSpec};
+    use rampmeter_protocol::amount::Amount;
+    use rampmeter_protocol::name::Name;
+    use rampmeter_protocol::time::Span;
+
+    fn counting(unit: usize) -> Resource {
+        let (name, unit) = (Name::new("few").unwrap(), Name::new(&format!("unit-{unit:04}")).unwrap());
+        let limit = LimitSpec::new(name.clone(), unit, Amount::new(10.0).unwrap(), Span::from_secs(1));
+        Resource::new(&ResourceSpec::new(name, vec![limit])).unwrap()
+    }
+
+    #[test]
+    fn units_of_former_limits_are_bounded() {
+        let mut former = FormerUnits::default();
+        (0..=MAX_FORMER_UNITS).for_each(|unit| former.add(&counting(unit)));
+        assert!(!former.has("unit-0000"));
+        assert!(former.has("unit-0001") && former.has(&format!("unit-{MAX_FORMER_UNITS:04}")));
     }
 }

@@ -9,7 +9,6 @@ mod change;
 mod charges;
 mod dispatch;
 mod feedback;
-mod former_limits;
 mod granting;
 mod outbox;
 pub(crate) mod parts;
@@ -27,8 +26,8 @@ use crate::ledger::{Ledger, ShadowLimits, UsageMeter};
 use crate::permits::{PendingAnswers, Permits};
 use crate::policy::Resource;
 use crate::queue::{Queues, RecentService};
+use change::FormerUnits;
 use dispatch::plan::DispatchPlan;
-use former_limits::{FormerLimits, NextLimits};
 use outbox::Outbox;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::status::Counters;
@@ -82,7 +81,7 @@ use rampmeter_protocol::wall_clock::WallClockOrigin;
 #[derive(Debug)]
 pub struct Scheduler<R> {
     resource: Resource,
-    former: FormerLimits,
+    former_units: FormerUnits,
     term: Term,
     /// The buckets of all limits.
     ledger: Ledger,
@@ -117,8 +116,7 @@ pub struct Wakeup {
 /// Why the driver has to come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WakeupReason {
-    /// A waiting request may start, is to be promoted, or misses its deadline. Or changed limits do
-    /// not yet charge all waiting requests.
+    /// A waiting request may start, is to be promoted, or misses its deadline.
     Dispatch,
     /// Waiting requests get updates.
     Progress,
@@ -135,7 +133,7 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn new(resource: Resource, epoch: Epoch, now: Time) -> Self {
         Scheduler {
-            former: FormerLimits::default(),
+            former_units: FormerUnits::default(),
             term: Term::new(&resource, epoch, now),
             ledger: Ledger::new(&resource, now),
             shadow_limits: ShadowLimits::new(&resource, now),
@@ -223,18 +221,16 @@ impl<R: Clone> Scheduler<R> {
         self.shadow_limits.advance(now);
         // 2. The event.
         self.take(now, event);
-        // 3. Postponed limits come into force.
-        self.apply_postponed_limits(now);
-        // 4. Waiting requests that can start are granted their starts.
+        // 3. Waiting requests that can start are granted their starts.
         let changed = self.ledger.take_change() && (self.waiting() > 0 || self.ledger.keys.have_changed());
         if changed || self.plan.next().is_some_and(|at| at <= now) {
             self.dispatch(now);
         }
-        // 5. The other waiting requests get updates.
-        if self.queues.updates.next().is_some_and(|at| at <= now) && !self.former.are_charging() {
+        // 4. The other waiting requests get updates.
+        if self.queues.updates.next().is_some_and(|at| at <= now) {
             self.send_updates(now);
         }
-        // 6. Old permits are forgotten.
+        // 5. Old permits are forgotten.
         if self.permits.next_expiry().is_some_and(|expiry| expiry <= now) {
             self.permits.expire(now);
         }
@@ -245,10 +241,7 @@ impl<R: Clone> Scheduler<R> {
             Event::Ask(ask) => self.ask_first(now, ask),
             Event::Settle(settle) => self.settle(now, settle),
             Event::HigherEpochNamed => self.term.budget_mut().hasten_checkpoint(),
-            Event::Wake => {
-                self.time_out_pending(now);
-                self.continue_change(now);
-            }
+            Event::Wake => self.time_out_pending(now),
             Event::WallClock(wall_clock) => self.anchor(now, wall_clock),
             Event::Delivered => self.delivered(),
             Event::AnswersLate => self.answers_are_late = true,
@@ -261,9 +254,9 @@ impl<R: Clone> Scheduler<R> {
             Event::Doubt => self.term.budget_mut().doubt(),
             Event::HandOver => self.hand_over(now),
             Event::Levels { asked, answered, levels } => self.feedback().compare_levels(now, asked, answered, &levels),
-            Event::Discovered { resource, left } => self.change_limits(now, NextLimits { resource: *resource, left }),
+            Event::Discovered { resource, left } => self.change_limits(now, *resource, &left),
             Event::Capacity { limit, capacity } => self.ledger.adaptive_mut(limit).set_capacity_in_force(now, capacity),
-            Event::Limits(resource) => self.change_limits(now, NextLimits { resource: *resource, left: Vec::new() }),
+            Event::Limits(resource) => self.change_limits(now, *resource, &[]),
             Event::Thaw(limits) => self.feedback().thaw(now, &limits),
             Event::Freeze { limits, span } => self.feedback().freeze_by_order(now, &limits, span),
             Event::Empty(limits) => self.feedback().empty(now, &limits),
@@ -288,8 +281,8 @@ impl<R: Clone> Scheduler<R> {
         let is_any_waiting = self.waiting() > 0;
         let dispatch = self.plan.next().filter(|_| !self.answers_are_late);
         let wakeups = [
-            (WakeupReason::Dispatch, if self.former.are_charging() { Some(self.now) } else { dispatch }),
-            (WakeupReason::Progress, self.queues.updates.next().filter(|_| !self.former.are_charging())),
+            (WakeupReason::Dispatch, dispatch),
+            (WakeupReason::Progress, self.queues.updates.next()),
             (WakeupReason::Expiry, self.permits.next_expiry()),
             (WakeupReason::PendingAnswers, self.pending.next_timeout()),
             (WakeupReason::Review, self.ledger.next_review().filter(|_| is_any_waiting)),
@@ -312,13 +305,5 @@ impl<R: Clone> Scheduler<R> {
         self.resource = self.resource.clone().with_wall_clock(wall_clock);
         self.ledger.anchor(now, &self.resource);
         self.shadow_limits.anchor(now, wall_clock);
-    }
-
-    /// Refuses all waiting requests, so that they ask the successor.
-    fn hand_over(&mut self, now: Time) {
-        self.term.end();
-        self.give_up_pending(now);
-        self.begin_version(now, self.resource.clone());
-        self.continue_change(now);
     }
 }

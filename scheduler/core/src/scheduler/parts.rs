@@ -99,8 +99,8 @@ impl<R: Clone> Scheduler<R> {
 
     /// The requests that wait at `now`, and what they wait for.
     pub(crate) fn waits(&self, now: Time) -> WaitEstimator<'_, R> {
-        let Scheduler { resource, former, ledger, permits, queues, term, answers_are_late, .. } = self;
-        WaitEstimator { now, resource, former, ledger, permits, queues, term, answers_are_late: *answers_are_late }
+        let Scheduler { resource, ledger, permits, queues, term, answers_are_late, .. } = self;
+        WaitEstimator { now, resource, ledger, permits, queues, term, answers_are_late: *answers_are_late }
     }
 
     /// The parts that count starts.

@@ -18,8 +18,7 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::Time;
 
 impl<R: Clone> Scheduler<R> {
-    /// Keeps a request for an immediate answer until a checkpoint covers it, or until a change of
-    /// limits has charged all waiting requests.
+    /// Keeps a request for an immediate answer until a checkpoint covers it.
     pub(crate) fn answer_later(&mut self, now: Time, ask: Ask<R>, start: Time) {
         self.term.budget_mut().note_shortage(&self.resource, &ask.bill, start.since(now));
         self.pending.push_ask(now, ask);

@@ -114,7 +114,7 @@ impl<R: Clone> Scheduler<R> {
     ) -> Result<(), Refusal> {
         let permit = self.permits.get(slot);
         let bill = Arc::clone(&permit.bill);
-        cost.retain(|(unit, _)| self.resource.counts(unit) || !self.former.counted(unit));
+        cost.retain(|(unit, _)| self.resource.counts(unit) || !self.former_units.has(unit));
         // The call was made and answered, even if its stated cost is not valid.
         let checked = self.resource.check_units(by_unit(&cost));
         cost.retain(|(unit, _)| self.resource.counts(unit));

@@ -1,6 +1,5 @@
 //! When a waiting request will probably start, and what it waits for.
 
-use super::former_limits::FormerLimits;
 use crate::arithmetic::Credit;
 use crate::collections::Slot;
 use crate::fencing::Term;
@@ -18,7 +17,6 @@ use rampmeter_protocol::time::Time;
 pub(crate) struct WaitEstimator<'a, R> {
     pub(crate) now: Time,
     pub(crate) resource: &'a Resource,
-    pub(super) former: &'a FormerLimits,
     pub(crate) ledger: &'a Ledger,
     pub(crate) permits: &'a Permits<R>,
     pub(crate) queues: &'a Queues,
@@ -39,11 +37,6 @@ impl<'a, R> WaitEstimator<'a, R> {
     /// Whether a request could start if the store had confirmed more, or if answers arrived.
     pub(crate) fn is_held_by_store(&self, bill: &Bill) -> bool {
         self.answers_are_late || !self.is_covered(bill, self.now)
-    }
-
-    /// The limits by which a waiting request is charged.
-    pub(crate) fn limits_of(&self, waiting: &Waiting<R>) -> &'a Resource {
-        self.former.after(waiting.version.changes).unwrap_or(self.resource)
     }
 
     /// The earliest start behind all waiting requests of the same and of more urgent classes, and
@@ -75,14 +68,10 @@ impl<'a, R> WaitEstimator<'a, R> {
         bills.filter(|promoted| promoted.shares_bucket_with(bill)).collect()
     }
 
-    /// How many requests are ahead of a waiting one, and when it will probably start. During a
-    /// change of limits, neither is known for requests without a turn.
+    /// How many requests are ahead of a waiting one, and when it will probably start.
     pub(crate) fn outlook(&self, slot: Slot) -> (u64, Offer) {
         let permit = self.permits.get(slot);
         let waiting = permit.waiting();
-        if self.queues.is_former(waiting) {
-            return (self.queues.waiting() as u64, Offer { at: self.now, limited_by: None });
-        }
         let tier = self.resource.tier(waiting.class);
         if let Some((limit, key_queue)) = self.key_queue_of(waiting) {
             let QueueDemand { count, backlog } = key_queue.ahead_of(&waiting.key_position());
@@ -162,7 +151,7 @@ impl<'a, R> WaitEstimator<'a, R> {
 
     /// The key queue that a request waits in, and the limit of its key.
     pub(crate) fn key_queue_of(&self, waiting: &Waiting<R>) -> Option<(LimitId, &'a KeyQueue)> {
-        let bucket = waiting.at_key.filter(|_| !self.queues.is_former(waiting))?;
+        let bucket = waiting.at_key?;
         Some((self.ledger.keys.get(bucket)?.limit, self.queues.keys.get(bucket)?))
     }
 

@@ -49,17 +49,11 @@ impl<R: Clone> Scheduler<R> {
             next_update: ask.progress.then_some(now + UPDATE_INTERVAL),
             at_key: None,
             call,
-            version: self.queues.version(),
         });
         let slot = self.permits.insert(ask.id, ask.identity, ask.bill, State::Waiting(waiting));
         let permit = self.permits.get(slot);
         self.queues.add(slot, permit.waiting(), &permit.bill);
-        let may_start = if self.former.are_charging() {
-            self.queues.class_mut(class).stand_behind(slot, self.permits.get_mut(slot).waiting_mut());
-            false
-        } else {
-            self.enter_queue(slot) || may_backfill(&self.waits(now), &self.plan, class, alone)
-        };
+        let may_start = self.enter_queue(slot) || may_backfill(&self.waits(now), &self.plan, class, alone);
         self.plan.bring_forward(deadline);
         // The dispatch may start or refuse it.
         if may_start {
@@ -87,12 +81,11 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Updates a waiting request on how it stands, if it wants that. During a change of limits, none
-    /// is updated.
+    /// Updates a waiting request on how it stands, if it wants that.
     pub(crate) fn update_if_wanted(&mut self, now: Time, slot: Slot) {
         let permit = self.permits.get(slot);
         let (id, waiting) = (permit.id.clone(), permit.waiting());
-        if waiting.next_update.is_some() && !self.former.are_charging() {
+        if waiting.next_update.is_some() {
             let (position, offer) = self.waits(now).outlook(slot);
             let (to, eta, limited_by) = (waiting.to.clone(), offer.at.since(now), offer.limited_by);
             self.outbox.push(Command::Queued { to, id, position, eta, limited_by });

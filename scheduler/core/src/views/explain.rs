@@ -72,8 +72,7 @@ fn describe<R>(
     class: ClassId,
     limited_by: Option<LimitId>,
 ) -> Explained {
-    let resource = permit.as_waiting().map_or(waits.resource, |waiting| waits.limits_of(waiting));
-    let name = |limit: LimitId| resource[limit].spec().name.clone();
+    let name = |limit: LimitId| waits.resource[limit].spec().name.clone();
     let tier = waits.resource.tier(class);
     Explained {
         id: permit.id.clone(),

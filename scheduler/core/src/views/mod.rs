@@ -47,9 +47,8 @@ impl<R: Clone> Scheduler<R> {
     pub fn left(&mut self, now: Time, id: &PermitId) -> Vec<Left<'static>> {
         self.advance(now);
         let waits = self.waits(now);
-        let permit = waits.permits.find(id).map(|slot| waits.permits.get(slot));
-        let known = permit.filter(|permit| permit.as_waiting().is_none_or(|waiting| !waits.queues.is_former(waiting)));
-        let Some(permit) = known else { return Vec::new() };
+        let Some(slot) = waits.permits.find(id) else { return Vec::new() };
+        let permit = waits.permits.get(slot);
         waits.ledger.read_each(now, &permit.bill, |bucket, limit| report::left(bucket, limit, now)).collect()
     }
 

@@ -21,8 +21,7 @@ pub(super) struct Obstacle {
     pub(super) reason: Reason,
 }
 
-/// The cause that delays a waiting request. `expected` is its probable start. During a change of
-/// limits, the cause is not known for requests without a turn.
+/// The cause that delays a waiting request. `expected` is its probable start.
 pub(super) fn obstacle<R>(
     waits: &WaitEstimator<'_, R>,
     permit: &Permit<R>,
@@ -30,9 +29,6 @@ pub(super) fn obstacle<R>(
     expected: Offer,
 ) -> Obstacle {
     let (now, bill, waiting) = (waits.now, &permit.bill, permit.waiting());
-    if waits.queues.is_former(waiting) {
-        return Obstacle { limit: None, reason: Reason::Turn };
-    }
     let tier = waits.resource.tier(waiting.class);
     let at_key = waits.key_queue_of(waiting).map(|(limit, _)| limit);
     let alone = || waits.ledger.earliest(now, bill, tier).limited_by;

@@ -297,17 +297,6 @@ fn one_event_refuses_some_requests_for_a_spent_quota_and_the_next_goes_on_at_onc
     assert_eq!(counts.iter().sum::<usize>(), waiting, "{counts:?}");
 }
 
-#[test]
-fn one_event_of_a_hand_over_refuses_some_requests_and_the_next_goes_on_at_once() {
-    let mut world = crowd(&resource(vec![limit("requests", 1000.0, span(1000))]), 1000);
-    let (before, waiting) = (world.answers.len(), world.scheduler.waiting());
-    world.handle(ms(1), Event::HandOver);
-    let mut counts = vec![world.answers.len() - before];
-    counts.extend(answers_by_event(&mut world, ms(1)));
-    assert!(counts.iter().all(|count| *count <= 256), "{counts:?}");
-    assert_eq!(counts.iter().sum::<usize>(), waiting, "{counts:?}");
-}
-
 scripts! {
     a_hand_over_sends_all_requests_elsewhere(ten_per_second()): "
         0    reserve a requests=10               -> a@0

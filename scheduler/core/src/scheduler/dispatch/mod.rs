@@ -34,7 +34,7 @@ const RECHECK: Span = Span::from_millis(50);
 impl<R: Clone> Scheduler<R> {
     /// Commits waiting requests to starts, as far as starts are left.
     pub(crate) fn dispatch(&mut self, now: Time) {
-        if self.answers_are_late || self.former.are_charging() {
+        if self.answers_are_late {
             return;
         }
         self.plan.begin();
