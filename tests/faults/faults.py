@@ -62,7 +62,6 @@ IN_CORE = [
     ("a quota sets the pace of workers", "fed_by", r"written\.is_quota\(\)", "false"),
     ("a call that was given back is in flight", "uncharge", r"self\.calls\.withdraw\(.*\);", ""),
     ("our own debts are blamed on strangers", "has_too_little", r"< 0\b", "< i128::MIN"),
-    ("learned costs are lost", "restore", r"self\.cost_estimates\.restore\(.*\);", ""),
     ("a sign", "spend", r"(self\.set_level\(.* )- ", r"\1+ "),
     ("a missing cap", "level_now", r"\((.*)\)\.min\(self\.full_at\(.*\)\)$", r"\1"),
     ("a refund without room", "correct", r"\((.*)\)\.min\(self\.room_since\(.*\)\)", r"\1"),

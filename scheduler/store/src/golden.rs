@@ -11,9 +11,8 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::durability::snapshot::{
-    ClaimedUsage, CostFactor, CountedUsage, DebitSnapshot, Fate, FreezeSnapshot, KeyPage, KeyPageId, KeySnapshot,
-    KeysSnapshot, LevelSnapshot, Offset, OtherKeysSnapshot, PermitSnapshot, RateSnapshot, ReportedUsage, Snapshot,
-    UsageSpan,
+    ClaimedUsage, CountedUsage, DebitSnapshot, Fate, FreezeSnapshot, KeyPage, KeyPageId, KeySnapshot, KeysSnapshot,
+    LevelSnapshot, Offset, OtherKeysSnapshot, PermitSnapshot, RateSnapshot, ReportedUsage, Snapshot, UsageSpan,
 };
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, Follow, LimitSpec, ResourceSpec};
@@ -23,7 +22,7 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
 /// A record in which every field is set.
-const FULL: &str = r#"{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"successor":"host-2-3a","saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000],[6000000000,1000000]]},{"limit":"windowed","micros":0,"budget":0,"taken":{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]],"told":{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}}},{"limit":"deep","micros":-9223372036854775808,"budget":7}],"keys":{"listed":[["per-client","team-a",-3000000],["per-client","\"b\"",-3000000]],"taken":[["per-client","\"b\"",{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]],"told":{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}}]],"known":[["per-client",5000000,null],["per-day",6000000,{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]]}]],"others_empty_in":2500000000,"rates":[["per-client",10000000,60000000000]],"pages":[{"epoch":6,"place":2,"serial":11,"age":5000000,"spent":[["per-client",4000000]]}]},"freezes":[["per-minute",null,1500000000,false,true],["windowed",null,1500000000,true,false],["per-client","team-a",1500000000,false,false]],"costs":[["/a|PUT","units",500000,7]],"found":[{"name":"abcd1234","unit":"requests","origin":"in-flight","gradual":true,"capacity":5000000,"period":5000000000,"routes":["messages"],"key":["channel"],"age":7}],"rules":12,"server":"NDGM"}"#;
+const FULL: &str = r#"{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"successor":"host-2-3a","saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000],[6000000000,1000000]]},{"limit":"windowed","micros":0,"budget":0,"taken":{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]],"told":{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}}},{"limit":"deep","micros":-9223372036854775808,"budget":7}],"keys":{"listed":[["per-client","team-a",-3000000],["per-client","\"b\"",-3000000]],"taken":[["per-client","\"b\"",{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]],"told":{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}}]],"known":[["per-client",5000000,null],["per-day",6000000,{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]]}]],"others_empty_in":2500000000,"rates":[["per-client",10000000,60000000000]],"pages":[{"epoch":6,"place":2,"serial":11,"age":5000000,"spent":[["per-client",4000000]]}]},"freezes":[["per-minute",null,1500000000,false,true],["windowed",null,1500000000,true,false],["per-client","team-a",1500000000,false,false]],"found":[{"name":"abcd1234","unit":"requests","origin":"in-flight","gradual":true,"capacity":5000000,"period":5000000000,"routes":["messages"],"key":["channel"],"age":7}],"rules":12,"server":"NDGM"}"#;
 /// Its permits.
 const PERMITS: &str = r#"[{"id":"a","start_nanos":-5,"class":"default","client":"team-a","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"held_until":[["in-flight",26000000000]],"fate":"open"},{"id":"c","start_nanos":-5,"class":"default","client":"team-a","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"held_until":[["in-flight",26000000000]],"fate":"settled"},{"id":"b","start_nanos":0,"class":"default","bill":[],"fate":"returned"}]"#;
 /// The keys of its page.
@@ -143,7 +142,6 @@ fn snapshot() -> Snapshot {
             freeze("windowed", None, true, false),
             freeze("per-client", Some("team-a"), false, false),
         ],
-        costs: vec![CostFactor { kind: "/a|PUT".to_owned(), unit: name("units"), millionths: 500_000, calls: 7 }],
         permits: permits(),
         new_pages: Vec::new(),
     }
@@ -177,7 +175,6 @@ fn record() -> StateRecord {
         levels: snapshot.levels,
         keys: KeysRecord::of(&snapshot.keys),
         freezes: snapshot.freezes,
-        costs: snapshot.costs,
         found: vec![DiscoveredRecord::from(&discovered())],
         rules_revision: RulesRevision::new(12),
         server: Some("NDGM".to_owned()),
@@ -215,21 +212,23 @@ fn parts_of_records_stay_as_they_are() {
 
 #[test]
 fn an_earlier_record_is_read_and_written_alike() {
-    let golden = r#"{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000,"rates":[["per-client",1000000,2000000000]]},"freezes":[["per-minute",null,1500000000,false,true],["per-client","team-a",2000000000,true,false]],"costs":[["/a|PUT","units",500000,7]],"rules":12,"server":"NDGM"}"#;
+    let golden = r#"{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000,"rates":[["per-client",1000000,2000000000]]},"freezes":[["per-minute",null,1500000000,false,true],["per-client","team-a",2000000000,true,false]],"rules":12,"server":"NDGM"}"#;
     let record: StateRecord = serde_json::from_str(golden).unwrap();
     assert_eq!(serde_json::to_string(&record).unwrap(), golden);
     assert_eq!((&record.successor, record.found.len(), record.keys.listed_keys().len()), (&None, 0, 1));
-    // Those of the build before told what was learned of a limit, and the capacity that was stated.
+    // Those of builds before told what was learned of a limit, of costs, and the capacity that was stated.
     let lessons =
         r#""budget":300000,"learned":{"unit":"requests","loss":250000},"stated":{"written":4,"capacity":3,"age":7}"#;
-    assert_eq!(serde_json::from_str::<StateRecord>(&golden.replace(r#""budget":300000"#, lessons)).unwrap(), record);
+    let costs = r#""costs":[["/a|PUT","units",500000,7]],"rules":12"#;
+    let before = golden.replace(r#""budget":300000"#, lessons).replace(r#""rules":12"#, costs);
+    assert_eq!(serde_json::from_str::<StateRecord>(&before).unwrap(), record);
     // Still earlier ones do not say who ordered a freeze.
     let earlier = golden.replace("false,true],", "false],").replace("true,false]]", "true]]");
     let unordered = FreezeSnapshot { ordered: false, ..record.freezes[0].clone() };
     assert_eq!(serde_json::from_str::<StateRecord>(&earlier).unwrap().freezes, [unordered, record.freezes[1].clone()]);
 }
 
-/// A damaged or old record leaves a successor its debts, its freezes and costs, and no stock.
+/// A damaged or old record leaves a successor its debts and its freezes, and no stock.
 #[test]
 fn a_successor_without_stock_has_learned_as_much() {
     let [stock, debt] = [9_000_000, -12_500_000].map(|micros| {
@@ -240,7 +239,7 @@ fn a_successor_without_stock_has_learned_as_much() {
     let micros = |snapshots: &[Snapshot; 2]| snapshots.each_ref().map(|snapshot| snapshot.levels[0].micros);
     assert_eq!((micros(&stock), micros(&debt)), ([9_000_000, -300_000], [-12_500_000, -12_800_000]));
     let [whole, cautious] = stock;
-    assert_eq!((cautious.costs, cautious.freezes), (whole.costs, whole.freezes));
+    assert_eq!(cautious.freezes, whole.freezes);
     let doubted = CountedUsage { doubted: true, ..usage() };
     assert_eq!((&cautious.levels[1].usage, &cautious.keys.listed[1].usage), (&Some(doubted.clone()), &Some(doubted)));
     assert_eq!((cautious.keys.known, cautious.permits), (Vec::new(), Vec::new()));

@@ -8,8 +8,8 @@ use rampmeter_discovery::DiscoveredSnapshot;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::durability::snapshot::{
-    CostFactor, CountedUsage, FreezeSnapshot, KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, Offset,
-    OtherKeysSnapshot, PermitSnapshot, RateSnapshot, Snapshot,
+    CountedUsage, FreezeSnapshot, KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, Offset, OtherKeysSnapshot,
+    PermitSnapshot, RateSnapshot, Snapshot,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -44,9 +44,6 @@ pub struct StateRecord {
     /// Frozen limits and spent quotas.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub freezes: Vec<FreezeSnapshot>,
-    /// Learned factors of costs.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub costs: Vec<CostFactor>,
     /// Discovered limits.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub found: Vec<DiscoveredRecord>,
@@ -115,7 +112,6 @@ impl StateRecord {
             levels: self.levels.clone(),
             keys: self.keys.snapshot(pages),
             freezes: self.freezes.clone(),
-            costs: self.costs.clone(),
             permits,
             new_pages: Vec::new(),
         }

@@ -1,15 +1,13 @@
 //! Corrects cost estimates that are too high or too low again and again.
 //!
-//! A correction is an exponentially weighted moving average of actual cost over estimated cost.
+//! A correction is an exponentially weighted moving average of actual cost over estimated cost. It is
+//! not handed over: a successor learns it again from the next calls.
 
-use crate::array_form::stored_as_array;
 use crate::ids::LimitId;
 use crate::policy::{Bill, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Correction;
-use serde::Deserialize;
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -23,20 +21,6 @@ const STEP: i64 = ONE / 64;
 const ONE: i64 = 1_000_000;
 const MIN_FACTOR: i64 = ONE / 8;
 const MAX_FACTOR: i64 = ONE * 8;
-
-/// A learned factor in a snapshot.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-pub struct CostFactor {
-    /// The kind of calls.
-    pub kind: String,
-    /// The unit of their cost.
-    pub unit: Name,
-    /// The mean of actual over estimated cost, in millionths.
-    pub millionths: i64,
-    /// The number of calls that it was learned from.
-    pub calls: u64,
-}
-stored_as_array!(CostFactor: kind, unit, millionths, calls);
 
 /// A factor for each kind of call and unit: the moving average of actual over estimated cost.
 #[derive(Clone, Debug, Default)]
@@ -76,27 +60,6 @@ impl CostEstimates {
         let name = (Arc::clone(kind), resource[id].spec().unit.clone());
         if self.0.len() < MAX_FACTORS || self.0.contains_key(&name) {
             self.0.entry(name).or_default().learn(estimate, cost);
-        }
-    }
-
-    /// The factors for a record. Those that were learned from the most calls come first.
-    pub(crate) fn ranked(&self) -> impl Iterator<Item = CostFactor> {
-        let mut all: Vec<_> = self.0.iter().collect();
-        all.sort_by_key(|(_, factor)| Reverse(factor.calls));
-        let factor = |((kind, unit), factor): (&(Arc<str>, Name), &Factor)| CostFactor {
-            kind: kind.to_string(),
-            unit: unit.clone(),
-            millionths: factor.millionths(),
-            calls: factor.calls,
-        };
-        all.into_iter().map(factor)
-    }
-
-    /// Restores the factors of a record. A factor beyond the bounds becomes the nearest bound.
-    pub(crate) fn restore(&mut self, factors: &[CostFactor]) {
-        for CostFactor { kind, unit, millionths, calls } in factors.iter().take(MAX_FACTORS) {
-            let above_one = millionths.clamp(&MIN_FACTOR, &MAX_FACTOR) - ONE;
-            self.0.insert((kind.as_str().into(), unit.clone()), Factor { above_one, calls: *calls });
         }
     }
 

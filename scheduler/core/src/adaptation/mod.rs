@@ -3,7 +3,7 @@
 mod adaptive_limit;
 mod attribution;
 mod call_time;
-pub(crate) mod cost_estimates;
+mod cost_estimates;
 pub mod observation;
 mod rate_estimator;
 mod recent_calls;

@@ -55,8 +55,7 @@ impl<R> RecordedParts<'_, R> {
         );
         let grants = granted.iter().map(|credit| UsageBlock { from: now, until: now + NEAR, credit: *credit });
         let levels = self.level_snapshots(grants, &ListedPromises::none(self.resource));
-        let costs = self.costs();
-        let state = Snapshot { levels, keys, freezes, costs, new_pages, ..Snapshot::default() };
+        let state = Snapshot { levels, keys, freezes, new_pages, ..Snapshot::default() };
         Some(Checkpoint { number, state })
     }
 

@@ -37,8 +37,7 @@ impl<R> RecordedParts<'_, R> {
         let mut space = self.record_space();
         let (freezes, unlisted) = self.freeze_snapshots(now, &mut space);
         let (levels, keys) = (self.level_snapshots(nothing, &listed), self.keys_at_stop(now, space, &unlisted));
-        let costs = self.costs();
-        Snapshot { levels, keys, freezes, costs, permits, new_pages }
+        Snapshot { levels, keys, freezes, permits, new_pages }
     }
 
     /// The keys on no page. If there are too many, keys with long periods and low levels come

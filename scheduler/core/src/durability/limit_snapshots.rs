@@ -1,7 +1,7 @@
 //! Limits in a snapshot: the buckets without keys, freezes and spent quotas.
 
 use super::record_space::{RecordSpace, encoded};
-use super::snapshot::{CostFactor, FreezeSnapshot, LevelSnapshot};
+use super::snapshot::{FreezeSnapshot, LevelSnapshot};
 use crate::ids::LimitId;
 use crate::ledger::Backlog;
 use crate::limits::{BucketRecord, ListedStarts, UsageBlock};
@@ -90,11 +90,6 @@ impl<R> RecordedParts<'_, R> {
     /// What a record has for keys and their freezes.
     pub(crate) fn record_space(&self) -> RecordSpace {
         RecordSpace::of(self.term.record_bytes(), self.resource.limits().len())
-    }
-
-    /// The learned factors of costs, as far as there is room for them.
-    pub(crate) fn costs(&self) -> Vec<CostFactor> {
-        RecordSpace::of_costs(self.term.record_bytes()).fitting(1, usize::MAX, self.cost_estimates.ranked(), encoded)
     }
 
     /// All freezes that no served probe has ended, and all spent quotas. Those of keys come last;

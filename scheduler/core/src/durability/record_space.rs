@@ -12,9 +12,6 @@ use std::io;
 
 /// The most bytes of one limit: its level or that of unlisted keys, its rate, freeze and quota.
 const LIMIT_BYTES: usize = 7_000;
-/// The bytes for learned factors of costs. A record has room for more, but is written several times
-/// a second.
-const COSTS_BYTES: usize = 32 << 10;
 /// The bytes of all permits of a hand-over, which has some seconds to write them.
 const PERMITS_BYTES: usize = 128 << 20;
 
@@ -32,14 +29,9 @@ pub(crate) const MAX_KEYS_AT_STOP: usize = 10_000;
 pub(crate) struct RecordSpace(usize);
 
 impl RecordSpace {
-    /// What a record of `bytes` has for other things than its `limits` and the learned costs.
+    /// What a record of `bytes` has for other things than its `limits`.
     pub(crate) fn of(bytes: usize, limits: usize) -> Self {
-        RecordSpace(bytes.saturating_sub(limits * LIMIT_BYTES + COSTS_BYTES))
-    }
-
-    /// The learned costs in a record of `bytes`.
-    pub(crate) fn of_costs(bytes: usize) -> Self {
-        RecordSpace(COSTS_BYTES.min(bytes / 2))
+        RecordSpace(bytes.saturating_sub(limits * LIMIT_BYTES))
     }
 
     /// The permits of a hand-over, which are stored beside its record.

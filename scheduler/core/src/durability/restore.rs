@@ -67,7 +67,6 @@ impl<R> RecordedParts<'_, R> {
         snapshot.levels.iter().for_each(|level| self.restore_level(then, level));
         self.restore_keys(then, &snapshot.keys);
         snapshot.freezes.iter().for_each(|freeze| self.restore_freeze(then, freeze));
-        self.cost_estimates.restore(&snapshot.costs);
         snapshot.permits.iter().for_each(|permit| self.restore_permit(then, permit));
         self.ledger.advance(now);
         self.ledger.review(now);

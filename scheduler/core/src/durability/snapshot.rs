@@ -3,7 +3,6 @@
 //! The fields' names and order are those of stored records. A snapshot may be older or newer than
 //! its reader, so a restore ignores whatever its resource cannot have.
 
-pub use crate::adaptation::cost_estimates::CostFactor;
 pub use crate::arithmetic::offset::Offset;
 use crate::array_form::stored_as_array;
 pub use crate::ledger::key_pages::KeyPageId;
@@ -28,8 +27,6 @@ pub struct Snapshot {
     pub keys: KeysSnapshot,
     /// Freezes and spent quotas.
     pub freezes: Vec<FreezeSnapshot>,
-    /// How far costs were off, by kind of call.
-    pub costs: Vec<CostFactor>,
     /// Remembered permits, the latest start first, then returned ones.
     pub permits: Vec<PermitSnapshot>,
     /// Pages that the store must hold before this snapshot, which refers to them.

@@ -4,7 +4,7 @@ use super::Scheduler;
 use super::charges::Charges;
 use super::feedback::Feedback;
 use super::wait_estimator::WaitEstimator;
-use crate::adaptation::{CostEstimates, RecentCalls};
+use crate::adaptation::RecentCalls;
 use crate::fencing::Term;
 use crate::ids::LimitId;
 use crate::ledger::usage_meter::Use;
@@ -24,7 +24,6 @@ pub(crate) struct RecordedParts<'a, R> {
     pub(crate) term: &'a mut Term,
     pub(crate) ledger: &'a mut Ledger,
     pub(crate) permits: &'a mut Permits<R>,
-    pub(crate) cost_estimates: &'a mut CostEstimates,
     pub(crate) pending: &'a PendingAnswers<R>,
     pub(crate) queues: &'a Queues,
     pub(crate) meter: &'a mut UsageMeter,
@@ -117,7 +116,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// The parts that records are made from.
     pub(crate) fn recorded_parts(&mut self) -> RecordedParts<'_, R> {
-        let Scheduler { resource, term, ledger, permits, cost_estimates, pending, queues, meter, .. } = self;
-        RecordedParts { resource, term, ledger, permits, cost_estimates, pending, queues, meter }
+        let Scheduler { resource, term, ledger, permits, pending, queues, meter, .. } = self;
+        RecordedParts { resource, term, ledger, permits, pending, queues, meter }
     }
 }

@@ -421,12 +421,9 @@ struct Routes {
 
 impl Routes {
     fn new() -> Self {
-        Routes { world: World::new(&Self::spec()), calls: 0 }
-    }
-
-    fn spec() -> ResourceSpec {
         let limit = limit("units", 10_000.0, span(10_000_000_000));
-        ResourceSpec { learn_costs: vec!["route".to_owned()], ..resource(vec![limit]) }
+        let spec = ResourceSpec { learn_costs: vec!["route".to_owned()], ..resource(vec![limit]) };
+        Routes { world: World::new(&spec), calls: 0 }
     }
 
     /// The charge of a call that is estimated to cost `estimate` and actually costs `cost`.
@@ -475,40 +472,6 @@ fn charges_follow_repeated_costs() {
     }
 }
 
-/// A crash leaves a checkpoint, and a graceful stop leaves a snapshot.
-#[test]
-fn learned_costs_outlive_a_scheduler() {
-    let mut routes = Routes::new();
-    for (route, calls, cost) in [("/light", 100, 2.5), ("/heavy", 3, 15.0)] {
-        for _ in 0..calls {
-            routes.call(route, 10.0, cost);
-        }
-    }
-    let then = ms(routes.calls);
-    let stopped = routes.world.scheduler.snapshot(then, usize::MAX);
-    let mut fenced = restored_costs(&stopped, then).fenced();
-    let crashed = fenced.checkpoint(then).unwrap().state;
-    assert_eq!(stopped.costs.iter().map(|factor| factor.calls).collect::<Vec<_>>(), [100, 3], "the most calls first");
-    let known = routes.world.scheduler.corrections();
-    for left in [stopped, crashed] {
-        let mut successor = Routes { world: World::of(restored_costs(&left, then)), calls: routes.calls };
-        assert_eq!(successor.world.scheduler.corrections(), known);
-        assert!((2.5..2.7).contains(&successor.call("/light", 10.0, 2.5)));
-    }
-}
-
-/// The first factor that does not fit into a record is left out, and so are all later ones.
-#[test]
-fn learned_costs_have_a_bound_in_a_record() {
-    let mut routes = Routes::new();
-    for kind in 0..1000 {
-        routes.call(&format!("/{kind:0>100}"), 10.0, 2.5);
-    }
-    let then = ms(routes.calls);
-    let costs = routes.world.scheduler.snapshot(then, usize::MAX).costs;
-    assert!((150..300).contains(&costs.len()), "{} of 1000", costs.len());
-}
-
 #[test]
 fn beyond_the_bound_a_kind_of_call_keeps_its_estimate() {
     let mut routes = Routes::new();
@@ -516,8 +479,4 @@ fn beyond_the_bound_a_kind_of_call_keeps_its_estimate() {
     let mut last = |route: &str| (0..40).map(|_| routes.call(route, 10.0, 2.5)).last().unwrap();
     assert!(last("/1023") < 5.0);
     assert_eq!(last("/1024"), 10.0);
-}
-
-fn restored_costs(left: &Snapshot, then: Time) -> Scheduler<usize> {
-    Scheduler::restore(Resource::new(&Routes::spec()).unwrap(), Epoch::new(2), then, then, left)
 }

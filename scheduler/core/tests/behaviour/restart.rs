@@ -568,7 +568,7 @@ fn a_checkpoint_is_bounded_in_bytes_whatever_keys_workers_choose() {
 }
 
 /// The bytes of a record of this state.
-fn bytes_of(Snapshot { levels, keys, freezes, costs, .. }: &Snapshot) -> usize {
+fn bytes_of(Snapshot { levels, keys, freezes, .. }: &Snapshot) -> usize {
     let listed: Vec<_> = keys.listed.iter().map(|key| (&key.limit, &key.key, key.micros)).collect();
-    serde_json::to_string(&(levels, listed, &keys.known, freezes, costs)).unwrap().len()
+    serde_json::to_string(&(levels, listed, &keys.known, freezes)).unwrap().len()
 }

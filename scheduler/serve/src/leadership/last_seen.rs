@@ -84,7 +84,6 @@ mod tests {
             levels: Vec::new(),
             keys: KeysRecord::default(),
             freezes: Vec::new(),
-            costs: Vec::new(),
             found: Vec::new(),
             rules_revision: RulesRevision::NONE,
             server: None,

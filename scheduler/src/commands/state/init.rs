@@ -136,7 +136,6 @@ async fn write(store: &Store, resource: Resource, level: Level) -> anyhow::Resul
         levels: state.levels,
         keys: KeysRecord::of(&state.keys),
         freezes: Vec::new(),
-        costs: Vec::new(),
         found: Vec::new(),
         rules_revision: RulesRevision::NONE,
         server: store.server(),

@@ -106,9 +106,8 @@ async fn no_nats_server_is_said_clearly() {
     assert_eq!(error, said + "IO error: Connection refused (os error 111)\n", "each cause once");
 }
 
-/// A kill loses only what the last calls before it have taught.
 #[tokio::test]
-async fn learned_costs_are_shown_and_outlive_a_scheduler() {
+async fn learned_costs_are_shown() {
     let nats = nats::start().await;
     let resource = "[[resource]]\nname = \"hub\"\nlearn_costs = [\"route\"]\n\
                     [[resource.limit]]\nname = \"units\"\nunit = \"units\"\ncapacity = 100000\nperiod = \"1m\"\n";
@@ -120,20 +119,8 @@ async fn learned_costs_are_shown_and_outlive_a_scheduler() {
         worker.ask(json!({"id": id, "cost": {"units": 200}, "labels": labels, "mode": "wait"})).await;
         worker.settle(json!({"id": id, "cost": {"units": 100}})).await;
     }
-    let shown = async |arguments: &[&str]| status(&nats, arguments).await.1;
-    assert!(shown(&[]).await.contains("cost of `/half`: 0.5 × the estimate of units, learned from 100 calls\n"));
-    for crash in [false, true] {
-        if crash {
-            process.kill().await;
-        } else {
-            process.stop().await;
-        }
-        process = Process::start(RAMPMETER, &nats, resource).await;
-        worker.status_of_leader().await;
-        let json = shown(&["--json"]).await;
-        let known = serde_json::from_str::<Vec<Status>>(&json).unwrap().remove(0).corrections;
-        assert!(known.len() == 1 && known[0].factor < 0.6 && known[0].calls > 50, "{known:?}");
-    }
+    let shown = status(&nats, &[]).await.1;
+    assert!(shown.contains("cost of `/half`: 0.5 × the estimate of units, learned from 100 calls\n"));
     process.stop().await;
 }
 
