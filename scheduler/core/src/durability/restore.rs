@@ -173,13 +173,9 @@ impl<R> RecordedParts<'_, R> {
         if permit.fate == Fate::Open {
             self.ledger.restore_promise(then, key, &bill, self.resource.tier(class), &leases);
         }
-        let is_small = permit.fate != Fate::Returned && self.resource.is_small(&bill);
         let end = leases.iter().map(|(_, end)| *end).fold(key.at, Time::max);
         let slot = self.permits.insert(permit.id.clone(), Identity::default(), bill, state);
-        match is_small {
-            true => self.permits.forget_small_after(slot, end),
-            false => self.permits.forget_after(slot, end),
-        }
+        self.permits.forget_after(slot, end);
     }
 
     fn leases_of(&self, then: Time, permit: &PermitSnapshot, key: StartKey, bill: &Bill) -> Vec<(LimitId, Time)> {

@@ -1,6 +1,5 @@
 //! Requests and grants by id, and the answers that are on their way.
 
-mod forgettable_permits;
 mod pending_answers;
 mod permit;
 
@@ -12,12 +11,10 @@ use crate::identity::Identity;
 use crate::ledger::Bills;
 use crate::limits::just_past;
 use crate::policy::{Bill, MAX_IDLE_PERMITS, MIN_RETENTION, RETENTION, Succession};
-use forgettable_permits::ForgettablePermits;
 use hashbrown::HashMap;
-use permit::UNLISTED;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// Permits that one event forgets, which takes a few hundred microseconds.
@@ -25,8 +22,7 @@ const MAX_FORGOTTEN: usize = 512;
 
 /// The remembered permits, by id and by the time of their end.
 ///
-/// Invariant: a permit that has a start is in `by_end`, or in `small` if it takes next to nothing.
-/// A returned permit is in `idle` or in `small`.
+/// Invariant: a permit that has a start is in `by_end`, and a returned one in `idle`.
 #[derive(Debug)]
 pub(crate) struct Permits<R> {
     permits: Slab<Permit<R>>,
@@ -34,10 +30,9 @@ pub(crate) struct Permits<R> {
     by_id: Index,
     /// Permits that have a start, by the second of their end.
     by_end: BTreeMap<u32, Vec<Slot>>,
-    /// Returned permits.
-    idle: ForgettablePermits,
-    /// Permits that take next to nothing. They use the slots that no other permit needs.
-    small: ForgettablePermits,
+    /// Returned permits in the order in which they are forgotten, each with the time from which its
+    /// retention counts.
+    idle: VecDeque<(Time, Slot)>,
     /// When permits were last forgotten.
     last_expiry: Time,
     /// The number of the last start or arrival.
@@ -48,9 +43,8 @@ pub(crate) struct Permits<R> {
 impl<R> Permits<R> {
     pub(crate) fn new(bound: usize) -> Self {
         let (permits, bills, by_id) = (Slab::default(), Bills::default(), Index::default());
-        let (by_end, last_expiry) = (BTreeMap::new(), Time::ORIGIN);
-        let (idle, small) = (ForgettablePermits::default(), ForgettablePermits::default());
-        Permits { permits, bills, by_id, by_end, idle, small, last_expiry, last_serial: 0, bound }
+        let (by_end, idle, last_expiry) = (BTreeMap::new(), VecDeque::new(), Time::ORIGIN);
+        Permits { permits, bills, by_id, by_end, idle, last_expiry, last_serial: 0, bound }
     }
 
     /// The number of the next start or arrival. At equal times, the lower number goes first.
@@ -109,12 +103,6 @@ impl<R> Permits<R> {
         self.bills.release(&former);
     }
 
-    /// Lists a permit with a small bill. It is forgotten like others, or earlier if they need room.
-    pub(crate) fn forget_small_after(&mut self, slot: Slot, end: Time) {
-        self.small.push(slot, end);
-        self.forget_small();
-    }
-
     /// Lists a permit with a start. It is forgotten when the retention has passed since `end`,
     /// which is its start or the end of its last lease, whichever is later.
     pub(crate) fn forget_after(&mut self, slot: Slot, end: Time) {
@@ -124,24 +112,21 @@ impl<R> Permits<R> {
                 let second = granted.end;
                 self.by_end.entry(second).or_default().push(slot);
             }
-            State::Returned | State::Waiting(_) => self.push_idle(slot, end),
+            State::Returned => self.push_idle(slot, end),
+            State::Waiting(_) => unreachable!("what waits has no end yet"),
         }
-        self.forget_small();
     }
 
     /// Marks a permit as given back. It is remembered for a while from now on.
     pub(crate) fn give_back(&mut self, now: Time, slot: Slot) {
-        let was_listed = self.unlist(slot);
+        self.unlist(slot);
         self.get_mut(slot).state = State::Returned;
-        if was_listed {
-            self.forget_after(slot, now);
-        }
+        self.push_idle(slot, now);
     }
 
     /// Forgets a permit that has a start.
     pub(crate) fn forget_now(&mut self, slot: Slot) {
-        let was_known = self.unlist(slot) || self.small.take_out(slot) || self.idle.take_out(slot);
-        assert!(was_known, "what has a start is listed, small or idle");
+        self.unlist(slot);
         self.remove(slot);
     }
 
@@ -164,8 +149,7 @@ impl<R> Permits<R> {
         self.last_expiry = now;
         self.forget(now, RETENTION);
         for _ in 0..MAX_FORGOTTEN {
-            let expired = self.idle.pop_expired(now).or_else(|| self.small.pop_expired(now));
-            let Some(slot) = expired else { return };
+            let Some((_, slot)) = self.idle.pop_front_if(|(since, _)| *since + RETENTION <= now) else { return };
             self.remove(slot);
         }
     }
@@ -173,7 +157,7 @@ impl<R> Permits<R> {
     /// When [`Permits::expire`] will have something to do.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         let started = self.by_end.first_key_value().map(|(second, _)| end_of(*second));
-        let first = started.into_iter().chain(self.idle.oldest()).chain(self.small.oldest()).min()?;
+        let first = started.into_iter().chain(self.idle.front().map(|(since, _)| *since)).min()?;
         Some((first + RETENTION).max(just_past(self.last_expiry)))
     }
 
@@ -203,29 +187,23 @@ impl<R> Permits<R> {
         self.permits.len()
     }
 
-    /// How many permits wait, or take more than next to nothing.
+    /// How many permits wait or have a start.
     fn busy(&self) -> usize {
-        self.len() - self.idle.len() - self.small.len()
+        self.len() - self.idle.len()
     }
 
     fn push_idle(&mut self, slot: Slot, since: Time) {
-        self.idle.push(slot, since);
-        let oldest = if self.idle.len() > MAX_IDLE_PERMITS { self.idle.pop() } else { None };
-        oldest.into_iter().for_each(|slot| drop(self.remove(slot)));
-    }
-
-    /// Forgets the oldest small permits as far as other permits need their slots.
-    fn forget_small(&mut self) {
-        while self.len() - self.idle.len() > self.bound && self.small.len() > MAX_IDLE_PERMITS {
-            self.small.pop().into_iter().for_each(|slot| drop(self.remove(slot)));
+        self.idle.push_back((since, slot));
+        if self.idle.len() > MAX_IDLE_PERMITS
+            && let Some((_, oldest)) = self.idle.pop_front()
+        {
+            self.remove(oldest);
         }
     }
 
-    /// Takes a permit out of the list of its second; false if it is in none.
-    fn unlist(&mut self, slot: Slot) -> bool {
-        let Some(Granted { end, .. }) = self.get(slot).granted().filter(|granted| granted.end != UNLISTED) else {
-            return false;
-        };
+    /// Takes a permit that has a start out of the list of its second.
+    fn unlist(&mut self, slot: Slot) {
+        let Granted { end, .. } = self.get(slot).granted().expect("only what has a start is listed");
         let listed = self.by_end.get_mut(&end).expect("what has a start is listed");
         // Searched from the back, as most permits are renewed or given back soon.
         let position = listed.iter().rposition(|listed| *listed == slot).expect("what has a start is listed");
@@ -233,7 +211,6 @@ impl<R> Permits<R> {
         if listed.is_empty() {
             self.by_end.remove(&end);
         }
-        true
     }
 
     fn forget(&mut self, now: Time, retention: Span) {
@@ -257,5 +234,5 @@ fn end_of(second: u32) -> Time {
 
 /// The number of the first whole second at or after `at`; saturates after 136 years.
 fn second_after(at: Time) -> u32 {
-    u32::try_from(at.nanos().div_ceil(Span::from_secs(1).nanos())).unwrap_or(u32::MAX).min(UNLISTED - 1)
+    u32::try_from(at.nanos().div_ceil(Span::from_secs(1).nanos())).unwrap_or(u32::MAX)
 }

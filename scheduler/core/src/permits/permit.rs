@@ -10,9 +10,6 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::Time;
 use std::sync::Arc;
 
-/// The end of a permit that is in no list of seconds.
-pub(super) const UNLISTED: u32 = u32::MAX;
-
 /// A request that waits, or was granted or given back. There may be a million, so it is kept small.
 #[derive(Clone, Debug)]
 pub(crate) struct Permit<R> {
@@ -87,7 +84,7 @@ pub(crate) struct Granted {
     pub(crate) limited_by: Option<LimitId>,
     pub(crate) class: ClassId,
     pub(crate) stage: Stage,
-    /// The first whole second after its start and its leases; [`UNLISTED`] for a small permit.
+    /// The first whole second after its start and its leases, once it is listed.
     pub(super) end: u32,
 }
 
@@ -106,7 +103,7 @@ pub(crate) enum Stage {
 
 impl Granted {
     pub(crate) fn new(start: StartKey, limited_by: Option<LimitId>, class: ClassId, stage: Stage) -> Self {
-        Granted { start, limited_by, class, stage, end: UNLISTED }
+        Granted { start, limited_by, class, stage, end: 0 }
     }
 
     pub(crate) fn in_stage(self, stage: Stage) -> Self {

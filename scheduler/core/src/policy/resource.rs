@@ -6,8 +6,7 @@ use super::limit::{Limit, parts_per_million};
 use super::limit_matcher::{LimitMatcher, joined_key};
 use super::limit_set::LimitSet;
 use super::spec::{
-    ClassSpec, DEFAULT_AHEAD, Discover, LimitSpec, MIN_RETENTION, ResourceSpec, SpecError, StartPolicy, Uncounted,
-    Unmatched,
+    ClassSpec, DEFAULT_AHEAD, Discover, LimitSpec, ResourceSpec, SpecError, StartPolicy, Uncounted, Unmatched,
 };
 use super::weight::Weight;
 use crate::arithmetic::Credit;
@@ -22,10 +21,6 @@ use rampmeter_protocol::wall_clock::WallClockOrigin;
 use std::collections::BTreeSet;
 use std::ops::Index;
 use std::sync::Arc;
-
-/// A call is small if its limits would admit this many like it while a permit is remembered. This
-/// is half of the permits that are remembered by default.
-const MANY_CALLS: u64 = 2_000_000;
 
 /// A validated class.
 #[derive(Clone, Debug)]
@@ -111,17 +106,6 @@ impl Resource {
     pub(crate) fn max_ahead(&self) -> Span {
         let longest = || self.limits.iter().map(|limit| limit.spec().period).max().unwrap_or(Span::ZERO);
         self.spec.max_ahead.unwrap_or_else(|| longest().clamp(*DEFAULT_AHEAD.start(), *DEFAULT_AHEAD.end()))
-    }
-
-    /// Whether a call takes next to nothing of its limits. While one permit is remembered, the
-    /// limits would admit millions of such calls, whose permits would fill the bound on remembered
-    /// permits.
-    pub(crate) fn is_small(&self, bill: &Bill) -> bool {
-        bill.amounts().all(|(limit, amount)| {
-            let admitted = self[limit].spec().period.nanos().saturating_add(MIN_RETENTION.nanos());
-            let refill = self[limit].rate().refill_span(self.credit(limit, amount)).nanos();
-            !self[limit].counts_calls_in_flight() && refill.saturating_mul(MANY_CALLS) <= admitted
-        })
     }
 
     pub(crate) fn wall_clock(&self) -> WallClockOrigin {

@@ -323,10 +323,9 @@ pub enum StartPolicy {
     Empty,
 }
 
-/// The largest number of remembered permits that were returned, about 8 MB. Once all permits reach
-/// their bound, the same bound holds for permits of calls that take next to nothing. So one client
-/// cannot fill the memory with permits that cost it nothing. Beyond the bound, the scheduler
-/// forgets the oldest permit, and a late copy of its request is charged again.
+/// The largest number of remembered permits that were returned, about 8 MB. So one client cannot
+/// fill the memory with permits that it gives back. Beyond the bound, the scheduler forgets the
+/// oldest permit, and a late copy of its request is charged again.
 pub const MAX_IDLE_PERMITS: usize = 65_536;
 
 /// How long a permit is remembered after its start or the end of its lease: long enough for calls

@@ -74,8 +74,7 @@ impl<R: Clone> Scheduler<R> {
     /// Whether there is room for one more permit, and for the buckets of its keys.
     pub(crate) fn check_room(&mut self, now: Time, bill: &Bill) -> Result<(), Refusal> {
         self.check_keys(now, bill)?;
-        // A small permit does not count towards the bound of remembered permits.
-        if !self.resource.is_small(bill) && !self.permits.has_room(now) {
+        if !self.permits.has_room(now) {
             let bound = self.resource.spec().bounds.max_permits;
             return Err(Refusal::BoundReached { what: Bounded::Remembered, bound, retry_after: RETRY_AFTER_BOUND });
         }

@@ -84,10 +84,7 @@ impl<R: Clone> Scheduler<R> {
         let (start, bill) = (granted.start, Arc::clone(&permit.bill));
         self.charges(now).commit(granted, &bill, tier, latest);
         let end = self.ledger.lease_end(now, start, &bill);
-        match self.resource.is_small(&bill) {
-            true => self.permits.forget_small_after(slot, end),
-            false => self.permits.forget_after(slot, end),
-        }
+        self.permits.forget_after(slot, end);
         self.counters.granted += 1;
     }
 

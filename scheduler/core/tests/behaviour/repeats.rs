@@ -309,7 +309,7 @@ fn remembered_permits_are_bounded_and_kept_for_a_minute_at_least() {
 }
 
 #[test]
-fn returned_and_free_permits_leave_places_to_charged_ones() {
+fn returned_permits_leave_their_places_to_others() {
     let world = play(
         &bounded(100, 2),
         "
@@ -320,14 +320,9 @@ fn returned_and_free_permits_leave_places_to_charged_ones() {
         0      unused b                          -> b:settled
         0      unused b                          -> b:settled
         0      wait c                            -> c@0
-        0      allow free requests=0             -> free@0
-        0      allow free requests=0             -> free@0
-        0      wait freer requests=0             -> freer@0
         0      reserve d                         -> d:queue_full+1000
-        10     used freer requests=3             -> freer:settled
-        10     levels                            -> requests=5.1
-        10     unused free                       -> free:settled
-        10     allow free requests=0             -> free:unknown_permit
+        # Free permits take places, too.
+        0      allow free requests=0             -> free:queue_full+1000
         10     reserve b                         -> b:unknown_permit
         # All are forgotten in their time.
         300010 reserve b                         -> b@300010
@@ -376,32 +371,6 @@ fn ids_that_were_given_back_are_bounded() {
     });
     assert_eq!(oldest, Some(SentAnswer::Granted(Span::ZERO)));
     assert_eq!(next, Some(SentAnswer::Refused(Refusal::UnknownPermit)));
-}
-
-/// A flood of such permits makes the scheduler forget neither other permits nor returned ids.
-#[test]
-fn permits_that_cost_next_to_nothing_take_no_places_of_others() {
-    for cost in [0.0, 0.000_001] {
-        let mut world = World::new(&bounded(100, 2));
-        world.ask(ms(0), &wish(Mode::Reserve, &[]).named("returned"));
-        world.settle(ms(0), "returned", Outcome::Unused);
-        for number in 0..MAX_IDLE_PERMITS + 10 {
-            let asked = world.ask(ms(0), &wish(Mode::Reserve, &[("requests", cost)]).named(&format!("small-{number}")));
-            assert_eq!(world.last_answer(asked), Some(SentAnswer::Granted(Span::ZERO)), "{cost} {number}");
-            world.answers.clear();
-        }
-        assert_eq!(world.scheduler.remembered(), MAX_IDLE_PERMITS + 1, "{cost}");
-        play_on(
-            world,
-            "
-            0    reserve returned                -> returned:unknown_permit
-            0    unused small-65545              -> small-65545:settled
-            0    allow a requests=4              -> a@0
-            0    allow b requests=4              -> b@0
-            0    allow c                         -> c:queue_full+1000
-            ",
-        );
-    }
 }
 
 #[test]
