@@ -28,9 +28,7 @@ IN_CORE = [
     ("a dispatch has no end", "begin", r"= MAX_STEPS", "= usize::MAX"),
     ("a step walks along all", "step", r"from\.\.from \+ MAX_WALKED", "from..usize::MAX"),
     ("a step ends all waits", "step", r"== MAX_MATCHES", "== usize::MAX"),
-    ("all that wait are listed ahead of one", "page_ahead_of", r"MAX_LISTED\.min\((.*)\);", r"\1;"),
-    ("all that wait are listed at once", "page_after", r"MAX_LISTED", "usize::MAX"),
-    ("all that wait are counted behind a page", "count_after", r"\.take\(MAX_LISTED_COUNT\)", ""),
+    ("all that wait are listed ahead of one", "listed", r"MAX_LISTED\.min\((.*)\);", r"\1;"),
     ("all clients are listed", "client_shares", r"ranked\.truncate\(MAX_CLIENTS_LISTED\);", ""),
     ("all waiting clients are looked at", "client_shares", r"\.take\(MAX_WAITING_CLIENTS\)", ".take(usize::MAX)"),
 ]

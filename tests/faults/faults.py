@@ -205,7 +205,6 @@ IN_CORE = [
     ("a client that had its share is told of stock", "obstacle", r"is_passed\(waits, \w+\)", "false"),
     ("a pause delays no estimate", "paid_after", r"bucket\.freeze\(\)\.map_or\(paid, .*\)$", "paid"),
     ("the time of calls in flight is not learned", "correct", r"self\.adaptive_mut\(limit\)\.note_call_time\(.*;", "let _ = key;"),
-    ("the next page begins at the front", "front_after", r"self\.iter\(root\.slot, after\)", "self.iter(root.slot, after.filter(|_| false))"),
     ("the default cost is free where no limit counts it", "check_default_cost", r"self\.counts\(REQUESTS\)", "true"),
     ("a call that goes on is said to be settled", "settle", r"outcome == Outcome::Extend && ", "false && "),
     ("one client moves a window as often as it likes", "take_report", r" && now >= self\.moved \+ self\.period", ""),

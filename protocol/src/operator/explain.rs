@@ -16,10 +16,6 @@ pub struct Question {
     /// The request that the question is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<PermitId>,
-    /// The last request of the page before. Without `id`, the answer lists the requests that follow
-    /// it. If it no longer waits, the answer lists the requests at the front.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub after: Option<PermitId>,
 }
 
 /// The answer to a [`Question`].
@@ -40,8 +36,7 @@ pub struct Explanation {
     /// The first of those requests, at most ten, in the order in which they will probably be
     /// served. Requests that wait only for their own key follow, by age.
     pub first: Vec<Explained>,
-    /// How many requests follow the last of those. At most 10 000 requests that wait for their own
-    /// key are counted.
+    /// How many of those are not listed.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub more: u64,
 }
@@ -95,11 +90,6 @@ impl Question {
     /// # Errors
     /// If the payload is not a question: the field and the reason.
     pub fn parse(payload: &[u8]) -> Result<Self, Invalid> {
-        match Incoming::parse_alone(payload, "a question is a JSON object")? {
-            Question { id: Some(_), after: Some(_) } => {
-                Err(Invalid::whole("a question has `id` or `after`, not both".to_owned()))
-            }
-            question => Ok(question),
-        }
+        Incoming::parse_alone(payload, "a question is a JSON object")
     }
 }

@@ -155,7 +155,7 @@ fn id(number: u64) -> PermitId {
 }
 
 fn about(number: u64) -> Question {
-    Question { id: Some(id(number)), after: None }
+    Question { id: Some(id(number)) }
 }
 
 /// The durations of events, by kind and round.

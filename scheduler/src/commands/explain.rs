@@ -21,9 +21,6 @@ pub struct ExplainArgs {
     /// The request to ask about; without one, all requests that wait.
     #[arg(value_parser = permit_id)]
     id: Option<PermitId>,
-    /// List the requests behind this one: the last of the page before.
-    #[arg(long, value_name = "ID", value_parser = permit_id, conflicts_with = "id")]
-    after: Option<PermitId>,
     /// Print the scheduler's answer as JSON.
     #[arg(long)]
     json: bool,
@@ -41,7 +38,7 @@ fn permit_id(text: &str) -> Result<PermitId, PermitIdError> {
 /// If NATS can't be reached, no scheduler answers, or the scheduler does not know the request.
 pub async fn run(args: ExplainArgs) -> anyhow::Result<()> {
     let schedulers = Schedulers::connect(&args.nats, "rampmeter-explain").await?;
-    let question = Question { id: args.id, after: args.after };
+    let question = Question { id: args.id };
     let explanation: Explanation = schedulers.ask(Subjects::explain, &question, &args.resource).await?;
     match args.json {
         true => output::json(&explanation),
@@ -68,15 +65,13 @@ fn waiting(explanation: &Explanation) -> String {
     }
 }
 
-/// How many requests are not listed, and how to see them.
+/// How many requests are not listed.
 fn left_out(explanation: &Explanation) -> String {
     let more = count(explanation.more);
-    match (explanation.more, &explanation.request, explanation.first.last()) {
-        (0, ..) | (_, _, None) => String::new(),
-        (_, Some(_), _) => format!("and {more} more ahead of it\n"),
-        (_, None, Some(last)) => {
-            format!("and {more} more:\nrampmeter explain {} --after {}\n", explanation.resource, last.id)
-        }
+    match (explanation.more, &explanation.request) {
+        (0, _) => String::new(),
+        (_, Some(_)) => format!("and {more} more ahead of it\n"),
+        (_, None) => format!("and {more} more\n"),
     }
 }
 

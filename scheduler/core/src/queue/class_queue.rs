@@ -227,11 +227,6 @@ impl ClassQueue {
         self.all.range(ArrivalPosition::FIRST_AT_KEY..).map(|(_, slot)| *slot)
     }
 
-    /// The requests in key queues that are listed behind `waiting`, which is in a key queue, too.
-    pub(crate) fn waiting_for_keys_after<R>(&self, waiting: &Waiting<R>) -> impl Iterator<Item = Slot> {
-        self.all.range((Excluded(waiting.position_at_key()), Unbounded)).map(|(_, slot)| *slot)
-    }
-
     pub(crate) fn order(&self) -> &FairOrder {
         &self.order
     }

@@ -159,37 +159,24 @@ impl FairOrder {
 
     /// The first `count` requests with their bills.
     pub(crate) fn front(&self, count: usize) -> impl Iterator<Item = (Slot, &Bill)> {
-        self.front_after(None, count)
-    }
-
-    /// The first `count` requests behind `after`, with their bills.
-    pub(crate) fn front_after(&self, after: Option<(Turn, Slot)>, count: usize) -> impl Iterator<Item = (Slot, &Bill)> {
         let roots = self.roots.values();
-        let mut front: Vec<&Entry> = roots.flat_map(|root| self.iter(root.slot, after).take(count)).collect();
+        let mut front: Vec<&Entry> = roots.flat_map(|root| self.iter(root.slot).take(count)).collect();
         front.sort_unstable_by_key(|entry| (entry.turn, entry.slot));
         front.into_iter().take(count).map(|entry| (entry.slot, &*entry.bill))
     }
 
-    fn iter(&self, root: Slot, after: Option<(Turn, Slot)>) -> impl Iterator<Item = &Entry> {
-        let mut path = Vec::new();
-        self.descend(Some(root), after, &mut path);
+    /// The requests of a tree in their order.
+    fn iter(&self, root: Slot) -> impl Iterator<Item = &Entry> {
+        let (mut path, mut link) = (Vec::new(), Some(root));
         std::iter::from_fn(move || {
+            while let (Some(slot), Some(node)) = (link, self.node(link)) {
+                path.push(slot);
+                link = node.left;
+            }
             let node = self.nodes.get(path.pop()?)?;
-            self.descend(node.right, None, &mut path);
+            link = node.right;
             Some(&node.entry)
         })
-    }
-
-    /// Adds the nodes on the way from `link` down to the first one behind `after`, except nodes
-    /// that are not behind it.
-    fn descend(&self, mut link: Link, after: Option<(Turn, Slot)>, path: &mut Vec<Slot>) {
-        while let (Some(slot), Some(node)) = (link, self.node(link)) {
-            let is_behind = after.is_none_or(|after| (node.entry.turn, node.entry.slot) > after);
-            if is_behind {
-                path.push(slot);
-            }
-            link = if is_behind { node.left } else { node.right };
-        }
     }
 
     fn node(&self, link: Link) -> Option<&Node> {

@@ -1,6 +1,6 @@
 //! Answers to "why am I waiting?".
 
-use super::listing::{RequestPage, page_after, page_ahead_of};
+use super::listing::listed;
 use super::reasons::{Obstacle, holder, likely_wait, obstacle};
 use crate::collections::Slot;
 use crate::ids::{ClassId, LimitId};
@@ -21,12 +21,10 @@ pub(super) fn explain<R>(
 ) -> Result<Explanation, Refusal> {
     let find = |id: &PermitId| waits.permits.find(id).ok_or(Refusal::UnknownPermit);
     let slot = question.id.as_ref().map(find).transpose()?;
-    let after = question.after.as_ref().map(find).transpose()?;
     let request = slot.map(|slot| explain_one(waits, slot));
     let waiting = request.as_ref().map_or(waits.queues.waiting() as u64, |request| request.position);
-    let RequestPage { slots, more } =
-        slot.map_or_else(|| page_after(waits, after), |slot| page_ahead_of(waits, slot, waiting));
-    let first = slots.into_iter().map(|slot| explain_one(waits, slot)).collect();
+    let first: Vec<Explained> = listed(waits, slot, waiting).into_iter().map(|slot| explain_one(waits, slot)).collect();
+    let more = waiting - first.len() as u64;
     let (resource, epoch) = (waits.resource.name().clone(), waits.epoch());
     Ok(Explanation { resource, epoch, limits, request, waiting, first, more })
 }

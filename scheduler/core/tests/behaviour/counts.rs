@@ -85,23 +85,6 @@ fn a_snapshot_merges_debits_beyond_128_steps_and_forgets_none() {
     }
 }
 
-/// Reaches `listing::MAX_LISTED_COUNT`, and `listing::MAX_LISTED` requests at a time.
-#[test]
-fn an_explanation_counts_ten_thousand_requests_of_key_queues() {
-    for (waiting, more) in [(10_020, 9_999), (10_021, 10_000), (10_030, 10_000)] {
-        let mut world = World::new(&one_each());
-        for number in 0..waiting {
-            let id = number.to_string();
-            let mut wish = wish(Mode::Wait, &[]).named(&id);
-            wish.labels.push(("guild", "a"));
-            world.ask(ms(0), &wish);
-        }
-        let question = Question { id: None, after: Some(PermitId::new("10").unwrap()) };
-        let explanation = world.scheduler.explain(ms(0), &question).unwrap();
-        assert_eq!(explanation.more, more, "{waiting}");
-    }
-}
-
 /// One request per period for each guild.
 fn each_in(period: Span) -> ResourceSpec {
     let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
@@ -347,7 +330,7 @@ fn a_request_of_another_client_is_seen_among_the_first_64() {
         ask(1, "y", earlier, "earlier");
         (0..100).for_each(|number| ask(2, "x", 1.0, &format!("x{number}")));
         ask(3, "y", 1.0, "later");
-        let question = Question { id: Some(PermitId::new("x90").unwrap()), after: None };
+        let question = Question { id: Some(PermitId::new("x90").unwrap()) };
         let explained = world.scheduler.explain(ms(3), &question).unwrap().request.unwrap();
         assert_eq!(explained.reason, Some(expected), "behind a request for {earlier}");
     }

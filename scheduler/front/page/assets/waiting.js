@@ -1,10 +1,10 @@
-// Every waiting request, page by page, with its reason.
+// The first waiting requests, with their reasons.
 
 import { el, say, Table, write } from "./dom.js";
 import { ask } from "./live.js";
 import { count, duration, sentence, soon, word } from "./text.js";
 
-/** How often the page of requests is asked for anew, in milliseconds. */
+/** How often the list of requests is asked for anew, in milliseconds. */
 const AGAIN = 2000;
 
 /**
@@ -12,41 +12,27 @@ const AGAIN = 2000;
  * @param {boolean} operates
  */
 export function waiting(path, operates) {
-  /** The handles after which the pages begin, the present page's last. @type {string[]} */
-  let pages = [];
   /** @type {any} */
   let picture = {};
-  /** @type {any} */
-  let shown = { waiting: 0, more: 0, first: [] };
   let ended = false;
   let timer = 0;
   const about = el("p", { class: "faint" });
   const table = new Table("In the order in which they will probably be served.", columns(), "No request waits.");
-  const first = el("button", { type: "button", onclick: () => turn([]) }, "First page");
-  const next = el("button", { type: "button", onclick: () => turn([...pages, shown.first.at(-1)?.handle ?? ""]) }, "Next page");
   const id = el("input", { type: "text", placeholder: "id of a request", "aria-label": "Id of a request", autocomplete: "off", spellcheck: "false" });
   const found = el("div", { role: "status" });
   const find = el("form", { class: "actions", onsubmit: look }, id, el("button", {}, "Explain this id"));
   const client = el("input", { type: "text", placeholder: "client", "aria-label": "Client whose waits end", autocomplete: "off" });
   const purge = el("form", { class: "actions", onsubmit: endWaits }, client, el("button", {}, "End all waits of this client"));
-  const element = el("div", {}, about, table.element, el("div", { class: "actions" }, first, next), find, found, operates ? purge : null);
+  const element = el("div", {}, about, table.element, find, found, operates ? purge : null);
   load();
-
-  /** @param {string[]} to */
-  function turn(to) {
-    pages = to;
-    clearTimeout(timer);
-    load();
-  }
 
   async function load() {
     if (ended) return;
     if (!document.hidden) {
       try {
-        show(await ask(`/page/waiting/${path}`, pages.length ? { after: pages.at(-1) } : {}));
+        show(await ask(`/page/waiting/${path}`, {}));
       } catch (error) {
         write(about, error instanceof Error ? error.message : String(error));
-        pages = [];
       }
     }
     if (!ended) timer = window.setTimeout(load, AGAIN);
@@ -54,11 +40,8 @@ export function waiting(path, operates) {
 
   /** @param {any} answer */
   function show(answer) {
-    shown = answer;
-    write(about, `${count(answer.waiting)} wait; ${count(answer.more)} of them behind this page.`);
+    write(about, `${count(answer.waiting)} wait; ${count(answer.more)} of them are not listed.`);
     table.show(answer.first.map((/** @type {any} */ one) => [one.handle, one]));
-    next.disabled = answer.more === 0 || answer.first.length === 0;
-    first.disabled = pages.length === 0;
   }
 
   /** @param {any} request */
@@ -99,7 +82,8 @@ export function waiting(path, operates) {
     } catch (error) {
       say(error instanceof Error ? error.message : String(error));
     }
-    turn(pages);
+    clearTimeout(timer);
+    load();
   }
 
   /** @param {Event} event */

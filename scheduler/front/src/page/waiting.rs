@@ -1,4 +1,4 @@
-//! Which requests wait, and why, page by page.
+//! Which requests wait, and why.
 
 use super::handles::{Handles, shortened};
 use super::page_error::PageError;
@@ -16,14 +16,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How long a list is cached for further browsers.
 const FRESH_LIST: Span = Span::from_secs(1);
-/// Answers that are kept at once: more pages than people look at in that time.
+/// Answers that are kept at once: more than people look at in that time.
 const MAX_LISTS: usize = 64;
 
-/// What a browser asks: a page behind a request, or one request, by its handle or its id.
+/// What a browser asks: the first requests, or about one, by its handle or its id.
 #[derive(Debug, Default, Deserialize, PartialEq, Eq, Hash)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct WaitingQuery {
-    after: Option<String>,
     request: Option<String>,
     id: Option<String>,
 }
@@ -78,7 +77,7 @@ impl WaitingLists {
         let by_handle = |handle: &Option<String>| handle.as_deref().map(|handle| self.id(handle)).transpose();
         let written = asked.id.as_deref().map(PermitId::new).transpose();
         let written = written.map_err(|error| PageError::invalid(error.to_string()))?;
-        Ok(Question { id: by_handle(&asked.request)?.or(written), after: by_handle(&asked.after)? })
+        Ok(Question { id: by_handle(&asked.request)?.or(written) })
     }
 
     /// The part of an answer that browsers get. They know the limits already, and may not see ids.

@@ -77,11 +77,7 @@ async fn status_explain_and_state_fit_a_terminal() {
     let queue = at(&nats, &["explain", "sentinel-hub"]).await;
     assert!(queue.starts_with("13 requests wait\n"), "{queue}");
     assert!(queue.contains("in-flight: headroom"), "{queue}");
-    let last = wait(11)["id"].as_str().unwrap().to_owned();
-    assert!(queue.ends_with(&format!("and 3 more:\nrampmeter explain sentinel-hub --after {last}\n")), "{queue}");
-    let next = at(&nats, &["explain", "sentinel-hub", "--after", &last]).await;
-    let ids = (12..15).map(|id| wait(id)["id"].as_str().unwrap().to_owned());
-    assert!(ids.clone().all(|id| next.contains(&id)) && !next.contains("more"), "{next}");
+    assert!(queue.ends_with("and 3 more\n"), "{queue}");
 
     scheduler::stop(running).await;
     let state = at(&nats, &["state"]).await;

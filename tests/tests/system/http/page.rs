@@ -176,7 +176,7 @@ async fn hostile_names_are_data_and_ids_stay_secret() {
         (&by_handle.body["request"]["handle"], &by_id.body["request"]["handle"]),
         (&first["handle"], &first["handle"])
     );
-    let unknown = waiting(&front, json!({"after": "secret-id-of-a-request"})).await;
+    let unknown = waiting(&front, json!({"request": "secret-id-of-a-request"})).await;
     assert_eq!(unknown.status, 400, "an id is no handle: {unknown:?}");
 }
 
