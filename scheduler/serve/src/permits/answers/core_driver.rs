@@ -264,8 +264,7 @@ impl CoreDriver {
                     self.outbox.send(to, &explanation);
                 }
                 Err(refusal) => {
-                    let id = question.id.or(question.after);
-                    self.write(now, Command::Refuse { to: ReplyTo::alone(to), id, refusal });
+                    self.write(now, Command::Refuse { to: ReplyTo::alone(to), id: question.id, refusal });
                 }
             },
             Err(invalid) => {
@@ -307,8 +306,6 @@ impl CoreDriver {
             }
             self.outbox.publish().await;
             tokio::task::yield_now().await;
-            // Makes the core refuse the next requests.
-            self.core.handle(now, Event::Wake);
         }
     }
 
