@@ -38,9 +38,8 @@ impl Index {
 
     pub(crate) fn remove(&mut self, id: &(impl Hash + ?Sized), slot: Slot) {
         let (shard, part) = self.shard_and_part(id);
-        if let Ok(entry) = self.shards[shard].find_entry(spread(part), |(_, other)| *other == slot) {
-            entry.remove();
-        }
+        let entry = self.shards[shard].find_entry(spread(part), |(_, other)| *other == slot);
+        entry.expect("a slot that is removed is in the index").remove();
     }
 
     /// The lower bits of the hash choose the shard; the upper half is the part that is kept.

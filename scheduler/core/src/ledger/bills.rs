@@ -45,7 +45,7 @@ impl Bills {
         let own_references = 2 + usize::from(is_last);
         if Arc::strong_count(bill) == own_references {
             self.last.take_if(|_| is_last);
-            self.kept.remove(bill);
+            assert!(self.kept.remove(bill), "a bill in use is kept");
             self.give_back_room();
         }
     }

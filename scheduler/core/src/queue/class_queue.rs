@@ -92,8 +92,8 @@ impl ClassQueue {
     fn join<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &mut Waiting<R>) {
         let ClassPosition { turn, tree, .. } = waiting.position;
         self.order.insert(resource, tree, Entry { turn, slot, bill: Arc::clone(bill) });
-        self.all.insert(waiting.position_in_class(), slot);
-        self.by_client.insert(waiting.client_position(), turn);
+        assert_eq!(self.all.insert(waiting.position_in_class(), slot), None, "a request waits once");
+        assert_eq!(self.by_client.insert(waiting.client_position(), turn), None, "a request has one turn");
     }
 
     /// Removes a request, which is served at this time or leaves unserved.
@@ -122,12 +122,12 @@ impl ClassQueue {
 
     /// Notes that a request of the class is in the queue of a key.
     pub(super) fn join_key_wait<R>(&mut self, slot: Slot, waiting: &Waiting<R>) {
-        self.all.insert(waiting.position_at_key(), slot);
+        assert_eq!(self.all.insert(waiting.position_at_key(), slot), None, "a request waits once");
     }
 
     /// Notes that a request of the class has left the queue of a key.
     pub(super) fn leave_key_wait<R>(&mut self, waiting: &Waiting<R>) {
-        self.all.remove(&waiting.position_at_key());
+        assert!(self.all.remove(&waiting.position_at_key()).is_some(), "a request that leaves a key has waited for it");
     }
 
     pub(crate) fn contended(&self) -> LimitSet {
@@ -156,6 +156,7 @@ impl ClassQueue {
         self.order.remove(resource, tree, turn, slot);
         let turn_of_client = self.by_client.remove(&waiting.client_position());
         assert_eq!(turn_of_client, Some(turn), "a request has the same turn among those of its client");
+        assert_eq!(self.by_client.len(), self.order.len(), "both orders have the same requests");
     }
 
     /// The first request that needs none of the blocked limits.

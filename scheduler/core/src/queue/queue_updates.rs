@@ -27,7 +27,7 @@ pub(crate) struct QueueUpdates {
 
 impl QueueUpdates {
     pub(super) fn add(&mut self, due: Time, arrival: Arrival, slot: Slot) {
-        self.due.insert((due, arrival, slot));
+        assert!(self.due.insert((due, arrival, slot)), "a subscriber has one update ahead");
     }
 
     pub(super) fn remove(&mut self, due: Time, arrival: Arrival, slot: Slot) {

@@ -47,6 +47,7 @@ impl Queues {
         let waiting = self.classes.iter().flat_map(ClassQueue::in_order_of_coming).collect();
         self.classes.iter_mut().for_each(|queue| *queue = ClassQueue::new(resource, now));
         self.keys = KeyQueues::default();
+        assert_eq!(self.waiting(), 0, "no request waits in an empty queue");
         waiting
     }
 
@@ -196,7 +197,9 @@ impl Queues {
     pub(crate) fn add<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
         self.cap.join(&waiting.client, bill);
         waiting.next_update.into_iter().for_each(|due| self.updates.add(due, waiting.arrival, slot));
-        self.deadlines.extend(waiting.deadline.map(|deadline| (deadline, waiting.arrival, slot)));
+        if let Some(deadline) = waiting.deadline {
+            assert!(self.deadlines.insert((deadline, waiting.arrival, slot)), "a request waits once");
+        }
     }
 
     /// Forgets a request and the amounts that keys keep for it. Its position in a queue stays.

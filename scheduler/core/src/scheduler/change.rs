@@ -78,6 +78,7 @@ impl<R: Clone> Scheduler<R> {
         for slot in self.empty_queues(now) {
             self.refuse_unqueued(slot, Refusal::HandingOver);
         }
+        assert_eq!((self.waiting(), self.pending.len()), (0, 0), "the successor answers all that are left");
     }
 
     /// Takes all waiting requests out of their queues: class by class, in the order in which they came.

@@ -79,6 +79,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// Commits the permit in `slot` to a start. Its request allows no start after `latest`.
     pub(crate) fn commit(&mut self, now: Time, slot: Slot, granted: Granted, tier: Tier, latest: Time) {
+        assert!(granted.start.at >= now, "no start is in the past");
         let permit = self.permits.get_mut(slot);
         permit.state = State::Granted(granted);
         let (start, bill) = (granted.start, Arc::clone(&permit.bill));
