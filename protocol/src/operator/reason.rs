@@ -53,9 +53,6 @@ pub enum Reason {
     Stock,
     /// What the limit has left is kept for more urgent classes.
     Headroom,
-    /// `pace` spreads the limit over its window: the rest becomes free evenly until the window
-    /// ends.
-    Pace,
     /// Calls in flight hold all places.
     InFlight,
     /// The quota is used up until it is reset.
@@ -79,10 +76,9 @@ pub enum Reason {
 
 impl Reason {
     /// All reasons of this version.
-    pub const ALL: [Reason; 11] = [
+    pub const ALL: [Reason; 10] = [
         Reason::Stock,
         Reason::Headroom,
-        Reason::Pace,
         Reason::InFlight,
         Reason::QuotaSpent,
         Reason::Frozen,
@@ -99,7 +95,6 @@ impl Reason {
         match self {
             Reason::Stock => "stock",
             Reason::Headroom => "headroom",
-            Reason::Pace => "pace",
             Reason::InFlight => "in_flight",
             Reason::QuotaSpent => "quota_spent",
             Reason::Frozen => "frozen",

@@ -182,10 +182,6 @@ pub struct LimitStatus {
     /// When calls can take from it again: the level is above zero, no pause is demanded, and no
     /// quota is spent.
     pub next_free_ms: f64,
-    /// What calls can take at once, if `pace` spreads the limit over its window. It is at most the
-    /// level.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub free_now: Option<f64>,
     /// When the present window ends; absent for a limit without windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resets_ms: Option<f64>,

@@ -91,7 +91,7 @@ fn questions_orders_and_their_answers_are_as_the_schema_says() {
         "status",
         r#"{"resource":"hub","epoch":3,"leader":"scheduler-1","classes":[{"name":"bulk","queued":3,"oldest_ms":1.5}],
             "limits":[{"name":"few","unit":"requests","algorithm":"token-bucket","capacity":10.0,"period_ms":1000.0,
-            "margin":1.8,"level":-12.5,"next_free_ms":750.0,"free_now":1.0,"resets_ms":9.0,"likely_free_ms":3.0,"keys":2,"key":"team-a","frozen_ms":0.0,
+            "margin":1.8,"level":-12.5,"next_free_ms":750.0,"resets_ms":9.0,"likely_free_ms":3.0,"keys":2,"key":"team-a","frozen_ms":0.0,
             "paused_by":"operator",
             "missing_labels":["client"],"learned":{"rate":0.9,"held_back":1.0},
             "told":{"capacity":9.0,"capacity_for_ms":1.0,"others":2.0,"held_back":1.0,"window_ends_ms":3.0,"window_slack_ms":4.0},

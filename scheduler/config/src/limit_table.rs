@@ -13,7 +13,7 @@ use toml::{Table, Value};
 
 /// The keys of `limit`. Reading them gives the same limit.
 fn limit_table(limit: &LimitSpec) -> Table {
-    let LimitSpec { name, unit, algorithm, capacity, period, margin, jitter, learn, applies, pace, shadow } = limit;
+    let LimitSpec { name, unit, algorithm, capacity, period, margin, jitter, learn, applies, shadow } = limit;
     let mut table = Table::new();
     let mut put = |key: &str, value: Value| drop(table.insert(key.to_owned(), value));
     put("name", text(name));
@@ -40,9 +40,6 @@ fn limit_table(limit: &LimitSpec) -> Table {
     }
     for (key, value) in matching(applies) {
         put(key, value);
-    }
-    if *pace {
-        put("pace", Value::Boolean(true));
     }
     if *shadow {
         put("shadow", Value::Boolean(true));

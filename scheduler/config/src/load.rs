@@ -346,7 +346,6 @@ pub(super) fn limit_field(limit: &LimitTable, field: LimitField) -> Range<usize>
         LimitField::Match => limit.r#match.keys().next().map_or(limit.name.span(), Spanned::span),
         LimitField::Key => limit.key.first().map_or(limit.name.span(), Spanned::span),
         LimitField::Floor => limit.floor.as_ref().map_or(limit.name.span(), Spanned::span),
-        LimitField::Pace => limit.pace.as_ref().map_or(limit.name.span(), Spanned::span),
         LimitField::Name => limit.name.span(),
     }
 }

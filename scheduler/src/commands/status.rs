@@ -271,11 +271,7 @@ fn notes(limit: &LimitStatus) -> Vec<String> {
         )
     });
     let found = limit.found.as_ref().map(found);
-    let paced = limit.free_now.map(|free| {
-        let ends = limit.resets_ms.map_or(String::new(), |ends| format!(", which ends in {}", duration(ends)));
-        format!("`pace` spreads it over its window{ends}: {} can be taken now", amount(free))
-    });
-    let all = [found, paced, margin, in_flight, keys, frozen, learned, reported, shadow];
+    let all = [found, margin, in_flight, keys, frozen, learned, reported, shadow];
     all.into_iter().flatten().map(|note| format!("`{}`: {note}", limit.name)).collect()
 }
 

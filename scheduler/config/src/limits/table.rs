@@ -215,10 +215,6 @@ keys! {
         /// Only the most specific limit of a group applies to a request: `per-client` for all, and
         /// another one for `match = { client = "vip" }`.
         pub group: Option<Spanned<String>> = Example(r#""clients""#),
-        /// Whether a window's capacity is spread over its time: a tenth is free when it
-        /// begins, and the rest comes evenly until it ends. For a fixed window or a quota
-        /// that begins at "epoch", "day" or "month".
-        pub pace: Option<Spanned<bool>> = Default("false") => pace,
         /// Whether the limit is only measured: status and metrics tell which requests
         /// it would hold up, and it holds up none.
         pub shadow: Option<Spanned<bool>> = Default("false") => shadow,

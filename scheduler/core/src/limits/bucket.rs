@@ -101,8 +101,6 @@ kinds_have! {
     fn drain(self: &mut Self, limit: &Limit, now: Time);
     /// The stock at `now`, if every promise were paid now.
     fn level(self: &Self, limit: &Limit, now: Time) -> Credit;
-    /// The level if promises until `time` were paid now; without tokens, the highest until then.
-    fn level_until(self: &Self, limit: &Limit, now: Time, time: Time) -> Credit;
     /// The level for near starts; a window's next amount counts if it comes within `soon`.
     fn near_level(self: &Self, limit: &Limit, now: Time, soon: Span) -> Credit;
     /// The stock at `now`, if nothing were held for the starts of `held`.

@@ -5,7 +5,6 @@ mod bucket_record;
 mod expected_usage;
 mod freeze;
 mod level_history;
-mod paced_window;
 mod pending_debits;
 mod timeline;
 mod upstream_reports;

@@ -1,6 +1,5 @@
 //! Where in a window a call may start.
 
-use super::paced_window::PacedWindow;
 use super::window_phase::Windows;
 use crate::arithmetic::{Credit, StartCost};
 use crate::policy::Limit;
@@ -18,8 +17,7 @@ pub(super) fn start_in_window(
 ) -> Result<Time, Time> {
     let window = windows.window(from);
     let (first, last) = windows.starts_in(window);
-    let paced = PacedWindow::of(limit, windows, window).map(|paced| paced.gives(used + cost.credit, cost.tier));
-    let first = first.max(from).max(paced.unwrap_or(from));
+    let first = first.max(from);
     // A call that costs more than the window gives out has a window for itself.
     let most = limit.full().max(cost.credit) - cost.credit;
     let headroom = limit.headroom(cost.tier) + windows.held_back(limit, window);

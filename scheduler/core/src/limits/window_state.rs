@@ -7,8 +7,6 @@ use rampmeter_protocol::time::Time;
 /// The present window of a bucket that has windows, and what other accounts use.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WindowState {
-    /// The unused part of what a paced window has given out; none for other limits.
-    pub(crate) given: Option<Credit>,
     /// When the window ends, if time is cut into windows.
     pub(crate) ends: Option<Time>,
     /// The interval in which the upstream's window ends, if its responses tell.

@@ -45,20 +45,6 @@ impl Algorithm {
     }
 }
 
-impl Algorithm {
-    /// Whether time is cut into windows whose beginnings are known beforehand.
-    pub(crate) fn has_aligned_windows(&self) -> bool {
-        match self {
-            Algorithm::FixedWindow(alignment) | Algorithm::Quota(Some(alignment)) => *alignment != Alignment::FirstUse,
-            Algorithm::TokenBucket
-            | Algorithm::LeakyBucket
-            | Algorithm::SlidingWindow
-            | Algorithm::Concurrency
-            | Algorithm::Quota(None) => false,
-        }
-    }
-}
-
 /// The kind of a limit's buckets.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Counting {

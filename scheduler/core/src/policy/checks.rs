@@ -73,13 +73,6 @@ fn limit_faults(index: usize, limit: &LimitSpec, before: &[LimitSpec]) -> Vec<Sp
             *capacity == Amount::ZERO || margin < *capacity,
             format!("a margin is below the capacity of {capacity}"),
         ),
-        (
-            LimitField::Pace,
-            !limit.pace || limit.algorithm.has_aligned_windows(),
-            "`pace` spreads a window over its time, so it is for a `fixed-window` that is `aligned`, or a `quota` that \
-             `resets`, at \"epoch\", \"day\" or \"month\""
-                .to_owned(),
-        ),
         (LimitField::Match, wrong.is_empty(), format!("not a regular expression: {wrong}")),
     ];
     let rules = rules.into_iter().chain(key_rules(LimitField::Key, &applies.key));

@@ -166,11 +166,6 @@ impl Limit {
         matches!(self.spec.algorithm, Algorithm::Quota(_))
     }
 
-    /// Whether a window's capacity is spread over its time.
-    pub(crate) fn is_paced(&self) -> bool {
-        self.spec.pace
-    }
-
     /// The latest time at which a call that starts at `time` stops counting; none for tokens.
     pub(crate) fn counts_until(&self, time: Time) -> Option<Time> {
         self.counting.counts_until(time)

@@ -220,9 +220,6 @@ pub struct LimitSpec {
     pub learn: Learn,
     /// The requests that it applies to, and the keys of its buckets.
     pub applies: Applies,
-    /// Whether a window's capacity is spread over its time: a tenth at its beginning, and the rest
-    /// evenly until its end.
-    pub pace: bool,
     /// Whether this is a shadow limit: the scheduler measures the delays that it would cause, and
     /// delays nothing.
     pub shadow: bool,
@@ -234,8 +231,8 @@ impl LimitSpec {
     pub fn new(name: Name, unit: Name, capacity: Amount, period: Span) -> Self {
         let (algorithm, margin, learn, applies) =
             (Algorithm::default(), Margin::Auto, Learn::default(), Applies::default());
-        let (jitter, pace, shadow) = (LATENESS, false, false);
-        LimitSpec { name, unit, algorithm, capacity, period, margin, jitter, learn, applies, pace, shadow }
+        let (jitter, shadow) = (LATENESS, false);
+        LimitSpec { name, unit, algorithm, capacity, period, margin, jitter, learn, applies, shadow }
     }
 
     /// Whether the driver [steers](Learn::Steered) the capacity in force.
@@ -403,7 +400,6 @@ pub enum LimitField {
     Floor,
     Match,
     Key,
-    Pace,
 }
 
 /// A field of a class that can be wrong.

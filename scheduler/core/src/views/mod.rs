@@ -117,8 +117,8 @@ impl<R: Clone> Scheduler<R> {
     /// settle. Calls cost as much as the latest ones have cost on average.
     ///
     /// None before a settled call was charged to a limit without keys. Limits with keys do not
-    /// count, because the number of keys has no bound. A quota without `pace` counts only while it
-    /// is spent: it bounds no calls a second.
+    /// count, because the number of keys has no bound. A quota counts only while it is spent: it
+    /// bounds no calls a second.
     #[must_use]
     pub fn useful_workers(&self, now: Time) -> Option<f64> {
         useful_workers::useful_workers(self.resource(), self.waits(now).ledger, self.calls(), now)

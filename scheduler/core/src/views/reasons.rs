@@ -54,16 +54,12 @@ pub(super) fn obstacle_in<R>(waits: &WaitEstimator<'_, R>, bill: &Bill, limit: L
     let is_spent = waits.ledger.adaptive(limit).spent_until(now).is_some();
     let why = |bucket: &Bucket, limit: &Limit| {
         let pays = |tier| bucket.earliest(limit, now, limit.start_cost(cost, tier)) <= latest;
-        let in_window = |bucket: &Bucket, limit: &Limit| {
-            bucket.level_until(limit, now, now) >= limit.start_cost(cost, Tier::NO_HEADROOM).credit.min(limit.full())
-        };
         match bucket.freeze() {
             Some(freeze) if freeze.until() > now => Some(Reason::Frozen),
             Some(freeze) if freeze.is_being_probed() => Some(Reason::Probe),
             Some(_) | None if is_spent => Some(Reason::QuotaSpent),
             Some(_) | None if pays(tier) => None,
             Some(_) | None if pays(Tier::NO_HEADROOM) => Some(Reason::Headroom),
-            Some(_) | None if limit.is_paced() && in_window(bucket, limit) => Some(Reason::Pace),
             Some(_) | None if limit.is_quota() => Some(Reason::QuotaSpent),
             Some(_) | None if limit.counts_calls_in_flight() => Some(Reason::InFlight),
             Some(_) | None => Some(Reason::Stock),

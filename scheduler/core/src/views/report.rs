@@ -47,7 +47,6 @@ pub(super) fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) ->
             margin: limit.margin().units(),
             level: limit.rate().units(bucket.level(kept, now)),
             next_free_ms: next_free.since(now).millis(),
-            free_now: window.given.map(|given| limit.rate().units(given)),
             resets_ms: window.ends.map(|ends| ends.since(now).millis()),
             likely_free_ms: is_full.then(likely_free).flatten().map(|at| at.since(now).millis()),
             keys: if limit.is_keyed() { ledger.keys.count(id) as u64 } else { 1 },
@@ -96,16 +95,13 @@ fn upstream_report(window: WindowState, limit: &Limit, stated: Option<Stated>, n
 
 /// The remaining amount at `now`, and the time until the bucket is full.
 pub(super) fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
-    let paid =
-        || bucket.paid_after(limit, now, Credit::ZERO, StartCost { credit: limit.full(), tier: Tier::NO_HEADROOM });
-    let window = bucket.window_state(limit, now);
-    let full = window.ends.filter(|_| limit.is_paced()).unwrap_or_else(paid);
+    let full = StartCost { credit: limit.full(), tier: Tier::NO_HEADROOM };
+    let full = bucket.paid_after(limit, now, Credit::ZERO, full);
     let comes_back = full < Time::NEVER && !limit.counts_calls_in_flight();
-    let level = bucket.level(limit, now).min(window.given.unwrap_or(Credit::INFINITE));
     Left {
         limit: Text::from(limit.spec().name.to_string()),
         unit: Text::from(limit.spec().unit.to_string()),
-        remaining: limit.rate().units(level.max(Credit::ZERO)),
+        remaining: limit.rate().units(bucket.level(limit, now).max(Credit::ZERO)),
         reset_ms: comes_back.then(|| full.since(now).millis()),
     }
 }

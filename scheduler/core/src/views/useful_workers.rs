@@ -18,7 +18,7 @@ fn fed_by(ledger: &Ledger, calls: &RecentCalls, now: Time, (id, written): (Limit
     if adaptive.spent_until(now).is_some() {
         return Some(0.0);
     }
-    if written.is_quota() && !written.is_paced() {
+    if written.is_quota() {
         return None;
     }
     let (limit, period) = (adaptive.limit(), written.spec().period);

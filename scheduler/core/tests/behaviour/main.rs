@@ -57,7 +57,6 @@ mod left;
 mod margins;
 mod matching;
 mod mixed;
-mod pace;
 mod readings;
 mod reasons;
 mod rejections;

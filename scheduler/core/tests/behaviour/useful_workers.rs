@@ -41,7 +41,6 @@ fn useful_workers_are_the_rate_times_the_time_of_a_call() {
         ("places are scarcer",       vec![rate(), places.clone()],      1000, one,                                 Some(4.0)),
         ("calls are short",          vec![rate(), places],              100,  one,                                 Some(1.0)),
         ("a quota sets no pace",     vec![rate(), of(Algorithm::Quota(None))], 300, &[("requests", 1.0), ("units", 0.1)], Some(3.0)),
-        ("a paced quota sets one",   vec![rate(), LimitSpec { pace: true, ..of(Algorithm::Quota(Some(Alignment::Epoch))) }], 300, &[("requests", 1.0), ("units", 0.3)], Some(0.003)),
         ("keys have no bound",       vec![keyed],                       300,  one,                                 None),
     ];
     for (what, limits, millis, cost, expected) in table {

@@ -35,7 +35,7 @@ export function soon(millis) {
 /** Reasons in a word or two. @type {Record<string, string>} */
 const WORDS = {
   stock: "stock", headroom: "headroom", in_flight: "in flight", quota_spent: "quota spent", frozen: "pause",
-  probe: "probe call", share: "share", turn: "turn", unproven: "unproven", pace: "pace", store: "store",
+  probe: "probe call", share: "share", turn: "turn", unproven: "unproven", store: "store",
 };
 
 /** @param {string | undefined} reason */
@@ -63,8 +63,6 @@ export function sentence(reason, limit, holder, about) {
         : `${has}, of which ${amount(holder.held_back)} are held back for others, and ${takes}: ${likely}`;
     case "headroom":
       return `${has}; ${about.class === undefined ? "its class" : `class “${about.class}”`} must leave ${amount(holder.leaves ?? 0)}, and ${takes}: ${likely}`;
-    case "pace":
-      return `${has}, which “pace” spreads over the window, and ${takes}: ${likely}`;
     case "in_flight":
       return `${amount(Math.max(holder.level, 0))} of ${amount(limit.capacity)} places of ${name} are free, the others have calls in flight: ${likely}`;
     case "quota_spent":

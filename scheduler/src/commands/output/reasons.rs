@@ -33,7 +33,6 @@ pub(in crate::commands) fn sentence(reason: Reason, limit: &LimitStatus, holder:
             let class = about.class.map_or("its class".to_owned(), |class| format!("class `{class}`"));
             format!("{has}; {class} must leave {}, and {takes}: {enough}", amount(holder.leaves.unwrap_or_default()))
         }
-        Reason::Pace => format!("{has}, which `pace` spreads over the window, and {takes}: {enough}"),
         Reason::InFlight => {
             let free = format!("{} of {} places of {name}", amount(holder.level.max(0.0)), amount(limit.capacity));
             format!("{free} are free, the others have calls in flight: {}", next_place(holder))
@@ -78,7 +77,6 @@ pub(in crate::commands) fn word(reason: Reason) -> &'static str {
     match reason {
         Reason::Stock => "stock",
         Reason::Headroom => "headroom",
-        Reason::Pace => "pace",
         Reason::InFlight => "in flight",
         Reason::QuotaSpent => "quota spent",
         Reason::Frozen => "pause",
@@ -118,7 +116,6 @@ mod tests {
         let table = [
             (Reason::Stock, "`few` has 90.92 of 100 left, and this takes 4: enough in 3.1 s"),
             (Reason::Headroom, "`few` has 90.92 of 100 left; class `bulk` must leave 90, and this takes 4: enough in 3.1 s"),
-            (Reason::Pace, "`few` has 90.92 of 100 left, which `pace` spreads over the window, and this takes 4: enough in 3.1 s"),
             (Reason::InFlight, "90.92 of 100 places of `few` are free, the others have calls in flight: at the latest in 3.1 s"),
             (Reason::QuotaSpent, "the quota `few` is spent: it is reset in 3.1 s"),
             (Reason::Frozen, "the upstream demanded a pause of `few`: calls go on in 5 s"),

@@ -57,7 +57,6 @@ fn faults_are_reported_with_their_place() {
         ("period = \"10s\"\n",              "period = \"P1M\"\n",                           "14:10: a duration is written as ISO 8601"),
         ("period = \"10s\"\n",              "period = \"PT0S\"\n",                          "14:10: a period is above 0 and at most 366 days"),
         ("period = \"10s\"\n",              "refill_interval = \"0s\"\n",                   "14:19: a period is above 0 and at most 366 days"),
-        ("period = \"10s\"\n",              "period = \"10s\"\npace = true\n",            "15:8: `pace` spreads a window over its time, so it is for a `fixed-window` that is `aligned`"),
         ("margin = 1\n",                    "margin = 10\n",                                "15:10: a margin is below the capacity of 10"),
         ("margin = 1\n",                    "margin = -1\n",                                "15:10: an amount is a number from 0 to 1e9, not -1e0"),
         ("margin = 1\n",                    "margin = \"some\"\n",                          "15:10: a margin is \"auto\" or a number of tokens"),

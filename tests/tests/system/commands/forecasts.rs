@@ -1,4 +1,4 @@
-//! When limits end at the present pace, in every place that shows it, and limits with `pace`.
+//! When limits end at the present pace, in every place that shows it.
 
 use crate::prelude::*;
 use jiff::tz::TimeZone;
@@ -63,25 +63,4 @@ async fn two_weeks_tell_when_a_quota_ends() {
         line(&format!("rampmeter_forecast_ends_in_time_ratio{{{labels}}}")).unwrap().rsplit(' ').next(),
         Some("1.0")
     );
-}
-
-#[tokio::test]
-async fn a_paced_quota_delays_and_says_so() {
-    let nats = nats::start().await;
-    let quota: String = HUB.split_inclusive('\n').filter(|line| !line.contains("a-second")).collect();
-    let paced = quota.replace("\"never\", capacity = 24", "\"month\", pace = true, capacity = 1000000");
-    let _running = scheduler::start(&nats, &paced).await;
-    let worker = Worker::connect(&nats, "hub").await;
-    let limit = worker.limit("in-all").await;
-    let free = limit.free_now.unwrap();
-    assert!((100_000.0..=1_000_000.0).contains(&free) && limit.level == 1_000_000.0, "{limit:?}");
-    assert!(limit.resets_ms.unwrap() <= 31.0 * 86_400_000.0, "{limit:?}");
-    // Free stock starts at once; a hundred more calls come within a minute or two.
-    let first = worker.ask(json!({"cost": {"requests": free.floor()}})).await;
-    assert_eq!((&first["status"], &first["delay_ms"]), (&json!("granted"), &json!(0.0)));
-    worker.send("permit", json!({"id": "later", "mode": "wait", "cost": {"requests": 100}}).to_string()).await;
-    let request = until("it waits", async || worker.explanation("").await.first.into_iter().next()).await;
-    assert_eq!(serde_json::to_value(request.reason).unwrap(), json!("pace"));
-    let explained = run(&nats, &["explain", "hub", "later"]).await;
-    assert!(explained.replace('\n', " ").contains("which `pace` spreads over the window"), "{explained}");
 }

@@ -15,7 +15,6 @@ mod readings;
 use crate::arithmetic::{Correction, Credit, StartCost};
 use crate::ids::Tier;
 use crate::limits::freeze::Freeze;
-use crate::limits::paced_window::PacedWindow;
 use crate::limits::timeline::StartKey;
 use crate::limits::upstream_reports::UpstreamReports;
 use crate::limits::window_phase::Windows;
@@ -336,7 +335,8 @@ impl CountedBucket {
         Some(self.calls.range(..next).fold(Credit::ZERO, |sum, (_, call)| sum + call.cost))
     }
 
-    pub(crate) fn level_until(&self, limit: &Limit, now: Time, time: Time) -> Credit {
+    /// The highest level from `now` until `time`.
+    fn level_until(&self, limit: &Limit, now: Time, time: Time) -> Credit {
         let used = self.used_from(now).take_while(|(change, _)| *change <= time.max(now)).map(|(_, used)| used);
         limit.full() - used.min().unwrap_or(Credit::ZERO)
     }
@@ -367,8 +367,7 @@ impl CountedBucket {
         at + Span::from_nanos(self.counted_until(limit, now).since(now).nanos().saturating_mul(rounds))
     }
 
-    /// The start of the window that pays the last of `backlog` and `cost`, or when its pace pays
-    /// it.
+    /// The start of the window that pays the last of `backlog` and `cost`.
     fn paid_by_windows(
         &self,
         limit: &Limit,
@@ -377,8 +376,7 @@ impl CountedBucket {
         backlog: Credit,
         cost: StartCost,
     ) -> Time {
-        let demand = limit.demand(cost.credit, cost.tier);
-        let mut owed = backlog + demand;
+        let mut owed = backlog + limit.demand(cost.credit, cost.tier);
         let (mut at, mut used, mut changes) = (now, Credit::ZERO, self.used_from(now).peekable());
         for _ in 0..MAX_WALKED_WINDOWS {
             while let Some((_, then)) = changes.next_if(|(time, _)| *time <= at) {
@@ -386,10 +384,7 @@ impl CountedBucket {
             }
             let room = (limit.full() - used).max(Credit::ZERO);
             if owed <= room || at == Time::NEVER {
-                let paced = PacedWindow::of(limit, windows, windows.window(at)).filter(|_| at < Time::NEVER);
-                // The headroom of a paced window is a part of what is free.
-                let used = used + owed - (demand - cost.credit).max(Credit::ZERO);
-                return paced.map_or(at, |paced| at.max(paced.gives(used, cost.tier)));
+                return at;
             }
             owed -= room;
             at = windows.window(at).ends;

@@ -280,7 +280,8 @@ impl TokenBucket {
         self.level_now(limit, now) - self.extra().promised.sum()
     }
 
-    pub(crate) fn level_until(&self, limit: &Limit, now: Time, time: Time) -> Credit {
+    /// The level if promises until `time` were paid now.
+    fn level_until(&self, limit: &Limit, now: Time, time: Time) -> Credit {
         self.level(limit, now) + self.extra().promised.sum_from(just_after(time))
     }
 

@@ -7,7 +7,6 @@
 use super::CountedBucket;
 use crate::arithmetic::{Credit, StartCost};
 use crate::limits::freeze::Freeze;
-use crate::limits::paced_window::PacedWindow;
 use crate::limits::upstream_reports::{BucketReading, Claim, UpstreamReports};
 use crate::limits::window_phase::{Interval, Phase, ReportEffect, Windows};
 use crate::limits::window_state::WindowState;
@@ -59,9 +58,7 @@ impl CountedBucket {
         let known = WindowState { claimed, reported_end: self.reported_end(now), ..WindowState::default() };
         let Some(windows) = self.windows(limit) else { return known };
         let window = windows.window(now);
-        let given = |paced: PacedWindow| (paced.given(now) - self.used_at(now)).max(Credit::ZERO);
         WindowState {
-            given: PacedWindow::of(limit, windows, window).map(given),
             ends: Some(window.ends).filter(|ends| *ends < Time::NEVER),
             held_for_others: held_for_others(limit, windows, now),
             ..known
