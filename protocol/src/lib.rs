@@ -35,7 +35,6 @@ pub use value::{amount, cost, epoch, id, labels, millis, name, object, plain_typ
 pub use worker::{answer, code, incoming, lateness, left, news, request, settle, token};
 
 /// Returns whether `number` is zero; texts leave out such a field.
-#[must_use]
-pub fn is_zero(number: &u64) -> bool {
+pub(crate) fn is_zero(number: &u64) -> bool {
     *number == 0
 }

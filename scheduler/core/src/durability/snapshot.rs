@@ -7,7 +7,7 @@ pub use crate::arithmetic::offset::Offset;
 use crate::array_form::stored_as_array;
 pub use crate::ledger::key_pages::KeyPageId;
 pub use crate::limits::DebitSnapshot;
-pub use crate::limits::usage::{ClaimedUsage, CountedUsage, ReportedUsage, UsageSpan};
+pub use crate::limits::usage::{CountedUsage, ReportedUsage, UsageSpan};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;

@@ -25,11 +25,6 @@ pub(crate) struct ExpectedUsage {
 }
 
 impl ExpectedUsage {
-    /// The expectation of a predecessor.
-    pub(crate) fn restored(expected: Credit) -> Self {
-        ExpectedUsage { expected, ..ExpectedUsage::default() }
-    }
-
     /// Notes that other accounts have used `used` of `window`.
     pub(crate) fn note(&mut self, window: Window, used: Credit) {
         if !self.is_reported(window) {
@@ -45,11 +40,6 @@ impl ExpectedUsage {
             true => self.expected,
             false => self.expected.max(self.used) - less.divided_by(FALL_PART),
         }
-    }
-
-    /// The expectation for a successor, which learns the present window's usage again.
-    pub(crate) fn expected(&self) -> Credit {
-        self.expected
     }
 
     /// Whether the last report was on `window`, whose end may have become known better since.

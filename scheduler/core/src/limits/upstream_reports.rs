@@ -3,9 +3,9 @@
 use super::expected_usage::ExpectedUsage;
 use super::freeze::UNCONFIRMED;
 use super::level_history::{LevelHistory, MAX_FEW, MAX_LEVELS};
-use super::usage::{ClaimedUsage, RecordTimes, ReportedUsage};
+use super::usage::{RecordTimes, ReportedUsage};
 use super::window_phase::{Interval, Phase};
-use crate::arithmetic::{Credit, Offset, Rate};
+use crate::arithmetic::{Credit, Offset};
 use crate::policy::Limit;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
@@ -76,38 +76,17 @@ impl UpstreamReports {
         UpstreamReports { phase, ..UpstreamReports::new(now) }
     }
 
-    /// The reports that a predecessor had.
-    pub(crate) fn restored(limit: &Limit, now: Time, reported: &ReportedUsage, times: RecordTimes) -> Self {
-        let credit = |micros| limit.rate().credit_of_micros(i128::from(micros));
-        let at = |offset| times.latest(offset);
-        let claim = |claim: &ClaimedUsage| Claim {
-            credit: credit(claim.micros),
-            until: at(claim.until),
-            expires: claim.expires.map(at),
-        };
-        let ends = reported.window_ends.map(|(from, until)| Interval { from: times.earliest(from), until: at(until) });
-        let phase = |ends| Phase::new(now, limit.spec().period, ends);
-        UpstreamReports {
-            // Earlier builds recorded several claims. Without a claim, usage counts until its end.
-            claim: reported.claims.iter().map(claim).max_by_key(|claim| claim.until),
-            phase: ends.and_then(phase),
-            expected: ExpectedUsage::restored(credit(reported.expected_micros)),
-            ..UpstreamReports::new(now)
-        }
+    /// The phase that a predecessor knew. A successor learns what others use from the next answer.
+    pub(crate) fn restored(limit: &Limit, now: Time, reported: ReportedUsage, times: RecordTimes) -> Self {
+        let interval = |(from, until)| Interval { from: times.earliest(from), until: times.latest(until) };
+        let phase = reported.window_ends.and_then(|ends| Phase::new(now, limit.spec().period, interval(ends)));
+        UpstreamReports::of_phase(now, phase)
     }
 
-    /// The record for a successor; none if nothing was reported.
-    pub(crate) fn usage(&self, rate: &Rate, now: Time) -> Option<ReportedUsage> {
-        let claims = self.claim.iter().filter(|claim| claim.until > now).map(|claim| ClaimedUsage {
-            micros: rate.micros_up(claim.credit),
-            until: Offset::between(now, claim.until),
-            expires: claim.expires.map(|expires| Offset::between(now, expires)),
-        });
-        let ends = self.phase.as_ref().map(Phase::cut);
-        let window_ends = ends.map(|ends| (Offset::between(now, ends.from), Offset::between(now, ends.until)));
-        let expected_micros = rate.micros_up(self.expected.expected());
-        let reported = ReportedUsage { window_ends, claims: claims.collect(), expected_micros };
-        (reported != ReportedUsage::default()).then_some(reported)
+    /// The record for a successor; none if nothing was reported of windows.
+    pub(crate) fn recorded(&self, now: Time) -> Option<ReportedUsage> {
+        let ends = self.phase.as_ref().map(Phase::cut)?;
+        Some(ReportedUsage { window_ends: Some((Offset::between(now, ends.from), Offset::between(now, ends.until))) })
     }
 
     /// Notes the cost of a start in a fixed window.

@@ -33,7 +33,7 @@ pub(crate) struct UsageBlock {
 pub struct CountedUsage {
     /// The wall clock at the snapshot, by its writer's reckoning, in nanoseconds since 1970.
     pub unix_nanos: u64,
-    /// The usage, by the time in which it counts.
+    /// Our own usage, by the time in which it counts.
     pub spans: Vec<UsageSpan>,
     /// Whether more may be used than is known. Then everything counts as used by a call at the
     /// snapshot.
@@ -44,31 +44,13 @@ pub struct CountedUsage {
     pub reported: Option<ReportedUsage>,
 }
 
-/// The upstream's reports on usage.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What the upstream's reports told of windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportedUsage {
     /// The bounds of a time at which one of its windows ends.
     #[serde(rename = "ends", skip_serializing_if = "Option::is_none", default)]
     pub window_ends: Option<(Offset, Offset)>,
-    /// The usage by other accounts, which [`CountedUsage::spans`] include.
-    #[serde(rename = "others", skip_serializing_if = "Vec::is_empty", default)]
-    pub claims: Vec<ClaimedUsage>,
-    /// The expected usage of a window by other accounts, in millionths.
-    #[serde(rename = "expected", skip_serializing_if = "rampmeter_protocol::is_zero", default)]
-    pub expected_micros: u64,
 }
-
-/// An amount that other accounts have used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub struct ClaimedUsage {
-    /// The amount, in millionths.
-    pub micros: u64,
-    /// Until when it counts.
-    pub until: Offset,
-    /// When it is forgotten if no response repeats it; none if two clients report it.
-    pub expires: Option<Offset>,
-}
-stored_as_array!(ClaimedUsage: micros, until, expires);
 
 /// An amount that counts in this time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

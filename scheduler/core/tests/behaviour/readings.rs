@@ -355,25 +355,30 @@ fn successor(spec: &ResourceSpec, at: u64, snapshot: &Snapshot) -> World {
 }
 
 #[test]
-fn a_successor_knows_what_the_upstream_has_said() {
+fn a_successor_knows_when_windows_end_and_learns_what_others_use() {
     let before = "
         10000  reserve a                            -> a@10000
         10000  answered a 200 left=4 reset=20000    -> a:settled
         ";
     let after = "
-        11000  levels                               -> requests=4
-        11000  reserve b requests=4                 -> b@11000
-        11000  reserve c                            -> c@30000
+        11000  levels                               -> requests=9
+        11000  reserve b                            -> b@11000
+        11000  answered b 200 left=3 reset=19000    -> b:settled
+        11000  levels                               -> requests=3
+        11000  reserve c requests=4                 -> c@30000
         ";
     let mut world = play(&fixed(60_000), before);
     let left = world.scheduler.snapshot(ms(11_000), usize::MAX);
     play_on(successor(&fixed(60_000), 11_000, &left), after);
-    let by_key =
-        |script: &str| script.replace("reserve a", "reserve a guild:x").replace("b requests", "b guild:x requests");
+    let by_key = |script: &str| {
+        ["a", "b", "c"].iter().fold(script.to_owned(), |script, id| {
+            script.replace(&format!("reserve {id}"), &format!("reserve {id} guild:x"))
+        })
+    };
     let spec = by_guild(ten(Algorithm::FixedWindow(Alignment::Epoch), 60_000));
     let mut world = play(&spec, &by_key(before));
     let left = world.scheduler.snapshot(ms(11_000), usize::MAX);
-    play_on(successor(&spec, 11_000, &left), &by_key(after).replace("reserve c", "reserve c guild:x"));
+    play_on(successor(&spec, 11_000, &left), &by_key(after));
 }
 
 #[test]
@@ -395,16 +400,16 @@ fn usage_by_others_is_held_back_in_the_next_window() {
     );
     let reported = world.scheduler.limit_status(ms(30_000))[0].reported.unwrap();
     assert_eq!((reported.others, reported.held_back), (0.0, 5.0));
-    let left = world.scheduler.snapshot(ms(30_000), usize::MAX);
-    let after = "
+    play_on(
+        world,
+        "
         30000  levels                               -> requests=5
         30000  reserve c                            -> c@42000.000012
         30000  reserve d requests=4                 -> d@90000
         90000  levels                               -> requests=6
         90000  reserve e                            -> e@90000
-        ";
-    play_on(successor(&fixed(60_000), 30_000, &left), after);
-    play_on(world, after);
+        ",
+    );
 }
 
 #[test]
@@ -435,7 +440,7 @@ fn a_successor_knows_the_end_of_a_window_as_exactly_as_the_time_of_the_record() 
     play_on(
         successor(&fixed(60_000), 11_500, &left),
         "
-        11500  levels                               -> requests=4
+        11500  levels                               -> requests=9
         29399  reserve b                            -> b@29399
         29400  reserve c                            -> c@30500
         29400  reserve d requests=9                 -> d@30500
@@ -466,25 +471,6 @@ fn usage_of_a_window_stays_in_it_when_a_successor_goes_on() {
 }
 
 #[test]
-fn a_successor_forgets_what_others_use_as_its_predecessor_would() {
-    let mut world = play(
-        &fixed(600_000),
-        "
-        0      reserve a              -> a@0
-        0      answered a 200 left=2       -> a:settled
-        ",
-    );
-    let left = world.scheduler.snapshot(ms(1000), usize::MAX);
-    play_on(
-        successor(&fixed(600_000), 1000, &left),
-        "
-        59999  levels                      -> requests=2
-        60000  levels                      -> requests=9
-        ",
-    );
-}
-
-#[test]
 fn after_a_crash_windows_end_when_the_upstream_said_so() {
     let world = play(
         &fixed(60_000),
@@ -497,8 +483,8 @@ fn after_a_crash_windows_end_when_the_upstream_said_so() {
     play_on(
         successor(&fixed(60_000), 10_000, &state),
         "
-        29999  reserve b requests=5                 -> b@30000
-        30000  levels                               -> requests=5
+        29999  reserve b requests=10                -> b@30000
+        30000  levels                               -> requests=0
         ",
     );
 }

@@ -38,8 +38,7 @@ impl CountedBucket {
     fn restored(limit: &Limit, then: Time, usage: &CountedUsage) -> Self {
         let times = RecordTimes::of(then, limit.unix_nanos(then), limit, usage);
         let mut blocks = times.blocks(limit.rate(), usage);
-        let reports =
-            usage.reported.as_ref().map(|reports| Box::new(UpstreamReports::restored(limit, then, reports, times)));
+        let reports = usage.reported.map(|reports| Box::new(UpstreamReports::restored(limit, then, reports, times)));
         if usage.doubted {
             let unused = CountedBucket { reports: reports.clone(), ..CountedBucket::default() };
             blocks.push(UsageBlock { from: then, until: unused.counted_until(limit, then), credit: limit.full() });
@@ -70,20 +69,18 @@ impl CountedBucket {
         counted
     }
 
-    /// The usage for a successor. All of `granted` counts as used. Calls in flight hold at least
+    /// Our own usage for a successor. All of `granted` counts as used. Calls in flight hold at least
     /// until a lease from `renewed` on would end.
     pub(crate) fn usage(&self, limit: &Limit, granted: UsageBlock, renewed: Time) -> Option<CountedUsage> {
         let now = granted.from;
         let renewable = limit.counts_calls_in_flight() && renewed > now;
-        let mut blocks = condensed(self.blocks(limit, renewable.then(|| self.counted_until(limit, renewed))));
+        let own = self.without_claim(limit);
+        let mut blocks = condensed(own.blocks(limit, renewable.then(|| self.counted_until(limit, renewed))));
         if granted.credit > Credit::ZERO {
             blocks.push(UsageBlock { until: self.counted_until(limit, granted.until), ..granted });
         }
         let usage = to_usage(now, limit.unix_nanos(now), limit.rate(), &blocks);
-        Some(CountedUsage {
-            reported: self.reports.as_ref().and_then(|reports| reports.usage(limit.rate(), now)),
-            ..usage
-        })
+        Some(CountedUsage { reported: self.reports.as_ref().and_then(|reports| reports.recorded(now)), ..usage })
     }
 
     /// Usage includes all promises.

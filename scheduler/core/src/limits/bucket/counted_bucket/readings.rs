@@ -13,6 +13,7 @@ use crate::limits::window_state::WindowState;
 use crate::policy::Limit;
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::time::{Span, Time};
+use std::borrow::Cow;
 
 /// Claims end at multiples of one part in this many of a sliding window.
 const ENDS_PART: u64 = 64;
@@ -104,6 +105,15 @@ impl CountedBucket {
         let read = Claim::new(now, others.max(Credit::ZERO), until, resets);
         let claim = self.reports.as_mut().map(|reports| reports.claim_after(now, limit, read));
         self.replace_claim(limit, claim);
+    }
+
+    /// This bucket without the usage by other accounts.
+    pub(super) fn without_claim(&self, limit: &Limit) -> Cow<'_, CountedBucket> {
+        let mut own = Cow::Borrowed(self);
+        if self.reports.as_ref().is_some_and(|reports| reports.claim.is_some()) {
+            own.to_mut().replace_claim(limit, None);
+        }
+        own
     }
 
     /// Replaces the usage by other accounts.
