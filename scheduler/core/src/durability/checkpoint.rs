@@ -74,9 +74,10 @@ impl<R> RecordedParts<'_, R> {
         let budgets = budgets.filter(|_| pages.is_some());
         let has_budget = |limit: LimitId| budgets.filter(|_| limits[limit.index()].lists_keys());
         // The first key beyond the list bounds how long all other keys stay empty.
-        let mut far: Vec<_> = self.ledger.keys.far_debts_of_short_limits(now).take(MAX_FAR_KEYS + 1).collect();
+        let far_debts = |are_listed| self.ledger.keys.far_debts(now, are_listed).take(MAX_FAR_KEYS + 1);
+        let mut far: Vec<_> = far_debts(false).collect();
         if budgets.is_none() {
-            far.extend(self.ledger.keys.far_debts_of_listed_limits(now).take(MAX_FAR_KEYS + 1));
+            far.extend(far_debts(true));
             keep_first(&mut far, MAX_FAR_KEYS + 1, |(one, _), (other, _)| other.cmp(one));
         }
         let snapshot = |(until, known): &(Time, &KeyBucket)| {
@@ -85,6 +86,7 @@ impl<R> RecordedParts<'_, R> {
         };
         let snapshots = space.fitting(1, MAX_FAR_KEYS, far.iter().map(snapshot), encoded_key);
         let others = far.get(snapshots.len()).map_or(now + NEAR, |(until, _)| *until);
+        assert!(others >= now + NEAR, "other keys stay empty until near starts are past");
         listed.extend(snapshots);
         self.keys_snapshot(
             now,

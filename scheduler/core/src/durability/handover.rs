@@ -53,16 +53,17 @@ impl<R> RecordedParts<'_, R> {
             KeySnapshot::of(limit_of(known), &known.key, &known.bucket, now, Credit::ZERO)
         };
         let pages = self.key_pages(now, &mut space, |_| Credit::ZERO);
+        let has_pages = pages.is_some();
         let listed = space.fitting(1, MAX_KEYS_AT_STOP, lowest.iter().map(snapshot), encoded_key);
         let left_out = lowest.get(listed.len()).map(|(rank, _)| *rank);
         let is_long = |limit: LimitId| self.resource[limit].lists_keys();
         let known = |limit: LimitId| match left_out {
-            Some((of_long_limit, _)) => !of_long_limit && is_long(limit) && pages.is_some(),
-            None => pages.is_some() || !is_long(limit),
+            Some((of_long_limit, _)) => !of_long_limit && is_long(limit) && has_pages,
+            None => has_pages || !is_long(limit),
         };
-        let empty = left_out.map(|(_, empty)| empty).or(pages.is_none().then_some(now));
+        let empty = left_out.map(|(_, empty)| empty).or((!has_pages).then_some(now));
         let allowed = |limit| known(limit).then_some(Credit::ZERO);
-        self.keys_snapshot(now, listed, pages.clone().unwrap_or_default(), empty, allowed, unlisted)
+        self.keys_snapshot(now, listed, pages.unwrap_or_default(), empty, allowed, unlisted)
     }
 
     /// The permits to remember: promises, then calls in flight, then settled and returned ones; of

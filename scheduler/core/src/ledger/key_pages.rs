@@ -90,7 +90,8 @@ impl KeyPages {
 
     /// Notes that a key has left its page.
     pub(super) fn note_left(&mut self, number: PageNumber) {
-        self.pages.get_mut(&number).expect("a key is on a page that there is").remaining -= 1;
+        let page = self.pages.get_mut(&number).expect("a key is on a page that there is");
+        page.remaining = page.remaining.checked_sub(1).expect("a key leaves its page once");
     }
 
     pub(super) fn add(

@@ -92,6 +92,11 @@ impl Keys {
         self.buckets.get(slot)
     }
 
+    /// The bucket in a slot of one of the sets.
+    fn known(&self, slot: Slot) -> &KeyBucket {
+        self.buckets.get(slot).expect("a slot in a set has a bucket")
+    }
+
     pub(crate) fn find(&self, limit: LimitId, key: &str) -> Option<Slot> {
         let is_it = |slot| self.get(slot).is_some_and(|known| known.limit == limit && *known.key == *key);
         self.index.find(key, is_it)
@@ -134,10 +139,10 @@ impl Keys {
     /// Enters a bucket into the sets that it belongs to.
     fn enlist(&mut self, now: Time, slot: Slot) {
         self.list(slot);
-        let Some(known) = self.buckets.get(slot) else { return };
+        let known = self.known(slot);
         let limit = &self.limits[known.limit.index()];
         if let Some(paid) = known.far_debt_until(limit, now) {
-            self.far.insert(limit, paid, slot);
+            self.far.insert(limit.lists_keys(), paid, slot);
         }
         if limit.lists_keys() {
             self.in_use.insert(slot);
@@ -146,22 +151,24 @@ impl Keys {
 
     /// Lists when a bucket is due, and when its freeze ends.
     fn list(&mut self, slot: Slot) {
-        let Some(known) = self.buckets.get(slot) else { return };
-        self.due.extend(known.due().map(|at| (at, slot)));
-        self.frozen.extend(known.frozen_until().map(|until| (until, slot)));
+        let known = self.known(slot);
+        let (due, frozen) = (known.due(), known.frozen_until());
+        due.into_iter().for_each(|at| assert!(self.due.insert((at, slot)), "a bucket is due once"));
+        frozen.into_iter().for_each(|until| assert!(self.frozen.insert((until, slot)), "a bucket is frozen once"));
     }
 
     /// Takes back what is listed of a bucket that is about to change.
     fn unlist(&mut self, slot: Slot) {
-        let Some(known) = self.buckets.get(slot) else { return };
-        known.due().into_iter().for_each(|at| _ = self.due.remove(&(at, slot)));
-        known.frozen_until().into_iter().for_each(|until| _ = self.frozen.remove(&(until, slot)));
+        let known = self.known(slot);
+        let (due, frozen) = (known.due(), known.frozen_until());
+        due.into_iter().for_each(|at| assert!(self.due.remove(&(at, slot)), "a due bucket is listed"));
+        frozen.into_iter().for_each(|until| assert!(self.frozen.remove(&(until, slot)), "a frozen bucket is listed"));
     }
 
     /// Frozen buckets and the ends of their freezes, the last first.
     pub(crate) fn frozen(&self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
         let ahead = self.frozen.iter().rev().take_while(move |(until, _)| *until >= now);
-        ahead.filter_map(|(until, slot)| Some((*until, self.buckets.get(*slot)?)))
+        ahead.map(|(until, slot)| (*until, self.known(*slot)))
     }
 
     /// Whether a key of `limit` is frozen.
@@ -187,9 +194,7 @@ impl Keys {
     }
 
     fn frozen_of(&self, limit: LimitId) -> impl Iterator<Item = Slot> {
-        let is_frozen = move |known: &KeyBucket| known.limit == limit && known.bucket.freeze().is_some();
-        let slots = self.frozen.iter().map(|(_, slot)| *slot);
-        slots.filter(move |slot| self.buckets.get(*slot).is_some_and(is_frozen))
+        self.frozen.iter().map(|(_, slot)| *slot).filter(move |slot| self.known(*slot).limit == limit)
     }
 
     /// Notes that the key queue of a bucket, if it has one, is to be looked at.
@@ -220,19 +225,13 @@ impl Keys {
         }
     }
 
-    /// Buckets of short limits with far debts, and when these are paid, the last first.
-    pub(crate) fn far_debts_of_short_limits(&self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
-        self.far.of_short_limits().filter_map(move |debt| self.far_debt(now, debt))
-    }
-
-    /// The same for limits whose keys checkpoints list.
-    pub(crate) fn far_debts_of_listed_limits(&self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
-        self.far.of_listed_limits().filter_map(move |debt| self.far_debt(now, debt))
-    }
-
-    fn far_debt(&self, now: Time, (paid, slot): (Time, Slot)) -> Option<(Time, &KeyBucket)> {
-        let known = self.buckets.get(slot)?;
-        Some((known.far_debt_until(&self.limits[known.limit.index()], now)?.max(paid), known))
+    /// Buckets with far debts and when these are paid, the last first: those of limits whose keys
+    /// checkpoints list, or the others.
+    pub(crate) fn far_debts(&self, now: Time, are_listed: bool) -> impl Iterator<Item = (Time, &KeyBucket)> {
+        self.far.last_first(are_listed).filter_map(move |(paid, slot)| {
+            let known = self.known(slot);
+            Some((known.far_debt_until(&self.limits[known.limit.index()], now)?.max(paid), known))
+        })
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &KeyBucket> {
@@ -248,7 +247,7 @@ impl Keys {
     pub(crate) fn in_use(&mut self, now: Time, most: usize) -> Vec<KeyName> {
         let mut used = Vec::new();
         for slot in self.in_use.iter().take(most).copied().collect::<Vec<_>>() {
-            let known = self.buckets.get(slot).expect("a key in use is known");
+            let known = self.known(slot);
             match known.bucket.is_as_new(&self.limits[known.limit.index()], now) {
                 true => drop(self.in_use.remove(&slot)),
                 false => used.push(KeyName { limit: known.limit, key: Arc::from(&*known.key) }),
@@ -294,17 +293,16 @@ impl Keys {
     pub(super) fn advance(&mut self, now: Time) {
         while let Some((_, slot)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.unlist(slot);
-            if let Some(known) = self.buckets.get_mut(slot) {
-                known.bucket.advance(&self.limits[known.limit.index()], now);
-                if known.is_awaited && known.bucket.freeze().is_some() {
-                    self.changed.insert(slot);
-                }
+            let known = self.buckets.get_mut(slot).expect("a due bucket is known");
+            known.bucket.advance(&self.limits[known.limit.index()], now);
+            if known.is_awaited && known.bucket.freeze().is_some() {
+                self.changed.insert(slot);
             }
             self.list(slot);
         }
         self.far.forget_until(now + NEAR);
-        assert!(self.due.len() <= self.buckets.len(), "a bucket is due once");
-        assert!(self.frozen.len() <= self.buckets.len(), "a bucket is frozen once");
+        assert!(self.due.len().max(self.frozen.len()) <= self.buckets.len(), "a bucket is in a set once");
+        assert!(self.in_use.len() <= self.buckets.len(), "a key in use has a bucket");
     }
 
     /// Looks at a few keys, and forgets those that are as new. Only events do this: whether a new
@@ -320,7 +318,7 @@ impl Keys {
     pub(crate) fn lowest(&self, now: Time) -> Vec<Option<&KeyBucket>> {
         let mut lowest: Vec<Option<(Credit, &KeyBucket)>> = vec![None; self.limits.len()];
         let due = self.due.iter().map(|(_, slot)| *slot);
-        let owing = self.far.slots().chain(due).filter_map(|slot| self.get(slot));
+        let owing = self.far.slots().chain(due).map(|slot| self.known(slot));
         for known in owing.chain(self.buckets.iter()).take(MAX_SHOWN) {
             let level = known.bucket.level(&self.limits[known.limit.index()], now);
             let least = &mut lowest[known.limit.index()];
@@ -448,22 +446,23 @@ impl Keys {
 
     /// Notes that a key differs from the record of its page.
     fn leave_page(&mut self, slot: Slot) {
-        if let Some(number) = self.buckets.get_mut(slot).and_then(|known| known.page.take()) {
-            self.pages.note_left(number);
-        }
+        let known = self.buckets.get_mut(slot).expect("a key that leaves its page is known");
+        known.page.take().into_iter().for_each(|number| self.pages.note_left(number));
     }
 
     fn sweep(&mut self, now: Time, count: usize) {
         for _ in 0..count {
             let slot = self.buckets.nth_slot(self.swept);
             self.swept = slot.map_or(0, |_| self.swept + 1);
-            slot.into_iter().for_each(|slot| self.forget_if_idle(now, slot));
+            if let Some(slot) = slot.filter(|slot| self.get(*slot).is_some()) {
+                self.forget_if_idle(now, slot);
+            }
         }
     }
 
     fn forget_if_idle(&mut self, now: Time, slot: Slot) {
         self.unlist(slot);
-        let Some(known) = self.buckets.get_mut(slot) else { return };
+        let known = self.buckets.get_mut(slot).expect("a bucket that is looked at is known");
         let limit = &self.limits[known.limit.index()];
         known.bucket.advance(limit, now);
         known.bucket.compact(limit, now);
@@ -479,10 +478,10 @@ impl Keys {
         self.in_use.remove(&slot);
         self.unlist(slot);
         self.far.remove(slot);
-        if let Some(known) = self.buckets.remove(slot) {
-            self.counts[known.limit.index()] -= 1;
-            self.index.remove(&*known.key, slot);
-        }
+        let known = self.buckets.remove(slot).expect("a bucket that is removed is known");
+        assert!(self.counts[known.limit.index()] > 0, "a bucket counts for its limit");
+        self.counts[known.limit.index()] -= 1;
+        self.index.remove(&*known.key, slot);
     }
 }
 
