@@ -16,7 +16,7 @@ IN_CORE = [
     ("a stop lists all keys", "keys_at_stop", r"fitting\(1, MAX_KEYS_AT_STOP", "fitting(1, usize::MAX"),
     ("any number of checkpoints is open", "may_open", r" && self\.open\.len\(\) < MAX_OPEN", ""),
     ("one event thaws all keys", "thaw", r"\.take\(MAX_THAWED\)", ""),
-    ("any number of sums by class is kept", "row", r"self\.rows\.len\(\) < MAX_ROWS", "true"),
+    ("any number of sums by class is kept", "row", r"has_room = self\.rows\.len\(\) < MAX_ROWS", "has_room = true"),
     ("one window is walked", "paid_by_windows", r"0\.\.MAX_WALKED_WINDOWS", "0..MAX_WALKED_WINDOWS - MAX_WALKED_WINDOWS"),
     ("peaks are kept without end", "note", r"MAX_PEAKS", "usize::MAX"),
     ("a clock errs by any time", "of", r"MAX_CLOCK_SKEW\.nanos\(\)\.min\((.*) / MAX_CLOCK_SKEW_PART\)", r"\1"),

@@ -37,12 +37,6 @@ struct Sums {
     micros: Amounts,
 }
 
-/// A change of the counted use: adds the amounts of `more`, and takes those of `less` away.
-struct UsageChange<'a> {
-    more: &'a Bill,
-    less: &'a Bill,
-}
-
 /// The use of a limit.
 #[derive(Clone, Debug)]
 struct LimitSum {
@@ -125,18 +119,19 @@ impl UsageMeter {
 
     /// Counts a call that was granted.
     pub(crate) fn count(&mut self, class: ClassId, bill: &Bill) {
-        self.add_difference(class, bill.client, 1, UsageChange { more: bill, less: &Bill::new() });
+        self.add(class, bill.client, 1, bill, 1);
     }
 
     /// Takes back the count of a call that was not made.
     pub(crate) fn take_out(&mut self, class: ClassId, bill: &Bill) {
-        self.add_difference(class, bill.client, -1, UsageChange { more: &Bill::new(), less: bill });
+        self.add(class, bill.client, -1, bill, -1);
     }
 
     /// Corrects the count of a call that was charged `bill` to what it has cost.
     pub(crate) fn correct(&mut self, class: ClassId, bill: &Bill, actual: &Bill) {
         if bill.amounts().ne(actual.amounts()) {
-            self.add_difference(class, bill.client, 0, UsageChange { more: actual, less: bill });
+            self.add(class, bill.client, 0, bill, -1);
+            self.add(class, bill.client, 0, actual, 1);
         }
     }
 
@@ -160,29 +155,20 @@ impl UsageMeter {
         taken
     }
 
-    /// Counts `calls`, and what the bill `more` is above the bill `less`.
-    fn add_difference(
-        &mut self,
-        class: ClassId,
-        client: ClientNumber,
-        calls: i64,
-        UsageChange { more, less }: UsageChange<'_>,
-    ) {
-        let mut before = self.amounts(less);
-        let mut change = self.amounts(more);
-        change.iter_mut().zip(&mut before).for_each(|(change, before)| *change -= *before);
-        self.row(class, client).add(calls, &change);
-        for (bill, sign) in [(more, 1), (less, -1)] {
-            for (limit, amount) in bill.amounts() {
-                if let Some(sum) = self.limits.get_mut(limit.index()) {
-                    sum.micros = sum.micros.saturating_add(sign * micros(amount));
-                }
+    /// Counts `calls`, and adds the amounts of `bill` or, if `sign` is -1, takes them away.
+    fn add(&mut self, class: ClassId, client: ClientNumber, calls: i64, bill: &Bill, sign: i64) {
+        let amounts = self.amounts(bill);
+        self.row(class, client).add(calls, &amounts, sign);
+        for (limit, amount) in bill.amounts() {
+            if let Some(sum) = self.limits.get_mut(limit.index()) {
+                sum.micros = sum.micros.saturating_add(sign * micros(amount));
             }
         }
     }
 
     fn row(&mut self, class: ClassId, client: ClientNumber) -> &mut Sums {
         let has_room = self.rows.len() < MAX_ROWS || self.rows.contains_key(&(client, class));
+        assert!(self.rows.len() <= MAX_ROWS + self.classes.len(), "beyond the bound, a class has one more row");
         self.rows.entry((if has_room { client } else { ClientNumber::default() }, class)).or_default()
     }
 
@@ -204,10 +190,10 @@ impl Sums {
         self.calls == 0 && self.micros.iter().all(|micros| *micros == 0)
     }
 
-    fn add(&mut self, calls: i64, change: &Amounts) {
+    fn add(&mut self, calls: i64, amounts: &Amounts, sign: i64) {
         self.calls += calls;
-        self.micros.resize(change.len(), 0);
-        self.micros.iter_mut().zip(change).for_each(|(sum, change)| *sum = sum.saturating_add(*change));
+        self.micros.resize(amounts.len(), 0);
+        self.micros.iter_mut().zip(amounts).for_each(|(sum, amount)| *sum = sum.saturating_add(sign * amount));
     }
 }
 
@@ -244,6 +230,7 @@ impl ClientNames {
             return *number;
         }
         let Some(number) = self.next_number(now) else { return ClientNumber::default() };
+        assert!(number != ClientNumber::default(), "no client has the number of all others");
         let name: Arc<str> = Arc::from(client);
         let index = usize::from(number.0);
         match self.names.get_mut(index) {
