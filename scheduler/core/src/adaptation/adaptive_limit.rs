@@ -250,6 +250,7 @@ impl AdaptiveLimit {
         if changes {
             self.bucket.adopt(now, &self.limit, &adapted);
             self.limit = adapted;
+            assert!(self.limit.full() <= self.estimator.nominal.full(), "no more is enforced than is written");
         }
         changes
     }
@@ -318,6 +319,7 @@ impl AdaptiveLimit {
     /// Learns a deficit of `short` at `at`. A call before the previous lesson corrects the level
     /// only.
     fn lower(&mut self, now: Time, at: Time, short: Credit) {
+        assert!(short > Credit::ZERO, "only a deficit lowers");
         self.bucket.shift(&self.limit, now, -short);
         if self.estimator.known.is_some_and(|lesson| at < lesson) {
             return;
@@ -330,6 +332,7 @@ impl AdaptiveLimit {
 
     /// Learns a surplus, of which only a small part is trusted at once.
     fn raise(&mut self, now: Time, surplus: Credit) {
+        assert!(surplus > Credit::ZERO, "only a surplus raises");
         let refill = self.estimator.nominal.rate().refill_within(now.since(self.last_raise));
         self.last_raise = now;
         self.bucket.shift(&self.limit, now, surplus.min(refill.divided_by(RAISE_PART)));

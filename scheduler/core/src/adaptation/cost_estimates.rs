@@ -91,5 +91,6 @@ impl Factor {
         let ratio = i64::try_from(ratio).unwrap_or(i64::MAX).clamp(MIN_FACTOR, MAX_FACTOR);
         self.above_one += (ratio - self.millionths()) / WEIGHT;
         self.calls += 1;
+        assert!((MIN_FACTOR..=MAX_FACTOR).contains(&self.millionths()), "a factor is a mean of bounded ratios");
     }
 }

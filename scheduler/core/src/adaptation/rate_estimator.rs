@@ -182,6 +182,7 @@ impl RateEstimator {
             Some(full) => self.lose_rate(now, max_loss, short, now.since(full)),
             None => self.lose_rate(now, max_loss, short + kept_back, now.since(known)),
         }
+        assert!(self.stock >= before, "a shortfall frees no reserve");
         self.stock - before
     }
 
@@ -202,6 +203,7 @@ impl RateEstimator {
         self.stock = (self.stock + self.stock.divided_by(2) + step).min(max_stock(limit));
         self.loss = blend.max(self.estimated_loss(now));
         self.estimated = now;
+        assert!(self.loss <= max_loss, "no more is lost than the floor leaves");
     }
 }
 

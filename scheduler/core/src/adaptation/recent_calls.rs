@@ -92,6 +92,7 @@ impl CallsInFlight {
             let Some(begun) = self.ahead.pop_first() else { break };
             *self.started.entry(second(begun.at)).or_default() += 1;
         }
+        assert!(self.ahead.len() <= MAX_AHEAD, "starts ahead are bounded");
         while let Some(oldest) = self.started.first_entry().filter(|oldest| *oldest.key() < second(now - RETENTION)) {
             oldest.remove();
         }

@@ -53,6 +53,7 @@ impl<R> RecordedParts<'_, R> {
             key_budgets,
             new_pages.len(),
         );
+        assert_eq!(granted.len(), self.resource.limits().len(), "each limit has a budget");
         let grants = granted.iter().map(|credit| UsageBlock { from: now, until: now + NEAR, credit: *credit });
         let levels = self.level_snapshots(grants, &ListedPromises::none(self.resource));
         let state = Snapshot { levels, keys, freezes, new_pages, ..Snapshot::default() };

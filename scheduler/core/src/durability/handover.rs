@@ -32,6 +32,7 @@ impl<R> RecordedParts<'_, R> {
         let first = self.first_permits(most);
         let permits = first.iter().filter_map(|permit| self.permit_snapshot(now, permit));
         let permits = RecordSpace::of_permits().fitting(1, most, permits, encoded);
+        assert!(permits.len() <= first.len() && first.len() <= most, "a snapshot has at most so many permits");
         let listed = ListedPromises::of(self.resource, now, &first[..permits.len()]);
         let nothing = std::iter::repeat(UsageBlock { from: now, until: now, credit: Credit::ZERO });
         let mut space = self.record_space();

@@ -87,6 +87,7 @@ impl<R> RecordedParts<'_, R> {
         while !resting.is_empty() && pages.len() < most && (pages.is_empty() || demand.len() > MAX_PAGE_KEYS) {
             let snapshots = resting.iter().map(|(name, _)| self.listed_key(now, name, Credit::ZERO));
             let keys = self.record_space().fitting(1, MAX_PAGE_KEYS, snapshots, encoded_key);
+            assert!(keys.len() <= resting.len(), "a page has only keys at rest");
             let (paged, rest) = resting.split_at(keys.len());
             resting = rest;
             for (name, _) in paged {
@@ -145,6 +146,7 @@ impl<R> RecordedParts<'_, R> {
         if snapshots.len() < budgets.len() {
             return None;
         }
+        assert_eq!(unlisted.len(), limits.len(), "each limit has a budget for unlisted keys");
         Some((KeyBudgets::new(budgets, unlisted), snapshots))
     }
 

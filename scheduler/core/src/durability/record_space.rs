@@ -51,6 +51,7 @@ impl RecordSpace {
         let mut left = room;
         let fits = |item: &T| left.checked_sub(size(item)).map(|rest| left = rest).is_some();
         let fitting = items.take(most).take_while(fits).collect();
+        assert!(left <= room && room <= self.0, "a part fits into what is left");
         self.0 -= room - left;
         fitting
     }

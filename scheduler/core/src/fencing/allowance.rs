@@ -16,6 +16,7 @@ pub(crate) struct Allowance {
 
 impl Allowance {
     pub(crate) fn new(all: Credit) -> Self {
+        assert!(all >= Credit::ZERO, "a budget takes nothing back");
         Allowance { all, left: all, granted: Credit::ZERO }
     }
 
@@ -24,11 +25,13 @@ impl Allowance {
     }
 
     pub(crate) fn charge(&mut self, cost: Credit) {
+        assert!(cost >= Credit::ZERO, "a call gives nothing");
         self.left -= cost;
         self.granted += cost;
     }
 
     pub(crate) fn give_back(&mut self, cost: Credit) {
+        assert!(cost >= Credit::ZERO, "a call that returns takes nothing");
         self.left += cost;
     }
 

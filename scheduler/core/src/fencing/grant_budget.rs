@@ -289,9 +289,12 @@ impl GrantBudget {
         keys: Option<KeyBudgets>,
         pages: usize,
     ) -> Vec<Credit> {
+        assert!(self.may_open(), "more checkpoints are open than may be");
+        assert_eq!(immediate.len(), resource.limits().len(), "each limit has a demand");
         let credits = self.next_budgets(resource, now, immediate);
         let budget = Allowances::new(now + NEAR, credits.iter().copied());
         self.latest = self.next();
+        assert!(self.open.back().is_none_or(|before| before.number < self.latest), "checkpoints are numbered upwards");
         self.open.push_back(OpenCheckpoint { number: self.latest, last_serial, budget, keys });
         if self.fades(now) {
             self.faded_at = now;
@@ -304,6 +307,7 @@ impl GrantBudget {
     }
 
     pub(super) fn confirm(&mut self, number: CheckpointNumber) {
+        assert!(number <= self.latest, "the store holds only checkpoints that were opened");
         self.confirmed = self.confirmed.max(number);
         self.open.retain(|open| open.number >= number);
         self.ride = None;

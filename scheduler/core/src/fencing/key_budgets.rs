@@ -18,7 +18,9 @@ pub(crate) struct KeyBudgets {
 
 impl KeyBudgets {
     pub(crate) fn new(listed: Vec<(KeyName, Credit)>, unlisted: Vec<Credit>) -> Self {
-        let keys = listed.into_iter().map(|(name, budget)| (name, Allowance::new(budget))).collect();
+        let count = listed.len();
+        let keys: BTreeMap<_, _> = listed.into_iter().map(|(name, budget)| (name, Allowance::new(budget))).collect();
+        assert_eq!(keys.len(), count, "a key is listed once");
         KeyBudgets { keys, unlisted }
     }
 

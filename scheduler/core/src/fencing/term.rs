@@ -109,6 +109,7 @@ impl Term {
     /// Goes on under other limits. Earlier checkpoints allow nothing any more.
     pub(crate) fn change_limits(&mut self, resource: &Resource) {
         self.budget = GrantBudget::after(&self.budget, resource);
+        assert_eq!(self.budget.largest().len(), resource.limits().len(), "each limit has a largest call");
     }
 
     /// The store holds a checkpoint; false if there is no store.

@@ -26,6 +26,7 @@ impl Backlog {
     }
 
     pub(crate) fn add_all(&mut self, other: &Backlog) {
+        assert_eq!(self.0.len(), other.0.len(), "both are of the same limits");
         self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
     }
 

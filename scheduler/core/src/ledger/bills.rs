@@ -43,6 +43,7 @@ impl Bills {
     pub(crate) fn release(&mut self, bill: &Arc<Bill>) {
         let is_last = self.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, bill));
         let own_references = 2 + usize::from(is_last);
+        assert!(Arc::strong_count(bill) >= own_references, "a bill that a permit uses is kept");
         if Arc::strong_count(bill) == own_references {
             self.last.take_if(|_| is_last);
             assert!(self.kept.remove(bill), "a bill in use is kept");

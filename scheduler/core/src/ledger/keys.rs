@@ -140,6 +140,7 @@ impl Keys {
     fn enlist(&mut self, now: Time, slot: Slot) {
         self.list(slot);
         let known = self.known(slot);
+        assert!(known.page.is_none(), "a key that has changed is on no page");
         let limit = &self.limits[known.limit.index()];
         if let Some(paid) = known.far_debt_until(limit, now) {
             self.far.insert(limit.lists_keys(), paid, slot);
@@ -348,6 +349,7 @@ impl Keys {
             }
             known.limit = to;
         }
+        assert_eq!(succession.before().len(), after.len(), "a succession is to the new limits");
         self.counts = succession.before().iter().map(|before| before.map_or(0, |limit| self.count(limit))).collect();
         self.limits = resource.shared_limits();
         self.enlist_all(now);
@@ -355,6 +357,7 @@ impl Keys {
 
     /// Goes on with limits that apply to more calls, and differ in nothing else.
     pub(super) fn widen(&mut self, resource: &Resource) {
+        assert_eq!(self.limits.len(), resource.limits().len(), "wider limits are as many");
         self.limits = resource.shared_limits();
     }
 

@@ -214,12 +214,14 @@ impl Ledger {
             None => AdaptiveLimit::new(limit, resource.spec().start, now),
         };
         self.adaptive_limits = limits.map(adaptive).collect();
+        assert_eq!(self.adaptive_limits.len(), resource.limits().len(), "each limit has a bucket");
         self.keys.change(now, resource, succession);
         self.changed = true;
     }
 
     /// Goes on with limits that apply to more calls, and differ in nothing else.
     pub(crate) fn widen(&mut self, resource: &Resource) {
+        assert_eq!(self.adaptive_limits.len(), resource.limits().len(), "wider limits are as many");
         self.adaptive_limits.iter_mut().zip(resource.limits()).for_each(|(adaptive, limit)| adaptive.widen(limit));
         self.keys.widen(resource);
     }
@@ -293,6 +295,7 @@ impl Ledger {
                 break;
             }
         }
+        assert!(offer.at >= from, "no start is earlier than asked for");
         offer
     }
 
@@ -428,6 +431,7 @@ impl Ledger {
                 latest = Offer { at, limited_by: Some(charge.limit) };
             }
         }
+        assert!(latest.at >= now, "nothing is paid in the past");
         latest
     }
 

@@ -80,6 +80,7 @@ impl ShadowLimits {
     /// Measures what a limit would have done to a call with this start, and charges `bill` to it.
     /// The call would not have waited beyond `latest`.
     pub(crate) fn note_granted(&mut self, now: Time, key: StartKey, limit: LimitId, bill: &Bill, latest: Time) {
+        assert_eq!(self.tallies.len(), self.resource.limits().len(), "each limit is measured");
         let tally = &mut self.tallies[limit.index()];
         tally.calls += 1;
         if self.resource.check_payable(bill).is_err() {

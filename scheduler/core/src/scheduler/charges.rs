@@ -30,6 +30,7 @@ impl Charges<'_> {
     /// Charges a start. Its request allows no start after `latest`.
     pub(crate) fn commit(&mut self, granted: Granted, bill: &Bill, tier: Tier, latest: Time) {
         let start = granted.start;
+        assert!(start.at >= self.now, "a start is granted before it begins");
         self.ledger.commit(self.now, start, bill, tier);
         self.ledger.note_start(start.at, bill);
         self.term.budget_mut().charge(self.resource, bill, start.at);
@@ -44,6 +45,7 @@ impl Charges<'_> {
 
     /// Takes a start out of all counts, because its call was not made.
     pub(crate) fn uncharge(&mut self, granted: Granted, bill: &Bill) {
+        assert!(granted.is_open(), "a call that is over gives nothing back");
         self.calls.withdraw(granted.start);
         let occupied = self.occupied(granted.start, bill);
         self.term.budget_mut().release(self.resource, granted.start, bill, occupied, CallMade::No);
