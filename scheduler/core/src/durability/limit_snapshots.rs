@@ -43,8 +43,6 @@ impl ListedPromises {
         let mut listed = ListedPromises::none(resource);
         for permit in permits {
             if let Some(granted) = permit.granted().filter(|granted| granted.is_promised(now)) {
-                let is_next = listed.first.is_none_or(|first| granted.start.at <= first);
-                assert!(is_next, "promises are listed from the last one on");
                 listed.first = Some(granted.start.at);
                 listed.promised.add(resource, &permit.bill);
             }

@@ -295,7 +295,6 @@ impl Ledger {
                 break;
             }
         }
-        assert!(offer.at >= from, "no start is earlier than asked for");
         offer
     }
 
@@ -431,7 +430,6 @@ impl Ledger {
                 latest = Offer { at, limited_by: Some(charge.limit) };
             }
         }
-        assert!(latest.at >= now, "nothing is paid in the past");
         latest
     }
 
