@@ -111,7 +111,7 @@ async fn learned_costs_are_shown() {
     let nats = nats::start().await;
     let resource = "[[resource]]\nname = \"hub\"\nlearn_costs = [\"route\"]\n\
                     [[resource.limit]]\nname = \"units\"\nunit = \"units\"\ncapacity = 100000\nperiod = \"1m\"\n";
-    let mut process = Process::start(RAMPMETER, &nats, resource).await;
+    let process = Process::start(RAMPMETER, &nats, resource).await;
     let worker = Worker::connect(&nats, "hub").await;
     for call in 0..100 {
         let id = format!("call-{call}");
