@@ -261,7 +261,8 @@ impl OtherKeysSnapshot {
     }
 }
 
-/// The budget of each unlisted key: the largest recent call, if it is a small part.
+/// The budget of each unlisted key: the largest recent call, if it is a small part, or a place.
 fn unlisted_budget((limit, largest): (&Limit, &Credit)) -> Credit {
-    if *largest <= limit.full().divided_by(UNLISTED_PART) { *largest } else { Credit::ZERO }
+    let is_small = *largest <= limit.full().divided_by(UNLISTED_PART);
+    if is_small || limit.counts_calls_in_flight() { (*largest).min(limit.full()) } else { Credit::ZERO }
 }

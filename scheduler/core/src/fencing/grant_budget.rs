@@ -267,8 +267,9 @@ impl GrantBudget {
     ) {
         for open in self.open.iter_mut().filter(|open| key.at <= open.budget.until) {
             let unused = made == CallMade::No && open.last_serial < key.serial;
-            open.budget.give_back(resource, bill.shared().filter(|(limit, _)| unused || places.has(*limit)));
-            open.keys.iter_mut().filter(|_| unused).for_each(|keys| keys.give_back(resource, bill));
+            let returns = |limit| unused || places.has(limit);
+            open.budget.give_back(resource, bill.shared().filter(|(limit, _)| returns(*limit)));
+            open.keys.iter_mut().for_each(|keys| keys.give_back(resource, bill, returns));
         }
     }
 

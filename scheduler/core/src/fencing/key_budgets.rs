@@ -49,8 +49,8 @@ impl KeyBudgets {
         }
     }
 
-    pub(crate) fn give_back(&mut self, resource: &Resource, bill: &Bill) {
-        for charge in long_charges(resource, bill) {
+    pub(crate) fn give_back(&mut self, resource: &Resource, bill: &Bill, returns: impl Fn(LimitId) -> bool) {
+        for charge in long_charges(resource, bill).filter(|charge| returns(charge.limit)) {
             self.keys
                 .entry(charge.name())
                 .and_modify(|allowance| allowance.give_back(resource.credit(charge.limit, charge.amount)));
@@ -60,7 +60,11 @@ impl KeyBudgets {
     /// The budget of a key in the next checkpoint. The budget of an idle key `fades`.
     pub(crate) fn expected(&self, resource: &Resource, name: &KeyName, fades: bool) -> Credit {
         let one = resource.credit(name.limit, Amount::ONE);
-        self.keys.get(name).map_or(Credit::ZERO, |allowance| allowance.expected_of_key(one, fades))
+        let Some(allowance) = self.keys.get(name) else { return Credit::ZERO };
+        match resource[name.limit].counts_calls_in_flight() {
+            true => allowance.expected_places(one, fades),
+            false => allowance.expected_of_key(one, fades),
+        }
     }
 }
 

@@ -109,7 +109,7 @@ impl Limit {
 
     /// Whether checkpoints list its keys. Other limits' keys start empty after a crash.
     pub(crate) fn lists_keys(&self) -> bool {
-        self.is_keyed() && !self.counts_calls_in_flight() && self.has_long_period()
+        self.is_keyed() && (self.counts_calls_in_flight() || self.has_long_period())
     }
 
     /// Whether an empty bucket stays below full for a long time.

@@ -302,6 +302,34 @@ fn settles_of_unknown_calls_free_the_places_that_a_crash_has_left() {
     );
 }
 
+/// Short calls, one after the other, need one place. The checkpoint counts one for the next of them, and
+/// for a key that is not in use.
+#[test]
+fn a_crash_leaves_places_that_were_not_needed() {
+    let ten = LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 10.0, span(60_000)) };
+    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
+    for (limit, key) in [(ten.clone(), ""), (LimitSpec { applies, ..ten }, "guild:x")] {
+        let spec = resource(vec![limit]);
+        let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), Epoch::FIRST, ms(0)).fenced());
+        for round in 0..3 {
+            let now = 300 * round;
+            let checkpoint = world.scheduler.checkpoint(ms(now)).unwrap();
+            world.handle(ms(now), Event::CheckpointStored(checkpoint.number));
+            let call = |at| format!("{at} allow a{at} {key} -> a{at}@{at}\n {} used a{at} -> a{at}:settled\n", at + 5);
+            world = play_on(world, &(1..20).map(|call_number| call(now + 10 * call_number)).collect::<String>());
+        }
+        let state = world.scheduler.checkpoint(ms(900)).unwrap().state;
+        let after = Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), ms(950), ms(900), &state);
+        play_on(
+            World::of(after),
+            &format!(
+                "950 allow b {key} requests=8 -> b@950\n 950 allow c guild:y requests={} -> c@950\n",
+                if key.is_empty() { 0 } else { 9 }
+            ),
+        );
+    }
+}
+
 /// The predecessor may live, and hear the settle too: it gives the place to another call.
 #[test]
 fn a_settle_frees_no_inherited_place_while_the_predecessor_may_grant() {
