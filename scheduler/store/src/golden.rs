@@ -53,6 +53,7 @@ fn levels() -> Vec<LevelSnapshot> {
         budget,
         usage: None,
         pending_debits: Vec::new(),
+        rooms: Vec::new(),
     };
     vec![
         LevelSnapshot {

@@ -84,6 +84,7 @@ impl<R> RecordedParts<'_, R> {
             budget: limit.rate().micros_up(budget),
             pending_debits: record.pending_debits,
             usage: record.usage,
+            rooms: record.rooms,
         }
     }
 
@@ -143,6 +144,7 @@ impl LevelSnapshot {
             micros: self.micros.into(),
             pending_debits: self.pending_debits.clone(),
             usage: self.usage.clone(),
+            rooms: self.rooms.clone(),
         }
     }
 }

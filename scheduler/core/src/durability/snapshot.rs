@@ -128,6 +128,10 @@ pub struct LevelSnapshot {
     /// Its usage, if the limit does not count tokens. The level has no meaning then.
     #[serde(rename = "taken", skip_serializing_if = "Option::is_none", default)]
     pub usage: Option<CountedUsage>,
+    /// How long ago it could have held how much more, in millionths; less each time. Refunds of calls
+    /// in flight need no more room. Only a graceful stop says so.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub rooms: Vec<(Span, u64)>,
 }
 
 /// A freeze, or a quota that the upstream declared spent.

@@ -147,6 +147,17 @@ impl Bucket {
             micros: limit.rate().micros(level),
             pending_debits: of_kind!(self, kind => kind.debits(limit, grant, listed)),
             usage: of_kind!(self, kind => kind.usage(limit, grant, grant.until)),
+            // After a crash no call is known, so that nothing is refunded.
+            rooms: if grant.credit == Credit::ZERO { self.rooms(limit, grant.from) } else { Vec::new() },
+        }
+    }
+
+    /// How much more it could have held at past times, for refunds by a successor. Counted calls are
+    /// corrected one by one.
+    fn rooms(&self, limit: &Limit, now: Time) -> Vec<(Span, u64)> {
+        match self {
+            Tokens(tokens) => tokens.rooms(limit, now),
+            Counted(_) => Vec::new(),
         }
     }
 
@@ -157,7 +168,7 @@ impl Bucket {
         let unknown = UsageBlock { from: now, until: now + NEAR, credit: budget };
         let level = level_when_paid(limit, now, self.level(limit, now), self.last_promise()) - budget - late;
         let usage = of_kind!(self, kind => kind.usage(limit, unknown, now));
-        BucketRecord { micros: limit.rate().micros(level), pending_debits: Vec::new(), usage }
+        BucketRecord { micros: limit.rate().micros(level), usage, ..BucketRecord::of_key(0, None) }
     }
 
     /// The same bucket, which remembers its levels to compare them with the upstream's reports.

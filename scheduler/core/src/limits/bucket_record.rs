@@ -20,6 +20,9 @@ pub(crate) struct BucketRecord {
     pub(crate) pending_debits: Vec<DebitSnapshot>,
     /// The usage, if calls are counted.
     pub(crate) usage: Option<CountedUsage>,
+    /// How much more a token bucket could have held, in millionths, and how long ago: for each time,
+    /// less than ever before.
+    pub(crate) rooms: Vec<(Span, u64)>,
 }
 
 /// The promises of a bucket that a record lists one by one: those with the latest starts.
@@ -34,7 +37,7 @@ pub(crate) struct ListedStarts {
 impl BucketRecord {
     /// The record of a key, which lists no promises.
     pub(crate) fn of_key(micros: i64, usage: Option<&CountedUsage>) -> Self {
-        BucketRecord { micros: micros.into(), pending_debits: Vec::new(), usage: usage.cloned() }
+        BucketRecord { micros: micros.into(), pending_debits: Vec::new(), usage: usage.cloned(), rooms: Vec::new() }
     }
 
     /// The level in 64 bits. A level below that range becomes the lowest one.

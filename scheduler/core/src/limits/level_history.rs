@@ -10,6 +10,8 @@ type Point = (Time, Credit);
 /// The largest number of high-water marks of a bucket; a busy one needs a handful. Beyond the bound
 /// neighbours are merged, which makes a refund smaller, never larger.
 const MAX_PEAKS: usize = 256;
+/// How many of them a successor learns of.
+const MAX_RECORDED: usize = 32;
 /// The largest number of remembered values of the bucket of a limit without keys; older ones are
 /// thinned out.
 pub(crate) const MAX_LEVELS: usize = 512;
@@ -35,6 +37,16 @@ impl HighWaterMarks {
             self.0.pop();
         }
         push(&mut self.0, MAX_PEAKS, (at, level), |(_, higher), (later, _)| (later, higher));
+    }
+
+    /// The marks with this level at `now`, for a successor. The earliest beyond [`MAX_RECORDED`] count
+    /// as one that was as high as the first of them and as late as the last.
+    pub(crate) fn recorded(&self, now: Time, level: Credit) -> Vec<Point> {
+        let mut marks = self.clone();
+        marks.note(now, level);
+        let (early, late) = marks.0.split_at(marks.0.len().saturating_sub(MAX_RECORDED));
+        let merged = early.first().zip(early.last()).map(|((_, highest), (last, _))| (*last, *highest));
+        merged.into_iter().chain(late.iter().copied()).collect()
     }
 
     /// The highest level noted after `time`.
@@ -134,6 +146,22 @@ fn first_after(points: &[Point], time: Time) -> usize {
 mod tests {
     use super::*;
     use rampmeter_protocol::time::Span;
+
+    #[test]
+    fn a_successor_learns_of_few_marks_and_of_no_lower_level() {
+        let at = |number: u64| Time::ORIGIN + Span::from_millis(number);
+        let credit = |number: u64| Credit::INFINITE.divided_by(1 << 20).times(number);
+        let mut marks = HighWaterMarks::default();
+        (0..100).for_each(|number| marks.note(at(number), credit(1000 - number)));
+        let mut told = HighWaterMarks::default();
+        let recorded = marks.recorded(at(100), credit(5));
+        assert_eq!(recorded.len(), MAX_RECORDED + 1);
+        recorded.into_iter().for_each(|(at, level)| told.note(at, level));
+        for time in 0..99 {
+            assert!(told.highest_after(at(time)) >= marks.highest_after(at(time)), "{time}");
+        }
+        assert_eq!(told.highest_after(at(99)), Some(credit(5)));
+    }
 
     #[test]
     fn beyond_the_bound_older_levels_are_thinned_out() {

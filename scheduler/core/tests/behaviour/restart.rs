@@ -115,6 +115,24 @@ fn levels_debts_promises_and_ids_survive() {
     );
 }
 
+/// A refund is worth the room that the bucket has had ever since the start.
+#[test]
+fn a_call_in_flight_is_refunded_by_the_successor() {
+    check(
+        &ten_per_second(),
+        "0 allow a requests=8 -> a@0",
+        (100, 200),
+        "200 used a requests=3 -> a:settled\n 200 levels -> requests=9",
+    );
+    // The bucket was full before the second call.
+    check(
+        &ten_per_second(),
+        "0 allow a requests=8 -> a@0\n 1000 allow b requests=9 -> b@1000",
+        (1100, 1100),
+        "1100 used a requests=3 -> a:settled\n 1100 levels -> requests=2",
+    );
+}
+
 #[test]
 fn time_without_a_scheduler_refills() {
     check(&ten_per_second(), BUSY, (100, 800), "800 levels -> requests=-5");

@@ -71,7 +71,22 @@ impl TokenBucket {
     /// A predecessor that counted calls has recorded its level, too.
     pub(crate) fn from_record(limit: &Limit, then: Time, record: &BucketRecord) -> Self {
         let pending_debits = PendingDebits::restored(then, limit.rate(), &record.pending_debits);
-        TokenBucket::with_pending(limit, then, limit.rate().credit_of_micros(record.micros), pending_debits)
+        let mut bucket =
+            TokenBucket::with_pending(limit, then, limit.rate().credit_of_micros(record.micros), pending_debits);
+        if !record.rooms.is_empty() {
+            bucket.peaks = HighWaterMarks::default();
+            for (age, room) in &record.rooms {
+                bucket.peaks.note(then - *age, limit.full() - limit.rate().credit_of_micros(i128::from(*room)));
+            }
+        }
+        bucket
+    }
+
+    /// How much more it could have held at past times: what is left for refunds.
+    pub(crate) fn rooms(&self, limit: &Limit, now: Time) -> Vec<(Span, u64)> {
+        let room = |level| u64::try_from(limit.rate().micros(limit.full() - level)).unwrap_or(0);
+        let marks = self.peaks.recorded(now, self.level_now(limit, now));
+        marks.into_iter().map(|(at, level)| (now.since(at), room(level))).collect()
     }
 
     /// A bucket whose stock a predecessor may have promised as `pending_debits`.
