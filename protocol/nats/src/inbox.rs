@@ -5,6 +5,16 @@ use bytes::Bytes;
 use futures::StreamExt;
 use std::sync::Arc;
 
+/// The last token of a reply subject begins so if an empty message is to confirm the receipt, in place
+/// of answers.
+const BRIEF: &str = "receipt-";
+
+/// Whether an empty message is the answer that is wanted on this reply subject.
+#[must_use]
+pub fn is_brief(reply: &str) -> bool {
+    reply.rsplit('.').next().is_some_and(|token| token.starts_with(BRIEF))
+}
+
 /// One subscription that receives all replies of a connection. A number tells which question a
 /// reply answers.
 ///
@@ -64,9 +74,16 @@ impl InboxAddress {
         Subject::from(format!("{}{number}", self.0))
     }
 
+    /// The subject for the receipt of the message of this number.
+    #[must_use]
+    pub fn receipt_of(&self, number: u64) -> Subject {
+        Subject::from(format!("{}{BRIEF}{number}", self.0))
+    }
+
     /// Any client may write to an inbox. A subject without a number belongs to another sender.
     fn number(&self, subject: &str) -> Option<u64> {
-        subject.strip_prefix(&*self.0)?.parse().ok()
+        let token = subject.strip_prefix(&*self.0)?;
+        token.strip_prefix(BRIEF).unwrap_or(token).parse().ok()
     }
 }
 

@@ -75,7 +75,14 @@ impl Run<'_> {
                     self.agenda.note(at, WorldEvent::PermitRequestArrived { reply, payload: payload.clone() });
                 }
             }
-            Command::Settle { payload, .. } | Command::Renew { payload, .. } => {
+            Command::Settle { batch, payload, .. } => {
+                for at in self.world.network.carry(&mut self.dice, now, &mut worker.to_scheduler) {
+                    self.agenda.note(at, WorldEvent::SettleArrived { payload: payload.clone() });
+                }
+                // A settle that is lost stays lost.
+                worker.session.iter_mut().for_each(|it| it.handle(now, Event::Answered { batch, payload: b"" }));
+            }
+            Command::Renew { payload, .. } => {
                 for at in self.world.network.carry(&mut self.dice, now, &mut worker.to_scheduler) {
                     self.agenda.note(at, WorldEvent::SettleArrived { payload: payload.clone() });
                 }

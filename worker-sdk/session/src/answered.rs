@@ -34,6 +34,9 @@ impl Session {
     /// Handles one answer or an array of them. An unreadable payload is ignored: silence follows,
     /// and the session asks again.
     pub(crate) fn answered(&mut self, now: Time, batch: BatchNumber, payload: &[u8]) {
+        if batch.is_of_settles() {
+            return self.outboxes.iter_mut().for_each(|outbox| _ = outbox.settles.confirmed(batch));
+        }
         if !payload.trim_ascii_start().starts_with(b"[") {
             return serde_json::from_slice(payload).map_or((), |answer| self.handle_answer(now, batch, answer));
         }
@@ -71,7 +74,7 @@ impl Session {
         if let Some(resource) = self.cancelled.get(number) {
             self.note_epoch(now, resource, epoch);
             let settle = Settle::unused(self.ids.id(number));
-            self.outbox(resource).settle(settle);
+            self.outbox(resource).settles.push(settle);
             return None;
         }
         let resource = self.asks.get(number)?.resource;
@@ -126,7 +129,7 @@ impl Session {
     fn lapsed(&mut self, now: Time, number: AskNumber) {
         let Some(ask) = self.asks.get(number) else { return };
         let (resource, id, keeps_id) = (ask.resource, ask.id(), ask.keeps_id);
-        self.outbox(resource).settle(Settle::unused(id.clone()));
+        self.outbox(resource).settles.push(Settle::unused(id.clone()));
         if !keeps_id {
             return self.go_on_renamed(now, number);
         }

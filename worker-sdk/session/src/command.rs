@@ -28,10 +28,13 @@ pub enum Command {
         /// The spans that they are asked in, for the headers.
         traces: TraceContexts,
     },
-    /// The transport publishes settles.
+    /// The transport publishes settles. The number of the batch goes into the reply subject, on which
+    /// the scheduler confirms the receipt.
     Settle {
         /// The resource.
         resource: ResourceNumber,
+        /// The batch, for the reply subject.
+        batch: BatchNumber,
         /// One settle or an array of them.
         payload: Vec<u8>,
         /// The traces in which the permits were requested, for the headers.

@@ -89,6 +89,7 @@ pub struct Session {
     options: SessionOptions,
     results: VecDeque<Command>,
     batches: u64,
+    settle_batches: u64,
 }
 
 /// What a driver chooses once, before the first event.
@@ -136,6 +137,7 @@ impl Session {
             options: SessionOptions::default(),
             results: VecDeque::new(),
             batches: 0,
+            settle_batches: 0,
         }
     }
 

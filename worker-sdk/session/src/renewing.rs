@@ -38,7 +38,7 @@ impl Session {
             let lease = self.ids.ask(settle.id.as_str()).and_then(|ask| self.leases.end(ask));
             settle.asked = lease.filter(|lease| now < lease.ends).map(|lease| lease.asked).or(settle.asked);
         }
-        self.outbox(resource).settle(settle);
+        self.outbox(resource).settles.push(settle);
     }
 
     /// One message with the leases that are due for renewal. Each names the cost and labels of its

@@ -44,6 +44,11 @@ impl Session {
             self.ask_later(now, number);
         }
         self.renewals_undelivered(now, batch);
+        for outbox in &mut self.outboxes {
+            if outbox.settles.undelivered(batch) {
+                outbox.backoff.fail(now, &mut self.dice);
+            }
+        }
     }
 
     /// Sends an ask again, after a back-off.
@@ -71,6 +76,7 @@ impl Session {
     pub(crate) fn ask_all_again(&mut self, now: Time, resource: ResourceNumber, silence: Span) {
         let most = reask_jitter(silence);
         let again = self.asks.unsend_all_of(now, resource);
+        self.outbox(resource).settles.send_all_again();
         let opens = now + self.dice.span_up_to(most);
         let outbox = self.outbox(resource);
         if !again.is_empty() || outbox.backoff.until() > now || most > REASK_JITTER {
@@ -112,8 +118,10 @@ impl Session {
             self.outboxes.iter().enumerate().filter(|(_, outbox)| outbox.opens(budget).is_some_and(|at| at <= now));
         let (index, _) = open.min_by_key(|(_, outbox)| outbox.resent)?;
         let resource = ResourceNumber(index as u32);
-        if let Some((payload, traces)) = self.outboxes[index].take_settles() {
-            return Some(Command::Settle { resource, payload, traces });
+        let batch = BatchNumber::of_settles(self.settle_batches);
+        if let Some((payload, traces)) = self.outboxes[index].settles.take(batch) {
+            self.settle_batches += 1;
+            return Some(Command::Settle { resource, batch, payload, traces });
         }
         Some(self.send_asks(now, resource))
     }

@@ -144,7 +144,11 @@ impl Driver {
                     self.session.handle(self.clock.now(), Event::Undelivered { batch });
                 }
             }
-            Command::Settle { resource, payload, traces } => self.transport.settle(resource, payload, &traces).await,
+            Command::Settle { resource, batch, payload, traces } => {
+                if !self.transport.settle(resource, batch, (payload, &traces)).await {
+                    self.session.handle(self.clock.now(), Event::Undelivered { batch });
+                }
+            }
             Command::Renew { resource, batch, payload } => {
                 if !self.transport.renew(resource, batch, payload).await {
                     self.session.handle(self.clock.now(), Event::Undelivered { batch });

@@ -103,15 +103,21 @@ impl Transport {
         bounded(self.client.publish_with_reply(subject, reply, payload.into())).await.is_some()
     }
 
-    /// Sends settles. A settle that cannot be sent is lost: its permit counts as used, which is
-    /// safe.
-    pub(crate) async fn settle(&self, resource: ResourceNumber, payload: Vec<u8>, traces: &TraceContexts) {
+    /// Sends settles, and returns whether that succeeded. Their receipt is confirmed.
+    pub(crate) async fn settle(
+        &self,
+        resource: ResourceNumber,
+        batch: BatchNumber,
+        (payload, traces): (Vec<u8>, &TraceContexts),
+    ) -> bool {
         let subject = self.resources[resource.0 as usize].settle.clone();
+        let reply = self.inbox.address().receipt_of(batch.0);
         if traces.has_any() {
-            bounded(self.client.publish_with_headers(subject, headers(traces), payload.into())).await;
-            return;
+            let headers = headers(traces);
+            let sending = self.client.publish_with_reply_and_headers(subject, reply, headers, payload.into());
+            return bounded(sending).await.is_some();
         }
-        bounded(self.client.publish(subject, payload.into())).await;
+        bounded(self.client.publish_with_reply(subject, reply, payload.into())).await.is_some()
     }
 
     /// Sends renewals, and returns whether that succeeded.

@@ -3,7 +3,7 @@
 use crate::messages::message_trace::MessageTrace;
 use async_nats::{Message, Subject};
 use bytes::Bytes;
-use rampmeter_nats::inbox::InboxReply;
+use rampmeter_nats::inbox::{InboxReply, is_brief};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_scheduler_core::identity::hash_of;
@@ -46,6 +46,14 @@ impl Address {
         match self {
             Address::Subject(subject) => Some(subject),
             Address::Here(..) => None,
+        }
+    }
+
+    /// This address as one for answers, or else for the mere confirmation of a message.
+    pub(crate) fn answered_in_full(self) -> (Option<Self>, Option<Self>) {
+        match &self {
+            Address::Subject(inbox) if is_brief(inbox) => (None, Some(self)),
+            Address::Subject(_) | Address::Here(..) => (Some(self), None),
         }
     }
 

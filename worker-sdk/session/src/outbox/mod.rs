@@ -2,20 +2,14 @@
 
 pub(super) mod payload;
 pub(super) mod retries;
+pub(super) mod settles;
 
 use super::asks::unsent::{MessageGroup, Unsent};
 use super::numbers::{AskNumber, ResourceNumber};
 use super::silence::backoff::Backoff;
 use super::silence::known_schedulers::KnownSchedulers;
-use payload::ArrayPayload;
-use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Time;
-use rampmeter_protocol::trace_context::TraceContexts;
-use std::collections::VecDeque;
-
-/// How many settles wait while no scheduler takes them. Above this the oldest is dropped. Its
-/// permit counts as used at its estimated cost, which is safe.
-const MAX_SETTLES: usize = 65_536;
+use settles::Settles;
 
 /// The messages for one resource.
 #[derive(Debug, Default)]
@@ -29,17 +23,10 @@ pub(super) struct Outbox {
     again: Unsent,
     /// Asks that were never sent.
     fresh: Unsent,
-    settles: VecDeque<Settle<'static>>,
+    pub(super) settles: Settles,
 }
 
 impl Outbox {
-    pub(super) fn settle(&mut self, settle: Settle<'static>) {
-        if self.settles.len() == MAX_SETTLES {
-            self.settles.pop_front();
-        }
-        self.settles.push_back(settle);
-    }
-
     /// Adds an ask that is to be sent.
     pub(super) fn enter(&mut self, number: AskNumber, was_sent: bool, group: MessageGroup) {
         let asks = if was_sent { &mut self.again } else { &mut self.fresh };
@@ -78,35 +65,9 @@ impl Outbox {
     pub(super) fn open(&mut self) {
         self.backoff.hold_until(Time::ORIGIN);
     }
-
-    /// The settles of one message.
-    pub(super) fn take_settles(&mut self) -> Option<(Vec<u8>, TraceContexts)> {
-        let mut array = ArrayPayload::default();
-        while !array.is_full() {
-            let Some(settle) = self.settles.pop_front() else { break };
-            array.push_traced(&settle, settle.trace);
-        }
-        (!array.is_empty()).then(|| array.finish_traced())
-    }
 }
 
 /// The outbox of a resource that has one, while the rest of the session is borrowed.
 pub(super) fn outbox_of(outboxes: &mut [Outbox], resource: ResourceNumber) -> &mut Outbox {
     &mut outboxes[resource.0 as usize]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rampmeter_protocol::id::PermitId;
-
-    #[test]
-    fn the_oldest_settle_is_dropped_at_the_bound() {
-        let mut outbox = Outbox::default();
-        for serial in 0..=MAX_SETTLES as u64 {
-            outbox.settle(Settle::used(PermitId::secret(serial.into())));
-        }
-        assert_eq!(outbox.settles.len(), MAX_SETTLES);
-        assert_eq!(outbox.settles[0].id, PermitId::secret(1));
-    }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// The most elements of one array. More elements would save nothing, because the cost per message
 /// is already spread over 64.
-const MAX_ELEMENTS: usize = 64;
+pub(super) const MAX_ELEMENTS: usize = 64;
 /// The size above which an array is full. Another element of the largest size still fits far below
 /// the 1 MiB that servers accept.
 const ENOUGH_BYTES: usize = 256 * 1024;

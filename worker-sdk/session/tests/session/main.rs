@@ -37,6 +37,7 @@ mod relaying;
 mod rules;
 mod script;
 mod session_scripts;
+mod settles;
 mod silence_report;
 mod subject_classes;
 mod unreachable;

@@ -173,7 +173,10 @@ impl World {
     fn execute(&mut self, now: Time, command: Command) {
         match command {
             Command::Ask { batch, payload, .. } => self.travel(now, &Happening::Requests(batch, payload)),
-            Command::Settle { payload, .. } => self.settle(&payload),
+            Command::Settle { batch, payload, .. } => {
+                self.settle(&payload);
+                self.session.handle(now, Event::Answered { batch, payload: b"" });
+            }
             Command::Complete { ask, result } => {
                 *self.ended.entry(ask.0).or_default() += 1;
                 match result {

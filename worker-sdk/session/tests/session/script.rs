@@ -174,7 +174,10 @@ impl Play {
                 let of_class = class.map(|class| format!(" of {class}")).unwrap_or_default();
                 format!("ask {}{of_class}: {}", batch.0, self.requests(now, &payload))
             }
-            Command::Settle { payload, .. } => format!("settle {}", self.settles(&payload)),
+            Command::Settle { batch, payload, .. } => {
+                self.session.handle(now, Event::Answered { batch, payload: b"" });
+                format!("settle {}", self.settles(&payload))
+            }
             Command::Renew { batch, payload, .. } => {
                 format!("renew {}: {}", batch.0, listed(&payload, |settle| self.renewal(settle)))
             }

@@ -186,7 +186,8 @@ impl Play {
                     self.done.push(format!("send {number} {request}"));
                 }
             }
-            Command::Settle { payload, .. } => {
+            Command::Settle { batch, payload, .. } => {
+                self.session.handle(self.now, Event::Answered { batch, payload: b"" });
                 for settle in elements(&payload) {
                     assert_eq!(settle["used"], false, "{}: no call was made", self.name);
                     let number = self.number(settle["id"].as_str().expect("an id is a text"));

@@ -5,6 +5,7 @@ use crate::messages::message_trace::{ElementTrace, MessageTrace};
 use crate::messages::reply::ReplyTo;
 use crate::permits::incoming::permit_requests::in_trace;
 use crate::permits::permit_loop::PermitLoop;
+use bytes::Bytes;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
@@ -18,6 +19,9 @@ impl PermitLoop {
     /// Takes a message with settles.
     pub(crate) fn settle(&mut self, now: Time, reply: Option<Address>, payload: &[u8], trace: Option<&MessageTrace>) {
         let of = |index| ElementTrace { message: trace, index };
+        let (reply, briefly) = reply.map_or((None, None), Address::answered_in_full);
+        // What follows from the settle, such as the grant of its place, leaves behind this.
+        briefly.into_iter().for_each(|to| self.driver.outbox.send_text(to, Bytes::new()));
         match Incoming::<Settle>::parse(payload) {
             Incoming::One(settle) => self.settle_one(now, reply.map(ReplyTo::alone), settle, of(0)),
             Incoming::Many(settles) => {
