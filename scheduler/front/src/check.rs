@@ -3,6 +3,7 @@
 use super::original_request::OriginalRequest;
 use super::permits::{Front, one};
 use super::rate_limit::Policies;
+use super::settling::give_back;
 use super::token::Caller;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
@@ -11,14 +12,17 @@ use rampmeter_config::{CheckSettings, OnUnavailable};
 use rampmeter_listener::Connection;
 use rampmeter_protocol::answer::Answer;
 use rampmeter_protocol::code::Code;
+use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::{Mode, PermitRequest};
+use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::Span;
 use rampmeter_serve::messages::message_trace::MessageTrace;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::runtime::Handle;
 
 /// All that is needed to answer a proxy.
 #[derive(Debug)]
@@ -31,13 +35,31 @@ pub(super) struct Check {
     is_alone: AtomicBool,
 }
 
+/// The answer to a proxy. If it is dropped, because the proxy has hung up, its permit goes back.
+struct Held<'a> {
+    check: &'a Check,
+    answer: Option<Answer<'static>>,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if let Some(Answer::Granted(granted)) = &self.answer
+            && let (Ok(id), Ok(runtime)) = (PermitId::new(&granted.id), Handle::try_current())
+        {
+            let payload = serde_json::to_vec(&Settle::unused(id)).expect("messages are plain data");
+            let Check { front, settings, .. } = self.check;
+            runtime.spawn(give_back(front.front_client().clone(), settings.resource.clone(), payload));
+        }
+    }
+}
+
 impl Check {
     pub(super) fn new(front: Arc<Front>, settings: CheckSettings) -> Self {
         let policies = Policies::new(front.front_client().clone(), settings.resource.clone());
         Check { front, settings, policies, is_alone: AtomicBool::new(false) }
     }
 
-    async fn ask(&self, caller: &Caller, trace: Option<Box<MessageTrace>>, labels: Labels<'_>) -> Answer<'static> {
+    async fn ask(&self, caller: &Caller, trace: Option<Box<MessageTrace>>, labels: Labels<'_>) -> Held<'_> {
         let request = PermitRequest {
             class: self.settings.class.as_ref().map(|class| Text::from(&**class)),
             labels,
@@ -47,30 +69,32 @@ impl Check {
             ..PermitRequest::default()
         };
         let answers = self.front.permits(caller, &self.settings.resource, trace, vec![Ok(request)]).await;
-        answers.into_iter().next().expect("every element is answered")
+        Held { check: self, answer: answers.into_iter().next() }
     }
 
-    async fn respond(&self, answer: Answer<'static>) -> Response {
-        let is_unserved = matches!(&answer, Answer::Refused(refused) if is_of_the_front(refused.code));
+    async fn respond(&self, held: Held<'_>) -> Response {
+        let answer = held.answer.as_ref().expect("every element is answered");
+        let is_unserved = matches!(answer, Answer::Refused(refused) if is_of_the_front(refused.code));
         self.log_change(is_unserved);
         match (is_unserved, self.settings.on_unavailable) {
             (true, OnUnavailable::Allow) => StatusCode::OK.into_response(),
-            (true, OnUnavailable::Refuse) => (StatusCode::SERVICE_UNAVAILABLE, one(&answer)).into_response(),
-            (false, OnUnavailable::Allow | OnUnavailable::Refuse) => self.pass_on(&answer).await,
+            (true, OnUnavailable::Refuse) => (StatusCode::SERVICE_UNAVAILABLE, one(answer)).into_response(),
+            (false, OnUnavailable::Allow | OnUnavailable::Refuse) => self.pass_on(held).await,
         }
     }
 
     /// The scheduler's answer as a response. A granted request gets no body: nginx would not read
     /// it, and would close the connection.
-    async fn pass_on(&self, answer: &Answer<'_>) -> Response {
+    async fn pass_on(&self, mut held: Held<'_>) -> Response {
+        let answer = held.answer.as_ref().expect("every element is answered");
         let fields = self.policies.fields(answer);
-        match answer {
-            Answer::Granted(granted) => {
-                wait_out(granted.delay_ms).await;
-                (StatusCode::OK, fields).into_response()
-            }
+        if let Answer::Granted(granted) = answer {
+            wait_out(granted.delay_ms).await;
+        }
+        match held.answer.take().expect("it was there") {
+            Answer::Granted(_) => (StatusCode::OK, fields).into_response(),
             Answer::Queued(_) | Answer::Settled { .. } => StatusCode::OK.into_response(),
-            Answer::Refused(_) => (fields, one(answer)).into_response(),
+            answer @ Answer::Refused(_) => (fields, one(&answer)).into_response(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The permits of one HTTP request: a session of its own asks for them.
 
 use super::front_client::{Exchange, FrontClient};
+use super::settling::give_back;
 use rampmeter_nats::entropy::secret;
 use rampmeter_nats::inbox::InboxReply;
 use rampmeter_protocol::answer::{Answer, Granted, Refused};
@@ -27,8 +28,7 @@ const RESOURCE: ResourceNumber = ResourceNumber(0);
 /// they are given back.
 pub(super) struct Conversation<'a> {
     front_client: &'a FrontClient,
-    /// Where permits of the resource are given back.
-    settle: String,
+    resource: Name,
     exchange: Exchange,
     session: Session,
     /// By the numbers of the asks.
@@ -56,8 +56,8 @@ impl<'a> Conversation<'a> {
         let after = Patience::new(MOST_SILENCE).expect("a patience");
         session.set_unreachable(RESOURCE, Unreachable::Fail { after });
         session.handle(front_client.clock().now(), Event::Connected);
-        let (settle, exchange) = (front_client.subjects().settle(resource), front_client.exchange(resource, trace));
-        Conversation { front_client, settle, exchange, session, elements: Vec::new(), unserved }
+        let (resource, exchange) = (resource.clone(), front_client.exchange(resource, trace));
+        Conversation { front_client, resource, exchange, session, elements: Vec::new(), unserved }
     }
 
     /// All answers, in the order of `asks`. Ends at once when `stopped` does.
@@ -121,10 +121,10 @@ impl<'a> Conversation<'a> {
                     self.session.handle(now, Event::Undelivered { batch });
                 }
             }
-            Command::Settle { payload, .. } => {
+            Command::Settle { batch, payload, .. } => {
+                self.session.handle(now, Event::Answered { batch, payload: b"" });
                 // The message is not lost if the client hangs up while it waits for room.
-                let (front_client, subject) = (self.front_client.clone(), self.settle.clone());
-                tokio::spawn(async move { front_client.publish(subject, payload).await }).await.ok();
+                tokio::spawn(give_back(self.front_client.clone(), self.resource.clone(), payload)).await.ok();
             }
             Command::Complete { ask, result } => self.complete(ask, result),
             Command::Renew { .. }
@@ -178,13 +178,10 @@ impl Drop for Conversation<'_> {
         }
         self.session.handle(now, Event::Closed);
         let mut session = std::mem::replace(&mut self.session, Session::new(0));
-        let (front_client, subject) = (self.front_client.clone(), std::mem::take(&mut self.settle));
-        runtime.spawn(async move {
-            while let Some(command) = session.poll(now) {
-                if let Command::Settle { payload, .. } = command {
-                    front_client.publish(subject.clone(), payload).await;
-                }
+        while let Some(command) = session.poll(now) {
+            if let Command::Settle { payload, .. } = command {
+                runtime.spawn(give_back(self.front_client.clone(), self.resource.clone(), payload));
             }
-        });
+        }
     }
 }

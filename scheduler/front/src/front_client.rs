@@ -142,14 +142,6 @@ impl FrontClient {
         tokio::time::timeout(longest, exchange.next()).await.ok().map(|(_, reply)| reply)
     }
 
-    /// Sends a message that wants no answer. Without a connection it is not sent at all, because it
-    /// would come too late.
-    pub(super) async fn publish(&self, subject: String, payload: Vec<u8>) {
-        if self.is_connected() {
-            tokio::time::timeout(SEND_TIMEOUT, self.client.publish(subject, payload.into())).await.ok();
-        }
-    }
-
     /// Waits until all messages are on their way.
     pub(super) async fn flush(&self) {
         tokio::time::timeout(SEND_TIMEOUT, self.client.flush()).await.ok();

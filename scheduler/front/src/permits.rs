@@ -78,10 +78,10 @@ impl Front {
         });
         let settles: Vec<Element<Settle<'_>>> = settles.collect();
         let allowed: Vec<&Settle<'_>> = settles.iter().flatten().collect();
-        let mut answers = settle_all(&self.front_client, resource, trace, &allowed).await.into_iter().flatten();
+        let mut answers = settle_all(&self.front_client, resource, trace, &allowed).await.into_iter();
         let unserved = |settle: Settle<'_>| Answer::Refused(refuse(Some(&settle.id), self.unserved(resource)));
         let answers = settles.into_iter().map(|settle| match settle {
-            Ok(settle) => answers.next().unwrap_or_else(|| unserved(settle)),
+            Ok(settle) => answers.next().flatten().unwrap_or_else(|| unserved(settle)),
             Err(refused) => Answer::Refused(refused),
         });
         answers.collect()

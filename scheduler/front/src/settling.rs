@@ -17,15 +17,16 @@ const AT_ONCE: Duration = Duration::from_millis(400);
 /// The longest pause before a repetition. Jitter keeps clients apart.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The answers to `settles`, in their order; `None` if no scheduler of `resource` answers.
+/// The answers to `settles`, in their order; `None` for those that no scheduler of `resource` has taken.
 pub(super) async fn settle_all(
     front_client: &FrontClient,
     resource: &Name,
     trace: Option<Box<MessageTrace>>,
     settles: &[&Settle<'_>],
-) -> Option<Vec<Answer<'static>>> {
+) -> Vec<Option<Answer<'static>>> {
+    let mut known = vec![None; settles.len()];
     if settles.is_empty() {
-        return Some(Vec::new());
+        return known;
     }
     let payload = serde_json::to_vec(settles).expect("messages are plain data");
     let mut exchange = front_client.exchange(resource, trace);
@@ -34,27 +35,52 @@ pub(super) async fn settle_all(
         loop {
             if exchange.ask(&Endpoint::Settle, attempts, payload.clone()).await
                 && let Ok((_, InboxReply::Answer(reply))) = tokio::time::timeout(AT_ONCE, exchange.next()).await
-                && let Some(answers) = answers(&reply, settles.len())
+                && take(&mut known, &reply)
             {
-                return answers;
+                return;
             }
             attempts += 1;
             tokio::time::sleep(LONGEST_PAUSE.mul_f64(rand::random_range(0.1..1.0))).await;
         }
     };
-    tokio::time::timeout(MOST_SILENCE, answered).await.ok()
+    tokio::time::timeout(MOST_SILENCE, answered).await.ok();
+    known
 }
 
-/// The answers to so many settles; nothing if the scheduler may not answer now.
-fn answers(reply: &[u8], count: usize) -> Option<Vec<Answer<'static>>> {
-    let answers: Vec<Answer<'_>> = serde_json::from_slice(reply).ok()?;
+/// Gives permits back that nobody uses, which the settles in `payload` say. Returns once they are sent;
+/// they are sent again until a scheduler has answered.
+pub(super) async fn give_back(front_client: FrontClient, resource: Name, payload: Vec<u8>) {
+    let mut exchange = front_client.exchange(&resource, None);
+    let mut is_sent = exchange.ask(&Endpoint::Settle, 0, payload.clone()).await;
+    let answered = async move {
+        for attempt in 1.. {
+            if is_sent && let Ok((_, InboxReply::Answer(_))) = tokio::time::timeout(AT_ONCE, exchange.next()).await {
+                return;
+            }
+            tokio::time::sleep(LONGEST_PAUSE.mul_f64(rand::random_range(0.1..1.0))).await;
+            is_sent = exchange.ask(&Endpoint::Settle, attempt, payload.clone()).await;
+        }
+    };
+    tokio::spawn(async { tokio::time::timeout(MOST_SILENCE, answered).await.ok() });
+}
+
+/// Takes the answers of a reply, and returns whether all settles are answered. A scheduler may not
+/// answer some of them now.
+fn take(known: &mut [Option<Answer<'static>>], reply: &[u8]) -> bool {
+    let answers: Vec<Answer<'_>> = serde_json::from_slice(reply).unwrap_or_default();
+    if answers.len() != known.len() {
+        return false;
+    }
     let last = |answer| match answer {
         Answer::Settled { id, extended } => Some(Answer::Settled { id: id.into_owned(), extended }),
         Answer::Refused(refused) if refused.code.remedy() == Remedy::Repeat => None,
         Answer::Refused(refused) => Some(Answer::Refused(refused.into_owned())),
         Answer::Granted(_) | Answer::Queued(_) => None,
     };
-    answers.into_iter().map(last).collect::<Option<Vec<_>>>().filter(|answers| answers.len() == count)
+    for (known, answer) in known.iter_mut().zip(answers) {
+        *known = last(answer).or(known.take());
+    }
+    known.iter().all(Option::is_some)
 }
 
 #[cfg(test)]
@@ -62,13 +88,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_counts_if_it_answers_every_settle() {
+    fn what_a_reply_answers_is_kept() {
         let settled = r#"{"status":"settled","id":"a"}"#;
         let refused = |code: &str| format!(r#"{{"status":"refused","id":"b","code":"{code}","message":"","epoch":1}}"#);
-        let count = |elements: &[&str]| answers(format!("[{}]", elements.join(",")).as_bytes(), 2).map(|all| all.len());
-        assert_eq!(count(&[settled, &refused("unknown_permit")]), Some(2));
-        assert_eq!(count(&[settled, &refused("unavailable")]), None);
-        assert_eq!(count(&[settled]), None);
-        assert_eq!(answers(settled.as_bytes(), 1), None);
+        let mut known = vec![None; 2];
+        let mut take = |elements: &[&str]| {
+            let are_all = take(&mut known, format!("[{}]", elements.join(",")).as_bytes());
+            (are_all, known.iter().flatten().count())
+        };
+        assert_eq!(take(&[settled]), (false, 0));
+        assert_eq!(take(&[settled, &refused("unavailable")]), (false, 1));
+        assert_eq!(take(&[&refused("unavailable"), &refused("unknown_permit")]), (true, 2));
+        assert_eq!(take(&[settled, &refused("unknown_permit")]), (true, 2));
+        assert!(!super::take(&mut [None], settled.as_bytes()));
     }
 }

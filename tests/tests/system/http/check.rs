@@ -195,3 +195,14 @@ async fn without_an_answer_the_policy_decides() {
         assert_eq!(response.header("retry-after"), (status == 503).then_some("1"));
     }
 }
+
+/// Its permit would start a quarter of a second later.
+#[tokio::test]
+async fn a_proxy_that_hangs_up_while_a_permit_is_held_gives_it_back() {
+    let http = "[http.check]\nresource = \"api\"\nthrottle = \"5s\"";
+    let (_nats, front, worker) = Worker::beside_front(http, PACED).await;
+    assert_eq!(front.get("/check", &[]).await.status, 200);
+    let hung_up = tokio::time::timeout(Duration::from_millis(200), front.get("/check", &[])).await;
+    assert!(hung_up.is_err(), "the permit is held until its start");
+    until("the permit is given back", async || (worker.status().await.counters.returned == 1).then_some(())).await;
+}

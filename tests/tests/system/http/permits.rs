@@ -182,3 +182,18 @@ async fn a_stop_answers_every_request() {
     let response = polling.await.unwrap();
     assert_eq!((response.status, &response.body["code"]), (503, &json!("unavailable")), "{response:?}");
 }
+
+/// The same id is the same request.
+#[tokio::test]
+async fn an_id_twice_in_an_array_has_one_permit_and_two_answers() {
+    let (_nats, front, worker) = Worker::beside_front("", SLOW).await;
+    for (mode, granted) in [("reserve", 1), ("allow", 2), ("wait", 3)] {
+        let ask = json!({"id": mode, "mode": mode});
+        let response = front.post("/v1/permit/slow", json!([ask, ask]).to_string()).await;
+        let ids = response.body.as_array().unwrap().iter().map(|answer| (&answer["status"], &answer["id"]));
+        let expected = (&json!("granted"), &json!(mode));
+        assert_eq!(ids.collect::<Vec<_>>(), [expected; 2], "{response:?}");
+        assert_eq!(worker.status().await.counters.granted, granted, "{mode}");
+        let_pass(Duration::from_millis(250), "the next call may start").await;
+    }
+}
