@@ -9,11 +9,13 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::time::Span;
+use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::wall_clock::WallClockOrigin;
 use rampmeter_scheduler_core::durability::snapshot::PermitSnapshot;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::sync::Arc;
+use tokio::sync::Mutex;
 
 /// The most permits that a record remembers. Further permits stay paid, but can't be returned.
 pub const MAX_PERMITS: usize = 250_000;
@@ -34,6 +36,8 @@ const STATE_KEYS: &str = "state.";
 pub const CLOCK_KEY: &str = "clock";
 /// The most readings of the store's clock. The one with the shortest round trip counts.
 const CLOCK_TRIES: usize = 4;
+/// Resources that are taken over together share one reading of the clock.
+const SAME_READING: Span = Span::from_millis(100);
 /// A round trip that is short enough: a small part of the distance that starts keep from the ends
 /// of windows.
 const SHORT_ROUND_TRIP: Span = Span::from_millis(5);
@@ -43,6 +47,9 @@ const SHORT_ROUND_TRIP: Span = Span::from_millis(5);
 pub struct Store {
     client: async_nats::Client,
     pub(super) bucket: kv::Store,
+    /// The last reading of its clock, and when it was made. The lock guards one reading: others of
+    /// this process would push its value out of the store.
+    clock: Arc<Mutex<Option<(Time, WallClockOrigin)>>>,
 }
 
 /// The revision of a resource's state record; 0 if there never was one.
@@ -85,7 +92,8 @@ impl Store {
             num_replicas: replicas,
             ..kv::Config::default()
         };
-        Ok(Store { client: client.clone(), bucket: bucket::wait_for(&jetstream::new(client.clone()), &config).await? })
+        let bucket = bucket::wait_for(&jetstream::new(client.clone()), &config).await?;
+        Ok(Store { client: client.clone(), bucket, clock: Arc::default() })
     }
 
     /// The bucket called `prefix`, if it exists.
@@ -94,7 +102,7 @@ impl Store {
     /// If `JetStream` is off, or does not answer.
     pub async fn existing(client: &async_nats::Client, prefix: &Name) -> Result<Option<Self>, StoreError> {
         let bucket = bucket::existing(&jetstream::new(client.clone()), prefix).await?;
-        Ok(bucket.map(|bucket| Store { client: client.clone(), bucket }))
+        Ok(bucket.map(|bucket| Store { client: client.clone(), bucket, clock: Arc::default() }))
     }
 
     /// The server that holds the bucket, by an id that changes with every start. `None` in a
@@ -186,6 +194,16 @@ impl Store {
     /// # Errors
     /// If the store can't be read or written.
     pub async fn wall_clock_origin(&self, clock: Clock) -> Result<WallClockOrigin, StoreError> {
+        let mut last = self.clock.lock().await;
+        let read = match *last {
+            Some((at, read)) if clock.now().since(at) <= SAME_READING => return Ok(read),
+            Some(_) | None => self.read_clock(clock).await?,
+        };
+        *last = Some((clock.now(), read));
+        Ok(read)
+    }
+
+    async fn read_clock(&self, clock: Clock) -> Result<WallClockOrigin, StoreError> {
         let mut best: Option<(Span, WallClockOrigin)> = None;
         for _ in 0..CLOCK_TRIES {
             let asked = clock.now();
@@ -215,9 +233,11 @@ impl Store {
         epoch: Epoch,
         permits: &[PermitSnapshot],
     ) -> Result<usize, StoreError> {
+        // An epoch and brackets come on top of the permits.
+        let most = PART_BYTES.min(self.max_value().saturating_sub(HEADERS_BYTES));
         let (mut rest, mut writes) = (permits, Vec::new());
         while !rest.is_empty() && writes.len() < MAX_PARTS {
-            let (part, others) = rest.split_at(fitting(rest));
+            let (part, others) = rest.split_at(fitting(rest, most));
             let index = writes.len();
             // Each part is encoded when its turn comes. To encode or measure all at once would
             // delay other tasks.
@@ -256,8 +276,12 @@ impl Store {
 
     /// Fails if the server does not take a value of this size.
     pub(super) fn check_size(&self, value: &[u8]) -> Result<(), StoreError> {
-        let fits = value.len() + HEADERS_BYTES <= self.client.server_info().max_payload;
-        if fits { Ok(()) } else { Err(StoreError::TooLarge(value.len())) }
+        if value.len() <= self.max_value() { Ok(()) } else { Err(StoreError::TooLarge(value.len())) }
+    }
+
+    /// The most bytes that the server takes as one value.
+    fn max_value(&self) -> usize {
+        self.client.server_info().max_payload.saturating_sub(HEADERS_BYTES)
     }
 
     /// The last readable record of the key before `entry`.
@@ -273,9 +297,10 @@ impl Store {
     }
 }
 
-/// How many of the first permits go into one value: at least one, if there is any.
-fn fitting(permits: &[PermitSnapshot]) -> usize {
-    let mut left = PART_BYTES;
+/// How many of the first permits go into one value of at most this many bytes: at least one, if there
+/// is any.
+fn fitting(permits: &[PermitSnapshot], most: usize) -> usize {
+    let mut left = most;
     let fits = |permit: &&PermitSnapshot| left.checked_sub(content(permit).len() + 1).map(|rest| left = rest).is_some();
     permits.iter().take_while(fits).count().clamp(1, permits.len())
 }
@@ -342,7 +367,7 @@ mod tests {
     fn permits_are_cut_by_their_bytes() {
         for (controls, count) in [(0, 2_818), (4096, 10), (50_000, 1)] {
             let permits = vec![permit(controls); 3_000];
-            let part = &permits[..fitting(&permits)];
+            let part = &permits[..fitting(&permits, PART_BYTES)];
             assert_eq!(part.len(), count, "{controls}");
             let next = content(&permits[..count + 1].to_vec()).len();
             assert!(content(&part).len() <= PART_BYTES + 1 || count == 1);

@@ -1,8 +1,10 @@
 //! The store, leadership, and what a restart keeps.
 
 mod differing;
+mod first_start;
 mod hand_over;
 mod hearsay;
+mod large_records;
 mod loss;
 mod restart;
 mod rollback;
