@@ -49,7 +49,7 @@ pub fn judge_calls(world: &World, outcome: &Outcome) -> Result<(), Violation> {
 
 /// Checks grants, whatever network and upstream did. No limit has more starts than it can pay, and
 /// no call is early. No less urgent request passes another, and clients that both wait are served
-/// evenly. Every request is served, unless it needs a spent quota that never resets.
+/// evenly. Reservations keep their order. Every request is served, unless it needs a spent quota that never resets.
 ///
 /// # Errors
 /// The first violation.
@@ -59,6 +59,7 @@ pub fn judge_grants(world: &World, outcome: &Outcome) -> Result<(), Violation> {
     check_times(outcome)?;
     turns::check_classes(world, &buckets, outcome)?;
     turns::check_clients(world, &buckets, outcome)?;
+    turns::check_reservations(world, &buckets, outcome)?;
     check_served(world, outcome)
 }
 

@@ -3,7 +3,7 @@
 use super::Violation;
 use super::buckets::Buckets;
 use super::limits::is_windowed;
-use crate::outcome::{Outcome, Request};
+use crate::outcome::{Granted, Outcome, Request};
 use crate::world::World;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
@@ -26,6 +26,39 @@ pub(super) fn check_classes(world: &World, buckets: &Buckets<'_>, outcome: &Outc
         if let Some(passed) = passed.filter(|passed| !is_behind_dearer(buckets, passed, &in_line)) {
             return Err(Violation::Passed { passed: passed.worker, by: by.worker, at });
         }
+    }
+    Ok(())
+}
+
+/// A reservation is promised a start when it comes. A later one of the same class, by the same
+/// buckets and of no lower cost, starts no earlier. What is given back or settled meanwhile makes
+/// room for an earlier start, so that the order counts between such events alone.
+pub(super) fn check_reservations(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
+    let makes_room = |request: &Request| request.returned.into_iter().chain(request.settled);
+    let mut room: Vec<Time> = outcome.requests.iter().flat_map(makes_room).collect();
+    room.sort_unstable();
+    let is_same = |one: &Request, other: &Request| {
+        let charge = |limit, request: &Request| buckets.charge(limit, request.worker, &request.cost);
+        let no_less = |limit| match (charge(limit, one), charge(limit, other)) {
+            (Some((bucket, amount)), Some((same, equal))) => bucket == same && amount == equal,
+            (None, None) => true,
+            (None, Some(_)) | (Some(_), None) => false,
+        };
+        one.class == other.class && (0..buckets.limits.len()).all(no_less)
+    };
+    let mut before: Vec<&Request> = Vec::new();
+    for by in granted(outcome).filter(|request| world.fleet_of(request.worker).1.mode == Mode::Reserve) {
+        let Granted { at, start } = by.granted.expect("granted");
+        before.retain(|request| {
+            let promised = request.granted.expect("granted").at;
+            room.partition_point(|time| *time < promised) == room.partition_point(|time| *time <= at)
+        });
+        let passed =
+            before.iter().find(|earlier| is_same(earlier, by) && earlier.granted.expect("granted").start > start);
+        if let Some(passed) = passed {
+            return Err(Violation::Overtaken { passed: passed.worker, by: by.worker, at: start });
+        }
+        before.push(by);
     }
     Ok(())
 }

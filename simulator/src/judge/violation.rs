@@ -40,6 +40,16 @@ pub enum Violation {
         /// The start that was granted.
         start: Time,
     },
+    /// A reservation starts before an earlier one of its class that needs the same, and no more.
+    #[error("worker {by} reserved {at}, before the start of worker {passed}, who had asked earlier for as much")]
+    Overtaken {
+        /// The worker who asked earlier.
+        passed: usize,
+        /// The worker who asked later.
+        by: usize,
+        /// The earlier start.
+        at: Time,
+    },
     /// A request was served before a more urgent one that waited already and cost no more.
     #[error("worker {passed} was passed at {at} by worker {by}, whose call is less urgent and costs as much")]
     Passed {

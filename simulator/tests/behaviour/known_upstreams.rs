@@ -133,11 +133,11 @@ fn several(dice: &mut Rng, mut fleet: Fleet, label: &str) -> Fleet {
 }
 
 /// A world around one of the upstreams, and its limits.
-pub(crate) fn world(seed: u64) -> (World, ResourceSpec) {
+pub(crate) fn world(seed: u64, discover: Discover) -> (World, ResourceSpec) {
     let dice = &mut Rng::new(seed ^ OWN);
     let (mut network, margin) = random_worlds::network(dice);
     let known = &KNOWN[dice.number(0, KNOWN.len() as u64 - 1) as usize];
-    let mut resource = ResourceSpec::new(name("api"), (known.limits)());
+    let mut resource = ResourceSpec { discover, ..ResourceSpec::new(name("api"), (known.limits)()) };
     // Starts have to avoid the ends of clock windows, whatever the delays.
     let by_clock = |limit: &LimitSpec| limit.algorithm == Algorithm::FixedWindow(Alignment::Epoch);
     resource.limits.iter_mut().filter(|limit| !by_clock(limit)).for_each(|limit| limit.margin = margin);
@@ -175,7 +175,7 @@ fn fleet(dice: &mut Rng, number: u64, known: &Known) -> Fleet {
 
 /// The fault of the world of this seed.
 fn fault(seed: u64) -> Option<String> {
-    let (world, _) = world(seed);
+    let (world, _) = world(seed, Discover::Nothing);
     let outcome = world.run().unwrap();
     judge(&world, &outcome).err().map(|violation| violation.to_string())
 }
