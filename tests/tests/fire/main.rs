@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 mod cluster;
+mod hand_overs;
 mod holders;
 mod hostile;
 mod jobs;
@@ -13,6 +14,7 @@ mod lossy;
 mod nats;
 mod neighbour;
 mod partitions;
+mod places;
 mod rate;
 mod rolling;
 mod stalls;
