@@ -31,6 +31,7 @@ IN_CORE = [
     ("all that wait are listed ahead of one", "listed", r"MAX_LISTED\.min\((.*)\);", r"\1;"),
     ("all clients are listed", "client_shares", r"ranked\.truncate\(MAX_CLIENTS_LISTED\);", ""),
     ("all waiting clients are looked at", "client_shares", r"\.take\(MAX_WAITING_CLIENTS\)", ".take(usize::MAX)"),
+    ("a record has all marks of a bucket", "recorded", r"saturating_sub\(MAX_RECORDED\)", "saturating_sub(usize::MAX)"),
 ]
 
 IN_DISCOVERY = [

@@ -131,6 +131,10 @@ IN_CORE = [
     ("a late rejection doubles a pause", "next_pause", r"at < until", "false && at < until"),
     ("a late answer shortens the time of a spent quota", "mark_spent_until", r"self\.quota_spent_until\.max\(until\)", "until"),
     ("a call made early keeps its start", "use_up", r"granted\.start\.at\.min\(now\)", "granted.start.at"),
+    ("places that come back count as needed", "charge", r"self\.least = self\.least\.min\(self\.left\);", "self.least -= cost;"),
+    ("a place of a key comes back to no checkpoint", "release", r"let returns = \|limit\| unused \|\| places\.has\(limit\);", "let returns = |limit| unused && places.has(limit);"),
+    ("keys of calls in flight start full after a crash", "lists_keys", r"self\.counts_calls_in_flight\(\) \|\| ", ""),
+    ("a successor refunds no call in flight", "from_record", r"!record\.rooms\.is_empty\(\)", "record.rooms.len() > usize::MAX - 1"),
     ("a label of discovered limits is named twice", "faults", r"faults\.extend\(broken\(SpecField::Resource, key_rules.*\);", ""),
     ("another route charges all waiting requests anew", "change_limits", r"only_widens\(&self\.resource, &resource\)", "false"),
     ("promises of keys are never spent", "advance", r"known\.bucket\.advance\(.*\);", ""),
@@ -281,11 +285,17 @@ IN_HTTP = [
     ("a token names any class", "class", r"allowed\.iter\(\)\.any\(.*\)(?= =>)", "true"),
     ("a token names any client", "labels", r"named == client", "!named.is_empty()"),
     ("permits of a client that is gone are kept", "drop", r"self\.session\.handle\(now, Event::Closed\);", ""),
+    ("a permit that a proxy hangs up on is kept", "drop", r"PermitId::new\(&granted\.id\), Handle::try_current\(\)", "PermitId::new(&granted.id[..0]), Handle::try_current()"),
+    ("what an array of settles was answered is forgotten", "take", r"last\(answer\)\.or\(known\.take\(\)\)", "last(answer)"),
     ("tokens are read once", "keep_reading", r"publisher\.send_replace\(holders\);", "drop(holders);"),
 ]
 IN_ANSWERS = [
     ("labels that requests carry count as missing", "note", r"limit\.labels\.retain\(.*\);", ""),
     ("requests that a limit is not for lack its labels", "note", r"resource\.conditions_hold\(.*labels\)", "true"),
+]
+IN_STORE = [
+    ("a part of the permits is longer than a message", "write_permits", r"PART_BYTES\.min\(.*\);", "PART_BYTES;"),
+    ("resources push their readings of the clock out", "wall_clock_origin", r"self\.clock\.lock\(\)\.await", "Arc::new(Mutex::new(None)).lock_owned().await"),
 ]
 IN_SESSION = [
     ("a freeze concerns the starts of all buckets", "concerns", r"charged\.iter\(\)\.any\(is_frozen\)", "charged.iter().any(is_frozen).max(true)"),
@@ -293,6 +303,9 @@ IN_SESSION = [
     ("an event of any epoch is believed", "news", r"epoch > highest_of_an_event\(unix_ms\) \|\| ", "unix_ms > highest_of_an_event(unix_ms).get() || "),
     ("an event alone is believed for ever", "announce", r"now \+ UNCONFIRMED", "(now + UNCONFIRMED).max(Time::NEVER)"),
     ("an id that is used up is not replaced", "refuse", r"if self\.ids\.renamings\(number\) < MAX_USED_UP", "if self.ids.renamings(number) > MAX_USED_UP"),
+    ("a settle that reached no scheduler is lost", "undelivered", r"outbox\.settles\.undelivered\(batch\)", "outbox.settles.confirmed(batch).is_some()"),
+    ("a settle that a scheduler has confirmed is sent again", "answered", r"outbox\.settles\.confirmed\(batch\)", "outbox.settles.is_empty()"),
+    ("a settle without a receipt is not sent to the next leader", "ask_all_again", r"self\.outbox\(resource\)\.settles\.send_all_again\(\);", ""),
     ("an id of a client is replaced", "asked", r"relays && (?=ask)", "!relays && "),
     ("a silent store keeps HTTP clients waiting", "refuse", r"self\.options\.relays && remedy", "!self.options.relays && remedy"),
     ("bodies to price travel together", "message_group", r"is_alone: request\.price\.is_some\(\)", "is_alone: false"),
@@ -451,6 +464,7 @@ PARTS = [
     Part("scheduler/serve/src", (SERVE, system("traces")), IN_TRACES, waits=True),
     Part("scheduler/serve/src/leadership", (SERVE, system("usage")), IN_LEADERSHIP, waits=True),
     Part("scheduler/store/src", (STORE, system("usage")), IN_RECORDS, waits=True),
+    Part("scheduler/store/src", (system("store::large_records"), system("first_start")), IN_STORE, waits=True),
     Part("scheduler/src/commands", (COMMANDS, system("usage")), IN_COMMANDS, waits=True),
     Part("telemetry/src", (Tests("rampmeter-telemetry", "lib"), system("traces")), IN_SPANS, waits=True),
     Part("proxy/src", (Tests("rampmeter-proxy", "lib"), system("proxy")), IN_PROXY, waits=True),
