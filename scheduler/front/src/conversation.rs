@@ -1,7 +1,7 @@
 //! The permits of one HTTP request: a session of its own asks for them.
 
 use super::front_client::{Exchange, FrontClient};
-use super::settling::give_back;
+use super::settling::{MOST_SILENCE, give_back};
 use rampmeter_nats::entropy::secret;
 use rampmeter_nats::inbox::InboxReply;
 use rampmeter_protocol::answer::{Answer, Granted, Refused};
@@ -15,12 +15,8 @@ use rampmeter_serve::messages::inbound::Endpoint;
 use rampmeter_serve::messages::message_trace::MessageTrace;
 use rampmeter_worker_session::{AskNumber, BatchNumber, Command, Denial, Event, Grant, ResourceNumber, Session};
 use rampmeter_worker_session::{Patience, Unreachable};
-use std::time::Duration;
 use tokio::runtime::Handle;
 
-/// How long no scheduler may answer before a client is told so. A successor answers 0.3 s after a
-/// kill, and a second after a hang.
-pub(super) const MOST_SILENCE: Duration = Duration::from_secs(1);
 /// The only resource of the session.
 const RESOURCE: ResourceNumber = ResourceNumber(0);
 

@@ -1,6 +1,5 @@
 //! Settles of HTTP clients, which are repeated until a scheduler has answered.
 
-use super::conversation::MOST_SILENCE;
 use super::front_client::FrontClient;
 use rampmeter_nats::inbox::InboxReply;
 use rampmeter_protocol::answer::Answer;
@@ -11,6 +10,9 @@ use rampmeter_serve::messages::inbound::Endpoint;
 use rampmeter_serve::messages::message_trace::MessageTrace;
 use std::time::Duration;
 
+/// How long no scheduler may answer before a client is told so. A successor answers 0.3 s after a
+/// kill, and a second after a hang.
+pub(super) const MOST_SILENCE: Duration = Duration::from_secs(1);
 /// How long the answer may take before the settles are sent again, which changes nothing if they
 /// were taken.
 const AT_ONCE: Duration = Duration::from_millis(400);
