@@ -31,23 +31,23 @@ pub(super) fn check_classes(world: &World, buckets: &Buckets<'_>, outcome: &Outc
 }
 
 /// A reservation is promised a start when it comes. A later one of the same class, by the same
-/// buckets and of no lower cost, starts no earlier. What is given back or settled meanwhile makes
-/// room for an earlier start, so that the order counts between such events alone.
+/// buckets and at the same cost, starts no earlier. What is given back or settled meanwhile makes
+/// room for an earlier start, so that the order counts between such events alone. A reservation goes
+/// behind requests that wait, which may need less than they seemed to: worlds with these are not
+/// checked.
 pub(super) fn check_reservations(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
+    if world.fleets.iter().any(|fleet| fleet.mode != Mode::Reserve) {
+        return Ok(());
+    }
     let makes_room = |request: &Request| request.returned.into_iter().chain(request.settled);
     let mut room: Vec<Time> = outcome.requests.iter().flat_map(makes_room).collect();
     room.sort_unstable();
     let is_same = |one: &Request, other: &Request| {
         let charge = |limit, request: &Request| buckets.charge(limit, request.worker, &request.cost);
-        let no_less = |limit| match (charge(limit, one), charge(limit, other)) {
-            (Some((bucket, amount)), Some((same, equal))) => bucket == same && amount == equal,
-            (None, None) => true,
-            (None, Some(_)) | (Some(_), None) => false,
-        };
-        one.class == other.class && (0..buckets.limits.len()).all(no_less)
+        one.class == other.class && (0..buckets.limits.len()).all(|limit| charge(limit, one) == charge(limit, other))
     };
     let mut before: Vec<&Request> = Vec::new();
-    for by in granted(outcome).filter(|request| world.fleet_of(request.worker).1.mode == Mode::Reserve) {
+    for by in granted(outcome) {
         let Granted { at, start } = by.granted.expect("granted");
         before.retain(|request| {
             let promised = request.granted.expect("granted").at;

@@ -40,7 +40,7 @@ pub enum Violation {
         /// The start that was granted.
         start: Time,
     },
-    /// A reservation starts before an earlier one of its class that needs the same, and no more.
+    /// A reservation starts before an earlier one of its class that needs the same.
     #[error("worker {by} reserved {at}, before the start of worker {passed}, who had asked earlier for as much")]
     Overtaken {
         /// The worker who asked earlier.
