@@ -2,7 +2,8 @@
 //! and workers that speak the protocol by hand.
 //!
 //! Every test has a nats-server of its own. It starts in 10 ms with an empty store, and ends with
-//! the test. Helpers panic, which fails their test, as it should.
+//! the test. A helper that cannot do what it says panics, which fails its test, as it should. Its
+//! documentation says so only where there is more to know.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 #![allow(clippy::must_use_candidate, reason = "a test that does not use its helper's result shows that itself")]

@@ -7,9 +7,6 @@ use std::path::{Path, PathBuf};
 const MADE: [&str; 4] = ["target", ".git", "node_modules", "dist"];
 
 /// The root of the workspace.
-///
-/// # Panics
-/// If this package is not in the workspace.
 pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
@@ -24,9 +21,6 @@ pub struct File {
 }
 
 /// All text files below `folder` of the root whose name ends in `.extension`, by path.
-///
-/// # Panics
-/// If they can't be read.
 pub fn files(folder: &str, extension: &str) -> Vec<File> {
     let mut paths = Vec::new();
     collect(&root().join(folder), extension, &mut paths);

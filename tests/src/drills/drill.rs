@@ -118,9 +118,6 @@ pub fn plan(nats_url: &str) -> Plan {
 
 impl Drill {
     /// Starts the load of `plan`, and waits until it is warm. A scheduler has to run already.
-    ///
-    /// # Panics
-    /// If the load does not become warm.
     pub async fn begin(run: Run, plan: Plan) -> Self {
         run.tell();
         let clock = Clock::start();
@@ -150,9 +147,6 @@ impl Drill {
     }
 
     /// Waits until a successor of `epoch` grants, and notes how long after `since` that was.
-    ///
-    /// # Panics
-    /// If there is none.
     pub async fn note_successor(&mut self, epoch: Epoch, since: Time) {
         let takeover = self.witness.successor(epoch, since).await;
         self.note("successor heard", takeover.heard);
@@ -160,18 +154,12 @@ impl Drill {
     }
 
     /// Waits until the load has made `more` further calls.
-    ///
-    /// # Panics
-    /// If it does not.
     pub async fn until_made(&self, more: usize) {
         let before = self.load.made();
         until("calls are made", async || (self.load.made() >= before + more).then_some(())).await;
     }
 
     /// Lets every worker finish its call, and judges.
-    ///
-    /// # Panics
-    /// If a worker does not finish.
     pub async fn end(mut self) -> Report {
         let measured = self.measured();
         within("every worker finishes its call", self.load.finish()).await;
@@ -244,9 +232,6 @@ fn lowered(rule: Rule) -> Rule {
 
 impl Report {
     /// Prints everything, and checks the rules that hold under every fault.
-    ///
-    /// # Panics
-    /// If a rule does not hold.
     pub fn check(&self) {
         self.print();
         let too_many = |findings: &[Finding]| findings.iter().any(|finding| finding.over_admitted_micros > 0);

@@ -43,9 +43,6 @@ pub struct JobsWorker {
 
 impl JobsWorker {
     /// Starts `program` on the queue `roles`, with these environment variables.
-    ///
-    /// # Panics
-    /// If it can't be run.
     pub fn start(program: Program, nats_url: &str, upstream: &Guilds, environment: &[(&str, String)]) -> Self {
         let mut command = Command::new(program);
         command.args([nats_url, "roles", upstream.url()]).envs(environment.iter().map(|(name, value)| (name, value)));
@@ -54,18 +51,12 @@ impl JobsWorker {
     }
 
     /// Kills it (SIGKILL), and starts another instead.
-    ///
-    /// # Panics
-    /// If the system refuses.
     pub async fn replace(&mut self) {
         self.kill().await;
         self.child = self.command.spawn().unwrap();
     }
 
     /// Kills it (SIGKILL).
-    ///
-    /// # Panics
-    /// If the system refuses.
     pub async fn kill(&mut self) {
         self.child.kill().await.unwrap();
     }
@@ -73,9 +64,6 @@ impl JobsWorker {
 
 /// Publishes all jobs, and runs them under fire. Checks that every job is done, in order, without a
 /// 429.
-///
-/// # Panics
-/// If a check fails.
 #[allow(clippy::print_stdout, reason = "a run tells what it measured")]
 pub async fn discord_under_fire(run: &Run, program: Program, worker: Program, size: Size) {
     run.tell();

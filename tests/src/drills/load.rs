@@ -78,9 +78,6 @@ struct Book {
 
 impl Load {
     /// Starts workers that call `api`.
-    ///
-    /// # Panics
-    /// If NATS can't be reached.
     pub async fn start(plan: &Plan, api: Api, clock: Clock) -> Self {
         let written = Mutex::default();
         let book = Book { clock, api, next_units: AtomicUsize::new(0), ends: AtomicBool::new(false), written };
@@ -119,9 +116,6 @@ impl Load {
     }
 
     /// Lets every worker finish its call.
-    ///
-    /// # Panics
-    /// If a worker panicked.
     pub async fn finish(&mut self) {
         self.book.ends.store(true, Ordering::Relaxed);
         while let Some(worker) = self.workers.join_next().await {

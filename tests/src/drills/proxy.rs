@@ -49,9 +49,6 @@ pub struct Proxy {
 
 impl Proxy {
     /// A proxy in front of the server at `port`.
-    ///
-    /// # Panics
-    /// If there is no free port.
     pub async fn start(port: u16) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -47,9 +47,6 @@ struct Ways {
 impl Relay {
     /// Carries messages between workers with the prefix `workers` and schedulers with the prefix
     /// `schedulers`, on the server at `nats_url`.
-    ///
-    /// # Panics
-    /// If the server refuses.
     pub async fn start(nats_url: &str, workers: &str, schedulers: &str, faults: Faults, dice: Rng) -> Self {
         let client = async_nats::connect(nats_url).await.unwrap();
         let ways = Ways {

@@ -22,9 +22,6 @@ pub struct Issued {
 
 impl Authority {
     /// A new authority. Two authorities have different names.
-    ///
-    /// # Panics
-    /// If its certificate can't be written.
     pub fn new(name: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut of_authority = params(name, &[]);
@@ -41,17 +38,11 @@ impl Authority {
     }
 
     /// Issues a certificate for `hosts`.
-    ///
-    /// # Panics
-    /// If it can't be written.
     pub fn issue(&self, name: &str, hosts: &[&str]) -> Issued {
         self.sign(name, params(name, hosts))
     }
 
     /// The same; it has expired long ago.
-    ///
-    /// # Panics
-    /// If it can't be written.
     pub fn issue_expired(&self, name: &str, hosts: &[&str]) -> Issued {
         let mut params = params(name, hosts);
         params.not_after = date_time_ymd(2020, 1, 1);

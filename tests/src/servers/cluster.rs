@@ -101,26 +101,17 @@ impl Cluster {
     }
 
     /// A connection that moves to another node if its own is gone, or hangs for a few seconds.
-    ///
-    /// # Panics
-    /// If no node answers.
     pub async fn connect(&self) -> async_nats::Client {
         let options = ConnectOptions::new().ping_interval(HANGS).connection_timeout(HANGS);
         options.connect(self.urls().as_slice()).await.unwrap()
     }
 
     /// The number of the node that leads the KV bucket `bucket`; all writes go through it.
-    ///
-    /// # Panics
-    /// If none ever does.
     pub async fn leader_of(&self, bucket: &str) -> usize {
         self.leader_of_stream(&format!("KV_{bucket}")).await
     }
 
     /// The number of the node that leads this stream.
-    ///
-    /// # Panics
-    /// If none ever does.
     pub async fn leader_of_stream(&self, stream: &str) -> usize {
         let jetstream = impatient(self.connect().await);
         let name = until("the stream has a leader", async || {
@@ -132,9 +123,6 @@ impl Cluster {
     }
 
     /// Returns when a bucket with a replica on every node can be made, and removes that bucket.
-    ///
-    /// # Panics
-    /// If that never comes.
     pub async fn until_ready(&self) {
         let jetstream = impatient(self.connect().await);
         let config = kv::Config { bucket: "ready".to_owned(), num_replicas: NODES, ..kv::Config::default() };

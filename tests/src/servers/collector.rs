@@ -60,9 +60,6 @@ pub struct Span {
 
 impl Collector {
     /// Starts a collector that takes everything.
-    ///
-    /// # Panics
-    /// If it can't listen.
     pub async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -78,25 +75,16 @@ impl Collector {
     }
 
     /// Answers the next requests with these statuses.
-    ///
-    /// # Panics
-    /// If a test has failed with the lock.
     pub fn refuse(&self, statuses: &[u16]) {
         self.kept.lock().unwrap().refusals = statuses.iter().rev().copied().collect();
     }
 
     /// The spans so far.
-    ///
-    /// # Panics
-    /// If a test has failed with the lock.
     pub fn spans(&self) -> Vec<Span> {
         self.kept.lock().unwrap().spans.clone()
     }
 
     /// The headers of the requests so far.
-    ///
-    /// # Panics
-    /// If a test has failed with the lock.
     pub fn headers(&self) -> Vec<HeaderMap> {
         self.kept.lock().unwrap().headers.clone()
     }
@@ -112,9 +100,6 @@ impl Collector {
     }
 
     /// The spans with this name, once there are so many.
-    ///
-    /// # Panics
-    /// If there are too few in time.
     pub async fn spans_named(&self, name: &str, count: usize) -> Vec<Span> {
         until(&format!("{count} spans `{name}`"), async || {
             let found: Vec<Span> = self.spans().into_iter().filter(|span| span.name == name).collect();

@@ -24,33 +24,21 @@ pub async fn start_with(options: Options) -> Server {
 }
 
 /// A plain connection to `server`.
-///
-/// # Panics
-/// If the server refuses.
 pub async fn connect(server: &Server) -> async_nats::Client {
     async_nats::connect(server.url()).await.unwrap()
 }
 
 /// The KV bucket with the state of schedulers that have the default prefix.
-///
-/// # Panics
-/// If there is none yet.
 pub async fn state_bucket(server: &Server) -> kv::Store {
     bucket_of(&connect(server).await).await
 }
 
 /// The same on another connection.
-///
-/// # Panics
-/// If there is none yet.
 pub async fn bucket_of(client: &async_nats::Client) -> kv::Store {
     jetstream::new(client.clone()).get_key_value("rampmeter").await.unwrap()
 }
 
 /// How many times the state has been written.
-///
-/// # Panics
-/// If there is no state yet.
 pub async fn writes(server: &Server) -> u64 {
     let stream = jetstream::new(connect(server).await).get_stream("KV_rampmeter").await.unwrap();
     stream.cached_info().state.last_sequence

@@ -34,9 +34,6 @@ pub(crate) async fn alone(folder: &Path) -> File {
 }
 
 /// Runs a program from `tests/python` with `packages` and these environment variables.
-///
-/// # Panics
-/// If it can't be run.
 pub async fn run(program: &str, packages: &Path, environment: &[(&str, &str)]) -> Output {
     let mut command = python();
     command.arg(repository::root().join("tests/python").join(program));

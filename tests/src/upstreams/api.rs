@@ -6,26 +6,17 @@ use rampmeter_worker_sdk::Outcome;
 use std::collections::BTreeMap;
 
 /// Starts an upstream that enforces `policies`, such as `requests=50/10s`.
-///
-/// # Panics
-/// If it can't be started.
 pub async fn upstream(policies: &[&str]) -> Upstream {
     upstream_with(policies, Dialect::default()).await
 }
 
 /// The same, with answers in `dialect`.
-///
-/// # Panics
-/// If it can't be started.
 pub async fn upstream_with(policies: &[&str], dialect: Dialect) -> Upstream {
     let policies = policies.iter().map(|policy| policy.parse().unwrap()).collect();
     Upstream::start(Config::new(policies).dialect(dialect)).await.unwrap()
 }
 
 /// A client that ignores proxies in the environment.
-///
-/// # Panics
-/// If the system gives none.
 pub fn http() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().unwrap()
 }

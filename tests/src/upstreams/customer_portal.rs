@@ -71,9 +71,6 @@ struct Book {
 
 impl Portal {
     /// Starts an upstream with these policies, and its portal for a customer with this id and secret.
-    ///
-    /// # Panics
-    /// If one of them can't be started.
     pub async fn start(policies: &[&str], customer: (&'static str, &'static str), token_life: Duration) -> Self {
         let policies = policies.iter().map(|policy| policy.parse().unwrap()).collect();
         let upstream = Arc::new(Upstream::start(Config::new(policies)).await.unwrap());

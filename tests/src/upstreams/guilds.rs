@@ -22,9 +22,6 @@ pub const LEASE: Duration = Duration::from_secs(1);
 const ATTEMPTS: u32 = 100;
 
 /// A new queue `roles` for jobs with and without a class.
-///
-/// # Panics
-/// If it can't be made.
 pub async fn queue(url: &str) -> Queue {
     let queue = Queue::builder().lease(LEASE).class("urgent").class("usual");
     queue.create(url, "roles").await.unwrap()
@@ -81,25 +78,16 @@ pub fn discord_by(algorithm: &str, capacity: u32, period: Duration) -> String {
 
 impl Guilds {
     /// Starts an upstream that allows each guild this capacity per period.
-    ///
-    /// # Panics
-    /// If it can't be started.
     pub async fn start(capacity: u32, period: Duration) -> Self {
         Self::start_slow(capacity, period, Duration::ZERO).await
     }
 
     /// The same, with answers that take this long.
-    ///
-    /// # Panics
-    /// If it can't be started.
     pub async fn start_slow(capacity: u32, period: Duration, takes: Duration) -> Self {
         Self::start_with(&format!("requests={capacity}/{}ms", period.as_millis()), takes).await
     }
 
     /// The same with this policy for each guild.
-    ///
-    /// # Panics
-    /// If it can't be started.
     pub async fn start_with(policy: &str, takes: Duration) -> Self {
         let policy = policy.parse().unwrap();
         let seen = Arc::new(Seen { policy, takes, clock: Clock::start(), book: Mutex::default() });
@@ -116,9 +104,6 @@ impl Guilds {
     }
 
     /// The calls so far, in the order of their arrival.
-    ///
-    /// # Panics
-    /// If a call has panicked.
     pub fn calls(&self) -> Vec<GuildCall> {
         self.seen.book.lock().unwrap().calls.clone()
     }
@@ -132,9 +117,6 @@ impl Guilds {
 
     /// Checks that every guild has had jobs 0 to `jobs` in order, each once or more, and that no
     /// answer was 429. Returns the number of repeated calls.
-    ///
-    /// # Panics
-    /// If a check fails.
     pub fn check(&self, guilds: u32, jobs: u32) -> usize {
         let calls = self.calls();
         let throttled: Vec<&GuildCall> = calls.iter().filter(|call| call.throttled).collect();

@@ -46,9 +46,6 @@ pub fn answer(body: &str) -> Vec<u8> {
 
 impl RawUpstream {
     /// Starts an upstream that does `acts`, one for each request, and then answers `ok`.
-    ///
-    /// # Panics
-    /// If it can't listen.
     pub async fn start(acts: impl IntoIterator<Item = Act>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -74,9 +71,6 @@ impl RawUpstream {
     }
 
     /// The requests so far.
-    ///
-    /// # Panics
-    /// If a test has panicked meanwhile.
     pub fn requests(&self) -> Vec<String> {
         self.received.lock().unwrap().clone()
     }

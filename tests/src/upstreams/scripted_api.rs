@@ -21,9 +21,6 @@ pub enum Step {
 
 /// Starts an API that takes one step for each call, in this order, and then answers 200. Returns
 /// its URL. It runs until its runtime ends.
-///
-/// # Panics
-/// If it can't listen.
 pub async fn start(steps: impl IntoIterator<Item = Step>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());

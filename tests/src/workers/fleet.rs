@@ -30,9 +30,6 @@ pub struct Fleet {
 
 impl Fleet {
     /// Starts `workers`, each of which makes `calls` calls.
-    ///
-    /// # Panics
-    /// If NATS can't be reached.
     pub async fn start(nats: &Server, workers: usize, calls: usize, job: &Job) -> Self {
         let mut fleet = Fleet { workers: JoinSet::new(), clients: Vec::new() };
         for connection in 0..workers.div_ceil(WORKERS_PER_CONNECTION) {
@@ -47,9 +44,6 @@ impl Fleet {
     }
 
     /// Waits until all calls are made.
-    ///
-    /// # Panics
-    /// If a worker saw an error.
     pub async fn finish(&mut self) {
         while let Some(worker) = self.workers.join_next().await {
             worker.expect("no worker sees an error");
@@ -57,9 +51,6 @@ impl Fleet {
     }
 
     /// Stops the workers where they are. None may have seen an error by then.
-    ///
-    /// # Panics
-    /// If a worker saw an error.
     pub async fn stop(mut self) {
         self.workers.abort_all();
         while let Some(worker) = self.workers.join_next().await {

@@ -57,18 +57,12 @@ impl Tracer {
     }
 
     /// The spans of this trace that have ended.
-    ///
-    /// # Panics
-    /// If a test has failed with the lock.
     pub fn ended(&self, trace: &str) -> Vec<Ended> {
         self.ended.lock().unwrap().iter().filter(|span| span.trace == trace).cloned().collect()
     }
 }
 
 /// The context of work in this span of another process, whose ids are hexadecimal.
-///
-/// # Panics
-/// If they are not.
 pub fn remote(trace: &str, span: &str) -> Context {
     let (trace, span) = (TraceId::from_hex(trace).unwrap(), SpanId::from_hex(span).unwrap());
     let context = SpanContext::new(trace, span, trace::TraceFlags::SAMPLED, true, TraceState::default());

@@ -41,9 +41,6 @@ pub struct Witness {
 
 impl Witness {
     /// Listens to answers and events on the server at `nats_url`.
-    ///
-    /// # Panics
-    /// If the server refuses.
     pub async fn connect(nats_url: &str, clock: Clock) -> Self {
         let options = async_nats::ConnectOptions::new().reconnect_delay_callback(|_| RECONNECT);
         let client = options.connect(nats_url).await.unwrap();
@@ -73,9 +70,6 @@ impl Witness {
 
     /// How long after `since` the first message of an epoch above `epoch` came, and its first
     /// grant.
-    ///
-    /// # Panics
-    /// If there is none within the patience of tests.
     pub async fn successor(&self, epoch: Epoch, since: Time) -> Takeover {
         let mut heard = None;
         let granted = until("a successor grants", async || {
@@ -90,9 +84,6 @@ impl Witness {
     }
 
     /// How long after `since` the first grant came.
-    ///
-    /// # Panics
-    /// If there is none within the patience of tests.
     pub async fn grants_after(&self, since: Time) -> Span {
         until("a scheduler grants", async || self.first_grant_since(since)).await.since(since)
     }

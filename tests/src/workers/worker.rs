@@ -27,25 +27,16 @@ pub struct Worker {
 
 impl Worker {
     /// A worker of `resource`.
-    ///
-    /// # Panics
-    /// If `nats` refuses it.
     pub async fn connect(nats: &Server, resource: &str) -> Self {
         Self::at(nats.url(), resource).await
     }
 
     /// A worker of `resource` on the server at `url`.
-    ///
-    /// # Panics
-    /// If the server refuses the worker.
     pub async fn at(url: &str, resource: &str) -> Self {
         Worker { client: async_nats::connect(url).await.unwrap(), resource: resource.to_owned() }
     }
 
     /// A worker of the first of `resources`, beside a scheduler on a server of its own.
-    ///
-    /// # Panics
-    /// If one of them can't start.
     pub async fn beside_scheduler(resources: &str) -> (Server, Running, Self) {
         let (nats, running) = scheduler::alone(resources).await;
         let worker = Self::of_first(&nats, resources).await;
@@ -53,9 +44,6 @@ impl Worker {
     }
 
     /// A worker of the first of `resources`, beside a front on a server of its own.
-    ///
-    /// # Panics
-    /// If one of them can't start.
     pub async fn beside_front(http: &str, resources: &str) -> (Server, Front, Self) {
         let (nats, front) = Front::alone(http, resources).await;
         let worker = Self::of_first(&nats, resources).await;
@@ -63,9 +51,6 @@ impl Worker {
     }
 
     /// A worker of the first of `resources`, beside a scheduler in a process on a server of its own.
-    ///
-    /// # Panics
-    /// If one of them can't start.
     pub async fn beside_process(program: Program, resources: &str) -> (Server, Process, Self) {
         let nats = nats::start().await;
         let process = Process::start(program, &nats, resources).await;
@@ -90,9 +75,6 @@ impl Worker {
 
     /// The only answer to `request` for a permit. If the answer says to ask again at once, the
     /// request is repeated, since no leader knew it.
-    ///
-    /// # Panics
-    /// If there is no answer.
     pub async fn ask(&self, request: Value) -> Value {
         let asking = async {
             loop {
@@ -106,25 +88,16 @@ impl Worker {
     }
 
     /// The answer to `settle`, sent as a request.
-    ///
-    /// # Panics
-    /// If there is none.
     pub async fn settle(&self, settle: Value) -> Value {
         body(&self.request("settle", settle.to_string()).await)
     }
 
     /// The first answer to any payload.
-    ///
-    /// # Panics
-    /// If there is none.
     pub async fn request(&self, what: &str, payload: impl Into<Bytes>) -> Message {
         self.send(what, payload).await.next().await
     }
 
     /// Sends any payload, and returns its answers.
-    ///
-    /// # Panics
-    /// If it can't be sent.
     pub async fn send(&self, what: &str, payload: impl Into<Bytes>) -> Answers {
         let inbox = self.client.new_inbox();
         let answers = Answers { answers: self.client.subscribe(inbox.clone()).await.unwrap(), inbox };
@@ -135,33 +108,21 @@ impl Worker {
     /// Sends any payload whose answers come to the inbox of an earlier one. Answers keep the order
     /// of messages on one connection. All immediate answers to the earlier payload precede this
     /// one's.
-    ///
-    /// # Panics
-    /// If it can't be sent.
     pub async fn send_also(&self, answers: &Answers, what: &str, payload: impl Into<Bytes>) {
         self.client.publish_with_reply(self.subject(what), answers.inbox.clone(), payload.into()).await.unwrap();
     }
 
     /// Sends any payload without a reply subject.
-    ///
-    /// # Panics
-    /// If it can't be sent.
     pub async fn tell(&self, what: &str, payload: impl Into<Bytes>) {
         self.client.publish(self.subject(what), payload.into()).await.unwrap();
     }
 
     /// The resource's status.
-    ///
-    /// # Panics
-    /// If there is no answer.
     pub async fn status(&self) -> Status {
         serde_json::from_slice(&self.request("status", "").await.payload).unwrap()
     }
 
     /// The resource's status, as soon as it has a leader: right after a leader's end it has none.
-    ///
-    /// # Panics
-    /// If it never gets a leader.
     pub async fn status_of_leader(&self) -> Status {
         until("a scheduler leads", async || {
             let answer = tokio::time::timeout(LOST, self.request("status", "")).await.ok()?;
@@ -171,17 +132,11 @@ impl Worker {
     }
 
     /// The answer to a question why a request waits.
-    ///
-    /// # Panics
-    /// If the answer is no explanation.
     pub async fn explanation(&self, question: &str) -> Explanation {
         serde_json::from_slice(&self.request("explain", question.to_owned()).await.payload).unwrap()
     }
 
     /// The state of the limit called `name`.
-    ///
-    /// # Panics
-    /// If there is none.
     pub async fn limit(&self, name: &str) -> LimitStatus {
         self.status().await.limits.into_iter().find(|limit| &*limit.name == name).expect("a limit of this name")
     }
@@ -196,17 +151,11 @@ pub struct Answers {
 
 impl Answers {
     /// The next answer.
-    ///
-    /// # Panics
-    /// If none comes.
     pub async fn next(&mut self) -> Message {
         within("an answer", self.answers.next()).await.expect("the connection is open")
     }
 
     /// The content of the next answer.
-    ///
-    /// # Panics
-    /// If none comes.
     pub async fn body(&mut self) -> Value {
         body(&self.next().await)
     }
