@@ -153,15 +153,6 @@ fn samples_of_one_collection_count() {
     check(Api::Process, &body, &given, "12", "samples 3, fusion 4");
 }
 
-/// A script of a megabyte is read, inside a body too.
-#[test]
-fn scripts_of_a_megabyte() {
-    let mut body = body("process");
-    let filler = "// a comment in \"quotes\"\n".repeat(40_000);
-    body["evalscript"] = json!(format!("{filler}function setup() {{ return {{ input: ['B04', 'B08', 'B12'] }} }}"));
-    check(Api::Process, &body, &Given::default(), "1", "");
-}
-
 /// Years of calendar months, days in leap years, and a part of an interval.
 #[test]
 fn intervals_of_the_calendar() {

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
-use rampmeter_sentinel_hub::ErrorKind::{Malformed, Missing, OutOfBounds, Script, TooMuch, Unknowable};
+use rampmeter_sentinel_hub::ErrorKind::{Malformed, Missing, OutOfBounds, Script, Unknowable};
 use rampmeter_sentinel_hub::{Api, Error, ErrorKind, Estimate, Format, Given, MAX_BODY};
 use serde_json::{Value, json};
 
@@ -133,28 +133,6 @@ fn one_error_names_all_that_is_missing() {
     }
 }
 
-/// A script whose price could be got wrong has none.
-#[test]
-fn what_setup_reads_must_be_certain() {
-    #[rustfmt::skip]
-    let table = [
-        ("var bands = ['B04']; try { bands.push('B08') } catch (e) {}",             "bands",        "--bands"),
-        ("var bands = ['B04']; try { bands = ['B08'] } catch {}",                   "bands",        "--bands"),
-        ("const bands = []; for (const b of new Set(['B04'])) bands.push(b);",      "bands",        "--bands"),
-        ("const bands = ['B04']; if (new Date() > 5) bands.push('B08');",           "bands",        "--bands"),
-    ];
-    for (before, input, option) in table {
-        let mut body = body(Api::Process);
-        body["evalscript"] = json!(format!("{before}\nfunction setup() {{ return {{ input: {input} }} }}"));
-        let error = refusal(Api::Process, body.to_string());
-        assert_eq!(error.kind(), Script, "{before}: {error}");
-        assert!(
-            error.to_string().contains(": line 1: `bands` may change") && error.remedy().contains(option),
-            "{error}"
-        );
-    }
-}
-
 /// Reaches `read::MAX_BODY`.
 #[test]
 fn payloads_that_are_no_body_are_refused() {
@@ -178,14 +156,4 @@ fn payloads_that_are_no_body_are_refused() {
     assert_eq!(refusal(Api::Process, deep).kind(), Malformed);
     let deep = format!(r#"{{"extra": {}1{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
     assert_eq!(refusal(Api::Process, deep).kind(), Malformed);
-}
-
-#[test]
-fn requests_that_cost_too_much_are_refused() {
-    let mut body = body(Api::Process);
-    body["output"]["width"] = json!(1_000_000);
-    body["output"]["height"] = json!(1_000_000);
-    let bands: Vec<String> = (0..1000).map(|band| format!("B{band}")).collect();
-    body["evalscript"] = script(&format!("return {{ input: {bands:?} }}"));
-    assert_eq!(refusal(Api::Process, body.to_string()).kind(), TooMuch);
 }

@@ -157,18 +157,6 @@ fn a_fleet_without_schedulers_makes_no_waves() {
     assert!(peak(&tries, HUNDRED) <= most(100.0), "{} within 100 ms", peak(&tries, HUNDRED));
 }
 
-/// The bounds catch a fault: workers that notice together and try every 250 ms stay together.
-#[test]
-fn a_fixed_pause_would_be_found_out() {
-    let together = |worker: usize| BEGINS + Span::from_millis(worker as u64 / 200);
-    let tries: Vec<Time> = (0..WORKERS).flat_map(|worker| every(together(worker), BACK_OFF)).collect();
-    assert_eq!((peak(&tries, TEN), peak(&tries, HUNDRED)), (WORKERS, WORKERS));
-}
-
-fn every(first: Time, pause: Span) -> impl Iterator<Item = Time> {
-    std::iter::successors(Some(first), move |at| Some(*at + pause)).take_while(|at| *at < OVER)
-}
-
 /// A healthy fleet has its whole budgets left.
 #[test]
 fn a_new_leader_is_asked_everything_within_twenty_milliseconds() {

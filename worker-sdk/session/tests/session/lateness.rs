@@ -3,43 +3,6 @@
 use crate::prelude::*;
 
 scripts! {
-    a_permit_that_is_refused_as_lapsed_is_given_back_and_asked_for_under_a_new_id: r#"
-        0 connect
-        0 ask 1 reserve 9000
-        > 0 ask 0: 1 until=9000
-        > 2000..2250 ask 1: 1 since=0 until=9000
-        2300 answer 1 {"status":"refused","id":$1,"code":"lapsed","message":"no","epoch":3}
-        > 2305..2310 settle 1 unused
-        > 2305..2310 ask 2: 1.1 since=0 until=9000 epoch=3
-        2340 answer 2 {"status":"granted","id":$1,"delay_ms":5,"valid_ms":1000,"epoch":3}
-        > 2340 granted 1 starts 2.345s
-    "#
-
-    a_start_that_is_late_is_not_begun_but_asked_for_under_a_new_id: r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
-        1 answer 0 {"status":"queued","id":$1,"position":1,"eta_ms":1,"at_ms":70000,"epoch":3}
-        3001 answer 0 {"status":"granted","id":$1,"delay_ms":20,"valid_ms":5000,"at_ms":70900,"epoch":3}
-        > 3006..3011 settle 1 unused
-        > 3006..3011 ask 1: 1.1 since=0 epoch=3
-        3020 answer 1 {"status":"granted","id":$1,"delay_ms":0,"valid_ms":5000,"at_ms":73018,"epoch":3}
-        > 3020 granted 1 starts 3.02s
-    "#
-
-    a_delay_is_shortened_by_what_its_answer_was_late: r#"
-        0 connect
-        0 ask 1-3 reserve
-        > 0 ask 0: [1, 2, 3]
-        1 answer 0 {"status":"granted","id":$1,"delay_ms":100,"at_ms":70000,"epoch":3}
-        > 1 granted 1 starts 101ms
-        41 answer 0 {"status":"granted","id":$2,"delay_ms":100,"at_ms":70010,"epoch":3}
-        > 41 granted 2 starts 112ms
-        > 2000..2250 ask 1: 3 since=0 epoch=3
-        4001 answer 0 {"status":"granted","id":$3,"delay_ms":10000,"at_ms":70010,"epoch":3}
-        > 4001 granted 3 starts 10.012s
-    "#
-
     the_first_answer_of_a_scheduler_is_in_time_if_it_comes_at_once: r#"
         0 connect
         0 ask 1 wait
@@ -55,15 +18,6 @@ scripts! {
         # A successor has another clock.
         240 answer 2 {"status":"granted","id":$2,"delay_ms":0,"at_ms":5,"epoch":4}
         > 240 granted 2 starts 240ms
-    "#
-
-    /// Older schedulers answer like this.
-    an_answer_without_a_stamp_is_believed: r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
-        5000 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":3}
-        > 5000 granted 1 starts 5s
     "#
 
     asks_are_bounded_and_one_more_says_so: r#"
