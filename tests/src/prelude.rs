@@ -20,6 +20,7 @@ pub use crate::process::Process;
 pub use crate::proxy_process::ProxyProcess;
 pub use crate::raw_upstream::{Act, RawUpstream};
 pub use crate::rng::Rng;
+pub use crate::scheduler::{FOUR, HUNDRED};
 pub use crate::worker::{Answers, Worker, body};
 pub use crate::{guilds, nats, portal, process, repository, scheduler, shipped};
 pub use async_nats::{StatusCode, jetstream};

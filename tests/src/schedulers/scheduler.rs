@@ -8,6 +8,19 @@ use rampmeter_nats_server::Server;
 use rampmeter_scheduler::running::{self, Running};
 use std::path::Path;
 
+/// A resource `hub` of four requests, none of which comes back while a test runs.
+pub const FOUR: &str = r#"
+[[resource]]
+name = "hub"
+limit = [{ name = "few", capacity = 4, period = "400h", margin = 0 }]
+"#;
+/// The same of a hundred requests.
+pub const HUNDRED: &str = r#"
+[[resource]]
+name = "hub"
+limit = [{ name = "many", capacity = 100, period = "400h", margin = 0 }]
+"#;
+
 /// A whole configuration: `resources` on the server at `nats_url`, with HTTP on a free port.
 pub fn configuration(nats_url: &str, resources: &str) -> String {
     format!("[nats]\nurl = \"{nats_url}\"\n[http]\nlisten = \"127.0.0.1:0\"\n{resources}")

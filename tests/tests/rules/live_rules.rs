@@ -39,7 +39,7 @@ async fn applied(nats: &Server, text: &str) -> String {
 
 #[tokio::test]
 async fn a_raised_limit_lets_waiting_requests_go() {
-    let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
+    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     spend(&worker, 10).await;
     applied(&nats, &rules(&[("few", 10)])).await;
     let mut waiting = worker.send("permit", json!({"id": "a", "mode": "wait", "progress": true}).to_string()).await;
@@ -62,12 +62,11 @@ async fn a_raised_limit_lets_waiting_requests_go() {
     assert_eq!(lines[..2], ["resource `hub`", "  ~ few: period \"400h\" → \"1s\""]);
     assert!(lines[2].starts_with("written as revision ") && lines[2].ends_with(", in place of 1"), "{said}");
     assert!(lines[3].starts_with("`hub` follows it after ") && lines[3].contains(", led by scheduler-"), "{said}");
-    scheduler::stop(running).await;
 }
 
 #[tokio::test]
 async fn limits_come_and_go_while_requests_wait() {
-    let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
+    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     spend(&worker, 10).await;
     let ask = json!({"id": "a", "mode": "wait", "progress": true, "labels": {"client": "vip"}});
     let mut waiting = worker.send("permit", ask.to_string()).await;
@@ -85,12 +84,11 @@ async fn limits_come_and_go_while_requests_wait() {
     // A charge to a removed limit is not returned; the other limit gets its own back.
     assert_eq!(worker.settle(json!({"id": "a", "used": false})).await["status"], "settled");
     assert!(worker.limit("other").await.level > 3.9);
-    scheduler::stop(running).await;
 }
 
 #[tokio::test]
 async fn a_dry_run_changes_nothing_and_a_revision_that_has_passed_is_refused() {
-    let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
+    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     let (code, said) = apply(RAMPMETER, &nats, &rules(&[("few", 5)]), &["--dry-run"]).await;
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(
@@ -115,7 +113,6 @@ async fn a_dry_run_changes_nothing_and_a_revision_that_has_passed_is_refused() {
     store.write(&rules(&[("few", 6)]), RulesRevision::new(1)).await.unwrap();
     assert!(matches!(store.write(&rules(&[("few", 7)]), RulesRevision::new(1)).await, Err(StoreError::Superseded)));
     assert!(matches!(store.delete(RulesRevision::new(1)).await, Err(StoreError::Superseded)));
-    scheduler::stop(running).await;
 }
 
 #[tokio::test]
@@ -149,7 +146,7 @@ async fn a_person_shows_and_resets_limits() {
 async fn limits_get_prints_what_counts_whichever_source_it_has() {
     let nats = nats::start().await;
     let two = format!("{HUB}{}", HUB.replace("\"hub\"", "\"tiles\"").replace("\"400h\"", "\"PT1M\""));
-    let running = scheduler::start(&nats, &two).await;
+    let _running = scheduler::start(&nats, &two).await;
     applied(&nats, &rules(&[("few", 5)])).await;
     let (code, said) = limits(RAMPMETER, &nats, &["get"]).await;
     assert_eq!(code, Some(0), "{said}");
@@ -166,7 +163,6 @@ async fn limits_get_prints_what_counts_whichever_source_it_has() {
     let (_, json) = limits(RAMPMETER, &nats, &["get", "--json", "tiles"]).await;
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["revision"], &json["resources"][0]["source"]), (&json!(2), &json!("rules")));
-    scheduler::stop(running).await;
 }
 
 #[tokio::test]
@@ -190,7 +186,7 @@ async fn a_resource_that_no_scheduler_has_is_refused_unless_it_is_said_to_be_new
 
 #[tokio::test]
 async fn apply_warns_of_limits_that_count_no_request_without_a_cost() {
-    let (nats, running) = scheduler::alone(HUB).await;
+    let (nats, _running) = scheduler::alone(HUB).await;
     let typo = rules(&[("few", 5)]).replace("name = \"few\"", "name = \"few\"\nunit = \"request\"");
     let said = applied(&nats, &typo).await;
     let note = "note: no limit of `hub` counts `requests`: requests without a `cost` are refused, unless the \
@@ -198,7 +194,6 @@ async fn apply_warns_of_limits_that_count_no_request_without_a_cost() {
     assert!(said.starts_with(note), "{said}");
     let worker = Worker::connect(&nats, "hub").await;
     assert_eq!(worker.ask(json!({})).await["code"], "unknown_unit");
-    scheduler::stop(running).await;
 }
 
 #[tokio::test]

@@ -1,22 +1,19 @@
 //! The SDK's examples behave as described, under the limits that they name.
 
+#![allow(dead_code, unreachable_pub, reason = "command lines and settings of examples are not used here")]
+
 use crate::prelude::*;
 use rampmeter_tests::scripted_api::{self, Step};
 
 #[path = "../../../../worker-sdk/examples/language_model.rs"]
-#[allow(dead_code, unreachable_pub, reason = "its command line is not used here")]
 mod language_model;
 #[path = "../../../../worker-sdk/examples/noisy_neighbour.rs"]
-#[allow(dead_code, unreachable_pub, reason = "its command line is not used here")]
 mod noisy_neighbour;
 #[path = "../../../../worker-sdk/examples/pagination.rs"]
-#[allow(dead_code, unreachable_pub, reason = "its command line is not used here")]
 mod pagination;
 #[path = "../../../../worker-sdk/examples/priced.rs"]
-#[allow(dead_code, unreachable_pub, reason = "its command line is not used here")]
 mod priced;
 #[path = "../../../../worker-sdk/examples/worker.rs"]
-#[allow(dead_code, unreachable_pub, reason = "its settings are not used here")]
 pub(crate) mod worker;
 
 /// The configuration in the first lines of an example.
@@ -35,14 +32,13 @@ async fn calls_of_a_language_model_settle_what_they_took() {
         .replace("\"60s\"", "\"1s\"")
         .replace("90000", "9000\nmargin = 2250")
         .replace("600", "60\nmargin = 15");
-    let scheduler = scheduler::start(&nats, &limits).await;
+    let _scheduler = scheduler::start(&nats, &limits).await;
     let upstream = upstream_with(&["requests=60/1s", "tokens=9000/1s"], Dialect::Openai).await;
     let client = Client::connect(nats.url()).await.unwrap();
     let model = client.resource("language-model").unwrap();
     let summary = language_model::converse(&model, &upstream.url(), 10, 10).await.unwrap();
     assert_eq!((summary.answered, summary.rejected), (100, 0), "{summary}");
     assert!(summary.taken < summary.estimated / 3 * 2, "{summary}");
-    scheduler::stop(scheduler).await;
 }
 
 /// Collections have 40 to 439 rows. A second allows one collection or a little more.
@@ -51,7 +47,7 @@ async fn pages_settle_the_rows_that_they_had() {
     let nats = nats::start().await;
     // A minute of the example passes in a second.
     let limits = shown("pagination").replace("\"60s\"", "\"1s\"").replace("6000", "600\nmargin = 150");
-    let scheduler = scheduler::start(&nats, &limits).await;
+    let _scheduler = scheduler::start(&nats, &limits).await;
     let upstream = upstream_with(&["requests=600/1s", "rows=600/1s"], Dialect::SentinelHub).await;
     let client = Client::connect(nats.url()).await.unwrap();
     let catalogue = client.resource("catalogue").unwrap();
@@ -60,7 +56,6 @@ async fn pages_settle_the_rows_that_they_had() {
     assert_eq!((stats.ok, stats.rate_limited), (u64::from(summary.pages), 0), "{summary}");
     let learned = Worker::connect(&nats, "catalogue").await.status().await.corrections;
     assert!(learned.iter().any(|known| known.factor < 0.9), "{learned:?}");
-    scheduler::stop(scheduler).await;
 }
 
 /// More bodies at once than the scheduler prices in one message.
@@ -69,7 +64,7 @@ async fn bodies_are_priced_by_the_scheduler() {
     let nats = nats::start().await;
     // A minute of the example passes in two seconds.
     let limits = shown("priced").replace("\"60s\"", "\"2s\"").replace("600", "60\nmargin = 10");
-    let scheduler = scheduler::start(&nats, &limits).await;
+    let _scheduler = scheduler::start(&nats, &limits).await;
     let upstream = upstream_with(&["requests=60/2s", "processing-units=60/2s"], Dialect::SentinelHub).await;
     let client = Client::connect(nats.url()).await.unwrap();
     let hub = client.resource("sentinel-hub").unwrap();
@@ -78,12 +73,11 @@ async fn bodies_are_priced_by_the_scheduler() {
     client.close().await;
     let counters = Worker::connect(&nats, "sentinel-hub").await.status().await.counters;
     assert_eq!((counters.granted, counters.settled, counters.refused), (80, 80, 0));
-    scheduler::stop(scheduler).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_noisy_neighbour_takes_nothing_from_a_quiet_one() {
-    let (nats, scheduler) = scheduler::alone(&shown("noisy_neighbour")).await;
+    let (nats, _scheduler) = scheduler::alone(&shown("noisy_neighbour")).await;
     let client = Client::connect(nats.url()).await.unwrap();
     let span = Duration::from_secs(3);
     let web = client.resource("web").unwrap();
@@ -95,7 +89,6 @@ async fn a_noisy_neighbour_takes_nothing_from_a_quiet_one() {
     // A full bucket at first, and three calls a second.
     assert!((9..=13).contains(&noisy), "{noisy} calls");
     assert!(refused > 100, "refused {refused} times");
-    scheduler::stop(scheduler).await;
 }
 
 /// The units of the worker's calls.
@@ -110,7 +103,7 @@ limit = [
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_worker_that_is_shown_settles_a_429_a_404_and_a_time_out() {
-    let (nats, scheduler) = scheduler::alone(HUB).await;
+    let (nats, _scheduler) = scheduler::alone(HUB).await;
     let api = scripted_api::start([Step::TooMany(1), Step::Status(404), Step::Silence]).await;
 
     worker::work(nats.url(), &api, 3, Duration::from_secs(1)).await.unwrap();
@@ -122,15 +115,13 @@ async fn the_worker_that_is_shown_settles_a_429_a_404_and_a_time_out() {
     })
     .await;
     assert_eq!((counters.granted, counters.upstream_429, counters.returned), (4, 1, 0));
-    scheduler::stop(scheduler).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_worker_that_is_shown_tells_why_it_is_refused() {
     let nats = nats::start().await;
     let other_units = HUB.replace("unit = \"processing-units\"", "unit = \"tiles\"");
-    let scheduler = scheduler::start(&nats, &other_units).await;
+    let _scheduler = scheduler::start(&nats, &other_units).await;
     let refused = worker::work(nats.url(), "http://127.0.0.1:1/", 1, Duration::from_secs(1)).await.unwrap_err();
     assert!(refused.to_string().contains("`cost.processing-units`: no limit counts this unit"), "{refused}");
-    scheduler::stop(scheduler).await;
 }

@@ -48,7 +48,7 @@ async fn it_says_which_labels_workers_send() {
 
 #[tokio::test]
 async fn its_rules_count_as_they_are_documented() {
-    let (_nats, running, worker) = Worker::beside_scheduler(&imported(RATES, PROJECTS).await.unwrap()).await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(&imported(RATES, PROJECTS).await.unwrap()).await;
     #[rustfmt::skip]
     let table = [
         // project, method, route, calls, let through, ms until the next
@@ -73,7 +73,6 @@ async fn its_rules_count_as_they_are_documented() {
         assert!(retry_after.is_none_or(|after| after <= next.unwrap_or(0.0) + 0.001), "{labels}: {retry_after:?}");
         assert_eq!(retry_after.is_some(), next.is_some(), "{labels}");
     }
-    scheduler::stop(running).await;
 }
 
 #[tokio::test]

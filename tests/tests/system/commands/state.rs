@@ -3,12 +3,6 @@
 
 use crate::prelude::*;
 
-const HUB: &str = r#"
-[[resource]]
-name = "hub"
-limit = [{ name = "few", capacity = 4, period = "400h", margin = 0 }]
-"#;
-
 /// Exit code, and standard output and standard error together.
 async fn state(arguments: &[&str]) -> (Option<i32>, String) {
     let output = process::run(RAMPMETER, &[&["state"], arguments].concat()).await;
@@ -17,7 +11,7 @@ async fn state(arguments: &[&str]) -> (Option<i32>, String) {
 
 fn configuration(nats: &Server) -> NamedTempFile {
     let file = NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), scheduler::configuration(nats.url(), HUB)).unwrap();
+    std::fs::write(file.path(), scheduler::configuration(nats.url(), FOUR)).unwrap();
     file
 }
 
@@ -33,7 +27,7 @@ async fn delete_bucket(nats: &Server) {
 
 #[tokio::test]
 async fn what_the_store_holds() {
-    let (nats, running) = scheduler::alone(HUB).await;
+    let (nats, running) = scheduler::alone(FOUR).await;
     Worker::connect(&nats, "hub").await.ask(json!({"cost": {"requests": 3}})).await;
     scheduler::stop(running).await;
 
@@ -56,7 +50,7 @@ async fn what_the_store_holds() {
 #[tokio::test]
 async fn a_limit_with_keys_shows_the_fullest() {
     let nats = nats::start().await;
-    let keyed = HUB.replace("margin = 0", "margin = 0, key = [\"guild\"]");
+    let keyed = FOUR.replace("margin = 0", "margin = 0, key = [\"guild\"]");
     let running = scheduler::start(&nats, &keyed).await;
     let worker = Worker::connect(&nats, "hub").await;
     for (guild, cost) in [("17", 1), ("4", 3)] {
@@ -79,7 +73,7 @@ async fn a_store_that_is_not_there() {
 
 #[tokio::test]
 async fn no_state_is_taken_by_mistake() {
-    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
+    let (nats, _running, worker) = Worker::beside_scheduler(FOUR).await;
     let (code, text) = init(&nats, &["--level", "full"]).await;
     assert_eq!(code, Some(1));
     assert!(text.contains("a scheduler leads `hub`; stop it first, or use --force"), "{text}");
@@ -100,7 +94,7 @@ async fn no_state_is_taken_by_mistake() {
 /// `rampmeter state init` has made a bucket.
 #[tokio::test]
 async fn a_bucket_that_was_deleted_is_made_again_on_purpose() {
-    let (nats, running) = scheduler::alone(HUB).await;
+    let (nats, running) = scheduler::alone(FOUR).await;
     delete_bucket(&nats).await;
     let reason = until("the reason", async || {
         let (status, body) = scheduler::page(&running, "/readyz").await;

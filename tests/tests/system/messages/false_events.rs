@@ -4,11 +4,6 @@
 use crate::prelude::*;
 use async_nats::jetstream::{consumer::push, stream};
 
-const HUB: &str = r#"
-[[resource]]
-name = "hub"
-limit = [{ name = "many", capacity = 100, period = "400h", margin = 0 }]
-"#;
 const EVENTS: &str = "rampmeter.event.hub";
 
 struct Stage {
@@ -21,7 +16,7 @@ struct Stage {
 
 /// A client that has had a permit, and therefore hears events.
 async fn stage() -> Stage {
-    let (nats, scheduler) = scheduler::alone(HUB).await;
+    let (nats, scheduler) = scheduler::alone(HUNDRED).await;
     let client = Client::connect(nats.url()).await.unwrap();
     let worker = Worker::connect(&nats, "hub").await;
     let stage = Stage { hub: client.resource("hub").unwrap(), nats, worker, _client: client, _scheduler: scheduler };

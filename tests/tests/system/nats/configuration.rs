@@ -7,12 +7,6 @@ use rampmeter_tests::cluster::Seat;
 use rampmeter_tests::repository::file;
 use std::net::Ipv4Addr;
 
-const HUB: &str = r#"
-[[resource]]
-name = "hub"
-limit = [{ name = "many", capacity = 100, period = "400h", margin = 0 }]
-"#;
-
 /// A seat for a node that never runs.
 fn seat() -> Seat {
     let routes = [1, 2, 3].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
@@ -98,7 +92,7 @@ async fn three_nodes_keep_three_replicas_and_let_no_stranger_in() {
     }
 
     let urls = cluster.nodes().each_ref().map(|node| shipped::url(node, "scheduler")).join(",");
-    let text = shipped::configuration(&urls, HUB).replace("[nats]", "[nats]\nreplicas = 3");
+    let text = shipped::configuration(&urls, HUNDRED).replace("[nats]", "[nats]\nreplicas = 3");
     let scheduler = scheduler::try_begin(&text).await.unwrap();
     within("a scheduler is ready", scheduler.ready()).await;
 

@@ -1,12 +1,6 @@
 //! What NATS' own tools show of schedulers: `nats micro ls`, `info` and `stats` (ADR-32).
 
 use crate::prelude::*;
-/// Nothing refills while a test runs.
-const HUB: &str = r#"
-[[resource]]
-name = "hub"
-limit = [{ name = "few", capacity = 4, period = "400h", margin = 0 }]
-"#;
 
 /// The fields that every answer has by the schemas of NATS, and those of a kind.
 const COMMON: [&str; 5] = ["type", "name", "id", "version", "metadata"];
@@ -61,7 +55,7 @@ fn check_form(answer: &Value, kind: &str, own: &[&str], of_endpoint: &[&str]) {
 
 #[tokio::test]
 async fn answers_have_the_form_that_tools_of_nats_read() {
-    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(FOUR).await;
     let id = srv(&worker, "$SRV.PING").await["id"].as_str().unwrap().to_owned();
     assert_eq!(id, worker.status().await.leader);
     let counted: Vec<&str> = ENDPOINT.iter().chain(&COUNTS).copied().collect();
@@ -81,7 +75,7 @@ async fn answers_have_the_form_that_tools_of_nats_read() {
 
 #[tokio::test]
 async fn counts_and_times_are_those_of_the_permit_loop() {
-    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(FOUR).await;
     worker.ask(json!({"id": "one"})).await;
     worker.ask(json!([{"id": "two"}, {"id": "three"}])).await;
     let refusal = worker.ask(json!({"cost": {"unknown": 1}})).await;
@@ -129,8 +123,8 @@ async fn refusal_code(worker: &Worker, what: &str, payload: &str) -> String {
 
 #[tokio::test]
 async fn a_standby_serves_no_permits_until_it_leads() {
-    let (nats, first) = scheduler::alone(HUB).await;
-    let second = scheduler::start(&nats, HUB).await;
+    let (nats, first) = scheduler::alone(FOUR).await;
+    let second = scheduler::start(&nats, FOUR).await;
     let worker = Worker::connect(&nats, "hub").await;
     let leader = worker.status().await.leader;
     let all = all_infos(&nats).await;
@@ -160,7 +154,7 @@ async fn all_infos(nats: &Server) -> Vec<Value> {
 /// Schedulers answer these questions only to subjects to which they would answer clients.
 #[tokio::test]
 async fn an_answer_goes_to_inboxes_only() {
-    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(FOUR).await;
     let mut heard = worker.client().subscribe("rampmeter.event.hub").await.unwrap();
     for subject in ["$SRV.PING", "$SRV.INFO", "$SRV.STATS", "rampmeter.resources"] {
         worker.client().publish_with_reply(subject, "rampmeter.event.hub", "".into()).await.unwrap();

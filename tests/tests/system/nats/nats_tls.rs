@@ -5,12 +5,6 @@ use crate::prelude::*;
 use rampmeter_tests::certificates::{Authority, Issued, encrypted};
 use rampmeter_worker_sdk::client::{ClientBuilder, ConnectOptions};
 
-const HUB: &str = r#"
-[[resource]]
-name = "hub"
-limit = [{ name = "many", capacity = 100, period = "400h" }]
-"#;
-
 /// What a client says about encryption.
 #[derive(Clone, Debug, Default)]
 struct Wishes {
@@ -35,7 +29,7 @@ impl Wishes {
         let own = self.own.iter().flat_map(|own| [file("cert_file", &own.cert), file("key_file", &own.key)]);
         let tls: Vec<String> = required.into_iter().chain(ca_file).chain(own).collect();
         let tls = if tls.is_empty() { String::new() } else { format!("tls = {{ {} }}", tls.join(", ")) };
-        scheduler::configuration(nats, HUB).replace("[nats]", &format!("[nats]\n{tls}"))
+        scheduler::configuration(nats, HUNDRED).replace("[nats]", &format!("[nats]\n{tls}"))
     }
 
     fn client(&self) -> ClientBuilder {

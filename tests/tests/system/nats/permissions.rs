@@ -8,13 +8,6 @@ use std::net::TcpListener;
 use std::process::Output;
 use tokio::sync::mpsc;
 
-/// Nothing refills while a test runs.
-const HUB: &str = r#"
-[[resource]]
-name = "hub"
-limit = [{ name = "many", capacity = 100, period = "400h", margin = 0 }]
-"#;
-
 /// Subjects, and the users that may publish there.
 #[rustfmt::skip]
 const PUBLISH: &[(&str, &str)] = &[
@@ -196,7 +189,7 @@ async fn stage() -> Stage {
     let mut worker = User::connect(&nats, "worker").await;
     let (mut news, refused) = worker.subscribe("rampmeter.event.hub").await;
     assert!(refused.is_empty(), "{refused:?}");
-    let text = shipped::configuration(&shipped::url(&nats, "scheduler"), HUB);
+    let text = shipped::configuration(&shipped::url(&nats, "scheduler"), HUNDRED);
     let scheduler = scheduler::try_begin(&text).await.unwrap();
     within("a scheduler is ready", scheduler.ready()).await;
     // A leader with a new store announces that it listens, without an epoch, and that it leads.
@@ -247,7 +240,7 @@ async fn wrong_credentials_are_refused() {
         let error = options.connect(nats.url()).await.expect_err("refused");
         assert_eq!(error.kind(), ConnectErrorKind::AuthorizationViolation);
     }
-    let text = shipped::configuration(&shipped::url(&nats, "scheduler").replace("password-of", "guess"), HUB);
+    let text = shipped::configuration(&shipped::url(&nats, "scheduler").replace("password-of", "guess"), HUNDRED);
     let error = format!("{:#}", scheduler::try_begin(&text).await.err().expect("refused"));
     let server = nats.url();
     assert!(error.starts_with(&format!("the NATS server at {server} does not take this user and password")), "{error}");
@@ -278,11 +271,10 @@ async fn a_token_in_the_url_opens_a_server_that_wants_one() {
     let options = Options { arguments: ["--auth", "known"].map(str::to_owned).into(), ..Options::default() };
     let nats = nats::start_with(options).await;
     let url = |token: &str| nats.url().replace("nats://", &format!("nats://{token}@"));
-    let scheduler = scheduler::try_begin(&scheduler::configuration(&url("known"), HUB)).await.unwrap();
+    let _scheduler = scheduler::try_begin(&scheduler::configuration(&url("known"), HUNDRED)).await.unwrap();
     sdk::Client::connect(url("known")).await.unwrap();
     let error = sdk::Client::connect(url("guessed")).await.expect_err("refused");
     assert!(!format!("{error} {error:?}").contains("guessed"), "{error}");
-    scheduler::stop(scheduler).await;
 }
 
 #[tokio::test]
@@ -317,7 +309,7 @@ async fn an_operator_finds_schedulers_and_sees_how_they_do() {
     assert!(operator.refused().await.is_empty());
     let url = shipped::url(nats, "operator");
     let rules = NamedTempFile::new().unwrap();
-    std::fs::write(rules.path(), HUB.replace("100", "90")).unwrap();
+    std::fs::write(rules.path(), HUNDRED.replace("100", "90")).unwrap();
     let file = rules.path().to_str().unwrap();
     let looks = [vec!["status"], vec!["status", "hub", "--json"], vec!["explain", "hub"]];
     let edits = [vec!["apply", file], vec!["limits", "get", "hub"], vec!["limits", "reset", "hub"]];

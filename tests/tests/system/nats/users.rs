@@ -8,12 +8,6 @@ use nkeys::KeyPair;
 use rampmeter_tests::process::run;
 use rampmeter_tests::process::run_in;
 
-const HUB: &str = r#"
-[[resource]]
-name = "hub"
-limit = [{ name = "many", capacity = 100, period = "400h" }]
-"#;
-
 /// The value of a claim without a bound.
 const UNBOUNDED: i64 = -1;
 
@@ -42,7 +36,7 @@ impl Guarded {
 
     fn configuration(&self, key: &str, file: &Path) -> String {
         let keyed = format!("[nats]\n{key} = {file:?}");
-        scheduler::configuration(self.nats.url(), HUB).replace("[nats]", &keyed)
+        scheduler::configuration(self.nats.url(), HUNDRED).replace("[nats]", &keyed)
     }
 }
 

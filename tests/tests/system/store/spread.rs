@@ -43,7 +43,7 @@ async fn resources_move_when_a_scheduler_joins_or_leaves() {
 
     let second = start(&nats).await;
     until_shared(&nats, &[2, 2]).await;
-    let third = start(&nats).await;
+    let _third = start(&nats).await;
     until_shared(&nats, &[1, 1, 2]).await;
     scheduler::stop(first).await;
     until_shared(&nats, &[2, 2]).await;
@@ -54,5 +54,4 @@ async fn resources_move_when_a_scheduler_joins_or_leaves() {
     assert!((0.5..1.1).contains(&level), "nothing is lost on the way: {level}");
     let again = worker.ask(json!({"id": "a", "cost": {"requests": 3}})).await;
     assert_eq!((&again["status"], &again["code"]), (&json!("refused"), &json!("lapsed")), "the permit is known");
-    scheduler::stop(third).await;
 }
