@@ -12,6 +12,9 @@ const ELECTION: Duration = Duration::from_secs(8);
 /// A node that freezes for less time is still a member when it wakes.
 const FREEZE: Duration = Duration::from_secs(3);
 
+/// The leader grants on while the store is silent.
+const RIDE: &str = "on_kv_loss = \"ride\"\nride_for = \"20s\"\n";
+
 struct Stage {
     cluster: Cluster,
     pair: Pair,
@@ -42,8 +45,9 @@ impl Stage {
     }
 }
 
-/// Kills the node that leads the store, once in each cycle.
-async fn kill_leading_nodes(stage: &mut Stage, cycles: Cycles) {
+/// Kills the node that leads the store, once in each cycle. The resource has these keys.
+async fn leading_nodes_die(run: Run, keys: &str, cycles: Cycles) {
+    let mut stage = Stage::start_with(run, keys).await;
     for _ in 0..cycles.count() {
         let leads = stage.cluster.leader_of("rampmeter").await;
         let killed_at = stage.drill.now();
@@ -54,29 +58,13 @@ async fn kill_leading_nodes(stage: &mut Stage, cycles: Cycles) {
         stage.drill.until_made(100).await;
         stage.drill.note("gap", stage.drill.witness().longest_gap(killed_at));
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_node_that_leads_the_store_dies() {
-    let mut stage = Stage::start(Run::of("cluster::the_node_that_leads_the_store_dies")).await;
-    kill_leading_nodes(&mut stage, NODE_CYCLES).await;
     stage.check().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_reservation_through_an_election() {
-    let run = Run::of("cluster::a_long_reservation_through_an_election");
-    let mut stage = Stage::start_with(run, "reservation = \"10s\"\n").await;
-    kill_leading_nodes(&mut stage, BRIDGED_CYCLES).await;
-    stage.check().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_scheduler_rides_through_an_election() {
-    let run = Run::of("cluster::a_scheduler_rides_through_an_election");
-    let mut stage = Stage::start_with(run, "on_kv_loss = \"ride\"\nride_for = \"20s\"\n").await;
-    kill_leading_nodes(&mut stage, BRIDGED_CYCLES).await;
-    stage.check().await;
+drills! { "cluster"
+    the_node_that_leads_the_store_dies(run): leading_nodes_die(run, "", NODE_CYCLES);
+    a_long_reservation_through_an_election(run): leading_nodes_die(run, "reservation = \"10s\"\n", BRIDGED_CYCLES);
+    a_scheduler_rides_through_an_election(run): leading_nodes_die(run, RIDE, BRIDGED_CYCLES);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -30,17 +30,8 @@ async fn check(run: Run, lost: u64) {
     );
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_in_a_hundred() {
-    check(Run::of("lossy::one_in_a_hundred"), 1).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_in_ten() {
-    check(Run::of("lossy::one_in_ten"), 10).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_in_three() {
-    check(Run::of("lossy::one_in_three"), 30).await;
+drills! { "lossy"
+    one_in_a_hundred(run): check(run, 1);
+    one_in_ten(run): check(run, 10);
+    one_in_three(run): check(run, 30);
 }

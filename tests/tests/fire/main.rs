@@ -3,6 +3,18 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
+/// Declares a drill for each name: what its run does.
+macro_rules! drills {
+    ($module:literal $($(#[$about:meta])* $name:ident($run:ident): $drill:expr;)*) => {
+        $($(#[$about])*
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $name() {
+            let $run = Run::of(concat!($module, "::", stringify!($name)));
+            $drill.await;
+        })*
+    };
+}
+
 mod cluster;
 mod hand_overs;
 mod holders;

@@ -53,33 +53,12 @@ async fn check(run: Run, partition: Partition) {
     assert!(report.longest("successor grants").secs() <= 25.0, "{report}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cut() {
-    check(Run::of("partitions::a_cut"), Partition::Cut).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everything_is_held() {
-    let held = Partition::Lines(Line::Held, Line::Held);
-    check(Run::of("partitions::everything_is_held"), held).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_leader_is_not_heard() {
-    let mute = Partition::Lines(Line::Held, Line::Open);
-    check(Run::of("partitions::the_leader_is_not_heard"), mute).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_leader_hears_nothing() {
-    let deaf = Partition::Lines(Line::Open, Line::Held);
-    check(Run::of("partitions::the_leader_hears_nothing"), deaf).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_leader_says_is_lost() {
-    let lost = Partition::Lines(Line::Lost, Line::Open);
-    check(Run::of("partitions::what_the_leader_says_is_lost"), lost).await;
+drills! { "partitions"
+    a_cut(run): check(run, Partition::Cut);
+    everything_is_held(run): check(run, Partition::Lines(Line::Held, Line::Held));
+    the_leader_is_not_heard(run): check(run, Partition::Lines(Line::Held, Line::Open));
+    the_leader_hears_nothing(run): check(run, Partition::Lines(Line::Open, Line::Held));
+    what_the_leader_says_is_lost(run): check(run, Partition::Lines(Line::Lost, Line::Open));
 }
 
 /// Late answers must not add up to a burst beside what the buckets refill meanwhile.

@@ -165,18 +165,9 @@ async fn old_data_come_back_without_a_leader(run: Run, leaders_between: usize) {
     stage.check().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn old_data_come_back_and_their_writer_led_on() {
-    old_data_come_back_without_a_leader(Run::of("store::old_data_come_back_and_their_writer_led_on"), 0).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn old_data_come_back_and_one_other_has_led() {
-    old_data_come_back_without_a_leader(Run::of("store::old_data_come_back_and_one_other_has_led"), 1).await;
-}
-
-/// Two leaders are one more than the successor's own epoch covers.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn old_data_come_back_and_two_others_have_led() {
-    old_data_come_back_without_a_leader(Run::of("store::old_data_come_back_and_two_others_have_led"), 2).await;
+drills! { "store"
+    old_data_come_back_and_their_writer_led_on(run): old_data_come_back_without_a_leader(run, 0);
+    old_data_come_back_and_one_other_has_led(run): old_data_come_back_without_a_leader(run, 1);
+    /// Two leaders are one more than the successor's own epoch covers.
+    old_data_come_back_and_two_others_have_led(run): old_data_come_back_without_a_leader(run, 2);
 }
