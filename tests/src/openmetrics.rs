@@ -180,37 +180,3 @@ fn number(text: &str) -> Result<f64, String> {
         text => text.parse().map_err(|_| format!("`{text}` is no number")),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::Page;
-
-    const GOOD: &str = "# HELP up Whether.\n# TYPE up gauge\nup{a=\"b\"} 1\n# EOF\n";
-
-    #[test]
-    fn only_the_format_is_read() {
-        assert_eq!(Page::parse(GOOD).unwrap().value("up", &[]), 1.0);
-        assert_eq!(Page::parse(GOOD).unwrap().kind("up"), Some("gauge"));
-        let wrong = [
-            GOOD.replace("# EOF\n", ""),
-            GOOD.replace("up{", "down{"),
-            GOOD.replace(" 1\n", " one\n"),
-            GOOD.replace("gauge", "counter"),
-            GOOD.replace("up{a=\"b\"} 1\n", "up{a=\"b\"} 1\nup{a=\"b\"} 1\n"),
-            GOOD.replace("\"b\"", "b"),
-        ];
-        for page in wrong {
-            assert!(Page::parse(&page).is_err(), "{page}");
-        }
-    }
-
-    #[test]
-    fn histograms_are_checked() {
-        let page = |buckets: &str| format!("# HELP h H.\n# TYPE h histogram\n{buckets}h_count 2\nh_sum 3\n# EOF\n");
-        let good = "h_bucket{le=\"1.0\"} 1\nh_bucket{le=\"+Inf\"} 2\n";
-        assert!(Page::parse(&page(good)).is_ok());
-        for wrong in ["", "h_bucket{le=\"1.0\"} 2\n", &good.replace("} 1", "} 3"), &good.replace("} 2", "} 1")] {
-            assert!(Page::parse(&page(wrong)).is_err(), "{wrong}");
-        }
-    }
-}

@@ -193,16 +193,6 @@ async fn a_configuration_sees_the_environment_and_yields_to_arguments() {
     assert_eq!(start(Options::default()).await.monitor(), None);
 }
 
-/// The server refuses unknown settings. If it starts, it knows the setting.
-#[tokio::test]
-async fn sync_always_is_a_setting_that_the_server_takes() {
-    let server = start(Options { configuration: Configuration::SyncAlways, ..Options::default() }).await;
-
-    let log = server.log_tail();
-    assert!(log.contains("Using configuration file") && log.contains("nats.conf"), "{log}");
-    assert!(greeting_of(&server).contains(r#""jetstream":true"#));
-}
-
 #[tokio::test]
 async fn a_server_that_outlives_the_interrupt_has_a_process_group_of_its_own() {
     for outlives_interrupt in [true, false] {

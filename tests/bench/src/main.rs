@@ -201,10 +201,4 @@ mod tests {
             println!("{case}: {:.2} of the echo's rate, at least {least}", ratios[ratios.len() - 1]);
         }
     }
-
-    #[tokio::test]
-    async fn an_unknown_case_is_answered_with_the_known_ones() {
-        let error = compare_permits(&args(&["--only", "nosuch"])).await.unwrap_err().to_string();
-        assert!(error.starts_with("no case has `nosuch` in its name; there are `scheduler 1×1`, "), "{error}");
-    }
 }

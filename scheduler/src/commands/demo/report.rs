@@ -164,21 +164,4 @@ What next:
   all of it        the quick start in docs/configuration.md";
         assert_eq!(explanation(&of_the_readme(), "target/release/rampmeter"), golden);
     }
-
-    #[test]
-    fn a_row_with_expected_figures_has_no_note() {
-        let Comparison { coordinated, .. } = of_the_readme();
-        let wait = Some(Wait { p50: 0.5, p99: 2.0 });
-        let calm = Figures { wait_ms: [wait; 3], ..coordinated };
-        assert_eq!(notes(&Comparison { uncoordinated: calm, coordinated: calm }), [""; 0]);
-    }
-
-    #[test]
-    fn the_classes_that_surprise_are_named() {
-        let Comparison { uncoordinated, coordinated } = of_the_readme();
-        let [interactive, _, bulk] = coordinated.wait_ms;
-        let wait_ms = [interactive, Some(Wait { p50: 12.0, p99: 70.0 }), bulk];
-        let notes = notes(&Comparison { uncoordinated, coordinated: Figures { wait_ms, ..coordinated } });
-        assert!(notes[1].starts_with("The median wait of interactive and standard calls is short"), "{notes:?}");
-    }
 }

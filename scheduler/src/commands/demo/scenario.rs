@@ -99,22 +99,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_demo_says_what_it_does() {
-        let text = introduction(200, 25);
-        let golden = "200 workers call an API that allows 250 requests and 500 processing units in 5 s.\n\
-                      First each worker is on its own, then all ask for permits: 25 s each.";
-        assert_eq!(text, golden);
-    }
-
-    #[test]
-    fn a_larger_fleet_has_more_bulk_and_nothing_else() {
-        for (workers, expected) in [(1, [0, 0, 1]), (20, [1, 4, 15]), (200, [10, 40, 150]), (2000, [10, 40, 1950])] {
-            let count = |class| (0..workers).filter(|number| class_of(*number) == class).count();
-            assert_eq!([INTERACTIVE, STANDARD, BULK].map(count), expected, "of {workers} workers");
-        }
-    }
-
-    #[test]
     fn upstream_and_scheduler_have_the_same_limits() {
         assert!(upstream(1).is_ok());
         let config = configuration("nats://127.0.0.1:1").unwrap();

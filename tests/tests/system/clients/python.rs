@@ -97,21 +97,3 @@ async fn a_python_worker_settles_a_429_a_404_and_a_time_out() {
     .await;
     assert_eq!((counters.granted, counters.upstream_429), (4, 1));
 }
-
-/// A resource whose limits count no unit of the worker's calls.
-const OTHER_UNITS: &str = r#"
-[[resource]]
-name = "sentinel-hub"
-limit = [{ name = "requests", capacity = 10, period = "1s" }]
-"#;
-
-#[tokio::test]
-async fn a_python_worker_tells_why_it_is_refused() {
-    let packages = python::packages(env!("CARGO_TARGET_TMPDIR"), "worker").await;
-    let (nats, _running) = scheduler::alone(OTHER_UNITS).await;
-
-    let worker = python::run("worker.py", &packages, &[("RAMPMETER_NATS", nats.url())]).await;
-
-    let expected = "no permit: `cost.processing-units`: no limit counts this unit; limits count `requests`\n";
-    assert_eq!((worker.status.code(), String::from_utf8_lossy(&worker.stderr).as_ref()), (Some(1), expected));
-}

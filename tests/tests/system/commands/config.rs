@@ -189,13 +189,6 @@ fn a_wrong_default_class_is_told_beside_a_limit_that_cannot_be_read() {
 }
 
 #[test]
-fn a_class_that_does_not_exist_is_answered_with_those_that_do() {
-    let wrong = VALID.replace("default_class = \"bulk\"", "default_class = \"bluk\"");
-    let message = config::parse(Path::new("rampmeter.toml"), &wrong).unwrap_err().to_string();
-    assert_eq!(message, "rampmeter.toml:6:17: there is no class `bluk`; there are `urgent`, `bulk`");
-}
-
-#[test]
 fn wrong_matchers_are_reported_with_their_place() {
     #[rustfmt::skip]
     let table = [

@@ -99,18 +99,6 @@ fn level(state: &str) -> String {
 }
 
 #[tokio::test]
-async fn calls_in_flight_and_shares_are_explained_in_a_sentence() {
-    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
-    worker.ask(json!([{"id": "a"}, {"id": "b"}, {"id": "c"}, {"id": "d"}])).await;
-    let _waiting = worker.send("permit", r#"{"id": "e", "mode": "wait"}"#).await;
-    worker.status().await;
-    let output = at(&nats, &["explain", "sentinel-hub", "e"]).await;
-    let sentence = "0 of 4 places of `in-flight` are free, the others have calls in flight: at the latest in ";
-    assert!(in_one_line(&output).contains(sentence), "{output}");
-    assert!(in_one_line(&at(&nats, &["status"]).await).contains(sentence));
-}
-
-#[tokio::test]
 async fn simulations_and_jobs_fit_a_terminal() {
     let scenario = |name: &str| repository::root().join("simulator/scenarios").join(name).to_str().unwrap().to_owned();
     let all = printed(&["simulate", &scenario("a-job.toml")]).await;

@@ -74,14 +74,6 @@ async fn json_for_programs() {
 }
 
 #[tokio::test]
-async fn resources_of_several_schedulers_are_shown_together() {
-    let (nats, _one) = scheduler::alone(HUB).await;
-    let _two = scheduler::start(&nats, &HUB.replace("\"hub\"", "\"another\"")).await;
-    let (code, json, _) = status(&nats, &["--json"]).await;
-    assert_eq!((code, serde_json::from_str::<Vec<Status>>(&json).unwrap().len()), (Some(0), 2));
-}
-
-#[tokio::test]
 async fn a_missing_scheduler_is_reported_clearly() {
     let nats = nats::start().await;
     #[rustfmt::skip]

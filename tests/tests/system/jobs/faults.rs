@@ -3,7 +3,7 @@
 use crate::JOBS_WORKER;
 use crate::prelude::*;
 use rampmeter_tests::guilds::name;
-use rampmeter_tests::job_run::{JobsWorker, Size, discord_under_fire};
+use rampmeter_tests::job_run::JobsWorker;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -65,11 +65,4 @@ async fn a_nats_server_that_is_killed_loses_no_job() {
     for worker in workers {
         worker.stop().await;
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn discord_with_workers_and_scheduler_killed_at_random() {
-    let pauses = (Duration::from_millis(100), Duration::from_millis(900));
-    let size = Size { guilds: 10, jobs: 30, capacity: 10, period: SECOND, pauses, schedulers: 12 };
-    discord_under_fire(&Run::of("jobs::discord"), RAMPMETER, JOBS_WORKER, size).await;
 }

@@ -147,22 +147,6 @@ async fn a_reservation_is_a_promise_for_later() {
 }
 
 #[tokio::test]
-async fn a_cost_of_several_units_is_limited_by_the_scarcest() {
-    let Stage { worker, .. } = &stage(HUB).await;
-    let first = worker.ask(json!({"id": "a", "cost": {"processing-units": 60}})).await;
-    assert_eq!(
-        rounded(first),
-        json!({"status": "granted", "id": "a", "delay_ms": "000 h", "valid_ms": 5000.0, "epoch": 1})
-    );
-    let second = rounded(worker.ask(json!({"id": "b", "cost": {"processing-units": 65}})).await);
-    let expected = json!({"status": "granted", "id": "b", "delay_ms": "100 h", "valid_ms": 5000.0, "limited_by": "units", "charged": [["few", null], ["units", null]], "epoch": 1});
-    assert_eq!(second, expected);
-    let without_request = worker.ask(json!({"id": "c", "cost": {"requests": 0}})).await;
-    assert_eq!(without_request["delay_ms"], 0.0);
-    assert_eq!(rounded(json!({"level": worker.limit("few").await.level})), json!({"level": 2.0}));
-}
-
-#[tokio::test]
 async fn a_waiting_request_gets_queue_updates_on_request() {
     let Stage { worker, .. } = &exhausted().await;
     let mut first = worker.send("permit", r#"{"id": "f", "mode": "wait", "progress": true}"#).await;
@@ -353,23 +337,6 @@ async fn an_array_of_nothing_but_waiting_gets_no_array() {
     nothing_more(worker, &mut answers).await;
 }
 
-#[tokio::test]
-async fn an_array_has_at_most_1024_elements() {
-    let Stage { worker, .. } = &stage(HUB).await;
-    let array = |length: usize| Value::Array(vec![json!({"cost": {"requests": 0}}); length]).to_string();
-    for (length, answered) in [(0, 0), (1, 1), (1024, 1024)] {
-        let answer = body(&worker.request("permit", array(length)).await);
-        assert_eq!(answer.as_array().map(Vec::len), Some(answered));
-        assert!(answer.as_array().unwrap().iter().all(|answer| answer["status"] == "granted"));
-    }
-    for what in ["permit", "settle"] {
-        let (refusal, text) = refusal(&worker.request(what, array(1025)).await);
-        assert_eq!(refusal, json!({"status": "refused", "code": "invalid_request", "epoch": 1}));
-        assert_eq!(text, "an array has at most 1024 elements");
-    }
-    assert_eq!(worker.status().await.counters.granted, 1025);
-}
-
 /// Checks that earlier requests have no answers but those that were taken.
 async fn nothing_more(worker: &Worker, answers: &mut Answers) {
     worker.send_also(answers, "permit", r#"{"id": "last", "class": "none"}"#).await;
@@ -493,16 +460,6 @@ async fn the_status_tells_levels_queues_and_counters() {
     status["held_by"] = rounded(status["held_by"].take());
     assert_eq!(status, golden);
     drop(waiting);
-}
-
-#[tokio::test]
-async fn margins_are_stock_that_is_held_back() {
-    let with_margin = HUB.replacen("margin = 0 ", "margin = 0.4 ", 1).replacen("margin = 0 ", "margin = \"auto\" ", 1);
-    let Stage { worker, .. } = &stage(&with_margin).await;
-    let status = worker.status().await;
-    let levels: Vec<(f64, f64)> = status.limits.iter().map(|limit| (limit.margin, limit.level)).collect();
-    let expected = [(0.4, 3.6), (1.000_004, 98.999_996)];
-    assert_eq!(levels, expected, "automatic is rate × 50 ms + 1, rounded up");
 }
 
 #[tokio::test]

@@ -73,19 +73,3 @@ async fn a_connection_ends_behind_a_body_in_chunks() {
     assert!(answered.contains(" 200 ") && answered.contains("connection: close"), "{answered}");
     assert_eq!(upstream.requests().len(), 1);
 }
-
-#[tokio::test]
-async fn several_requests_on_one_connection_are_answered_in_order() {
-    let upstream = RawUpstream::start([]).await;
-    let proxy = HttpProxy::start(AMPLE, &upstream.url()).await;
-    let post = |path: &str, body: &str| {
-        format!("POST {path} HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n{body}", body.len())
-    };
-    let last = "GET /4 HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
-    let all = [&post("/1", "a\nbare line"), &post("/2", ""), "\r\n", &post("/3", SMUGGLED), last].concat();
-    let answered = within("the end", raw(proxy.address(), all.as_bytes(), |_| false)).await;
-    assert_eq!(answered.matches("HTTP/1.1 200 OK").count(), 4, "{answered}");
-    let paths: Vec<String> =
-        upstream.requests().iter().map(|request| request.split(' ').nth(1).unwrap().to_owned()).collect();
-    assert_eq!(paths, ["/1", "/2", "/3", "/4"]);
-}
