@@ -98,9 +98,6 @@ pub fn in_time(what: &str, took: Span, most: Span) -> Result<(), String> {
 }
 
 /// The bytes of memory that a process has: its resident set.
-///
-/// # Panics
-/// If there is no such process.
 pub fn resident(process: u32) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

@@ -28,9 +28,6 @@ pub struct Response {
 
 impl Response {
     /// Reads the rest of `response`.
-    ///
-    /// # Panics
-    /// If the response breaks off.
     pub async fn read(response: reqwest::Response) -> Self {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let text = response.text().await.unwrap();
@@ -38,9 +35,6 @@ impl Response {
     }
 
     /// A header's text, if it is there.
-    ///
-    /// # Panics
-    /// If it is not text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
@@ -48,17 +42,11 @@ impl Response {
 
 impl Front {
     /// Starts a scheduler of `resources`, which leads them, with `http` in its `[http]`.
-    ///
-    /// # Panics
-    /// If it can't start.
     pub async fn start(nats: &Server, http: &str, resources: &str) -> Self {
         Self::of(scheduler::start(nats, &format!("{http}\n{resources}")).await)
     }
 
     /// The same, on a server of its own.
-    ///
-    /// # Panics
-    /// If it can't start.
     pub async fn alone(http: &str, resources: &str) -> (Server, Self) {
         let nats = nats::start().await;
         let front = Self::start(&nats, http, resources).await;
@@ -66,34 +54,22 @@ impl Front {
     }
 
     /// The front of a running scheduler.
-    ///
-    /// # Panics
-    /// If it has no HTTP.
     pub fn of(running: Running) -> Self {
         let url = format!("http://{}", running.http().unwrap());
         Front { running, http: http(), url }
     }
 
     /// Its address.
-    ///
-    /// # Panics
-    /// If it has no HTTP.
     pub fn address(&self) -> SocketAddr {
         self.running.http().unwrap()
     }
 
     /// Posts JSON to `path`.
-    ///
-    /// # Panics
-    /// If there is no answer.
     pub async fn post(&self, path: &str, body: impl Into<reqwest::Body>) -> Response {
         self.post_with(path, &[("content-type", "application/json")], body).await
     }
 
     /// Posts `body` to `path` with these headers.
-    ///
-    /// # Panics
-    /// If there is no answer.
     pub async fn post_with(&self, path: &str, headers: &[(&str, &str)], body: impl Into<reqwest::Body>) -> Response {
         let request = self.http.post(format!("{}{path}", self.url)).body(body);
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
@@ -101,9 +77,6 @@ impl Front {
     }
 
     /// Gets `path` with these headers.
-    ///
-    /// # Panics
-    /// If there is no answer.
     pub async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Response {
         let request = self.http.get(format!("{}{path}", self.url));
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));

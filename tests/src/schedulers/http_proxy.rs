@@ -27,9 +27,6 @@ pub struct HttpProxy {
 }
 
 /// Settings with times that tests can wait for.
-///
-/// # Panics
-/// If `upstream` is none.
 pub fn settings(upstream: &str) -> Settings {
     let times = Times {
         max_wait: Span::from_secs(20),
@@ -54,17 +51,11 @@ pub fn settings(upstream: &str) -> Settings {
 
 impl HttpProxy {
     /// A proxy in front of `upstream`, for the resource `api` of `resources`.
-    ///
-    /// # Panics
-    /// If it can't start.
     pub async fn start(resources: &str, upstream: &str) -> Self {
         Self::start_with(resources, settings(upstream)).await
     }
 
     /// The same with these settings.
-    ///
-    /// # Panics
-    /// If it can't start.
     pub async fn start_with(resources: &str, settings: Settings) -> Self {
         let nats = nats::start().await;
         let running = scheduler::start(&nats, resources).await;
@@ -83,9 +74,6 @@ impl HttpProxy {
     }
 
     /// Waits until the proxy's metrics have this line.
-    ///
-    /// # Panics
-    /// If they do not in time.
     pub async fn until_metric(&self, line: &str) {
         let metrics = self.proxy.metrics();
         until(line, async || metrics.render().lines().any(|found| found == line).then_some(())).await;
@@ -93,9 +81,6 @@ impl HttpProxy {
 }
 
 /// A proxy for the schedulers at `nats`.
-///
-/// # Panics
-/// If it can't start.
 pub async fn another(nats: &Server, settings: Settings) -> Proxy {
     let client = Client::connect(nats.url()).await.unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -104,9 +89,6 @@ pub async fn another(nats: &Server, settings: Settings) -> Proxy {
 
 /// All that comes back for these bytes on a connection of their own, until it ends or `enough` says
 /// so.
-///
-/// # Panics
-/// If there is no connection.
 pub async fn raw(address: SocketAddr, bytes: &[u8], enough: impl Fn(&str) -> bool) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     // The other end may hang up before it has read everything.

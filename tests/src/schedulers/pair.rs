@@ -28,17 +28,11 @@ impl Member {
 impl Pair {
     /// Starts one scheduler with each configuration, and waits until one leads and the other stands
     /// by.
-    ///
-    /// # Panics
-    /// If that does not happen.
     pub async fn start(program: Program, configurations: [&str; 2]) -> Self {
         Self::with_leader(configurations.map(|text| Process::begin(program, text, &[])), None).await
     }
 
     /// Starts two with this configuration, whose clocks of the day are fast by these seconds.
-    ///
-    /// # Panics
-    /// If one does not lead or the other does not stand by.
     pub async fn start_by(clocks: [i64; 2], program: Program, configuration: &str) -> Self {
         let clock = WrongClock::build().await;
         let begin = |fast| {
@@ -56,9 +50,6 @@ impl Pair {
     }
 
     /// The one that leads, as soon as the other stands by.
-    ///
-    /// # Panics
-    /// If that does not happen.
     pub async fn leader(&self) -> Member {
         until("one leads and the other stands by", async || {
             let duties = [self.duty(Member(0)).await?, self.duty(Member(1)).await?];

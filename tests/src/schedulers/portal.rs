@@ -14,17 +14,11 @@ pub const CLIENT_ID: &str = "canary-client-id";
 pub const CLIENT_SECRET: &str = "canary+client&secret=1%";
 
 /// An upstream that enforces `policies` and tells its customer about them.
-///
-/// # Panics
-/// If it can't be started.
 pub async fn upstream(policies: &[&str]) -> Portal {
     Portal::start(policies, (CLIENT_ID, CLIENT_SECRET), Duration::from_secs(3600)).await
 }
 
 /// An upstream that allows a thousand requests a minute, and whose tokens live so long.
-///
-/// # Panics
-/// If it can't be started.
 pub async fn with_token_life(life: Duration) -> Portal {
     Portal::start(&["requests=1000/PT1M"], (CLIENT_ID, CLIENT_SECRET), life).await
 }
@@ -50,9 +44,6 @@ pub fn resource(name: &str, per_minute: u32, upstream: &Portal, more: &str) -> S
 }
 
 /// A scheduler of `resources` in its own process, with the credentials. It may not be ready yet.
-///
-/// # Panics
-/// If it can't be run.
 pub fn begin(program: Program, nats: &Server, resources: &str) -> Process {
     Process::begin_in(program, &configuration(nats.url(), resources), &[], &ENVIRONMENT)
 }

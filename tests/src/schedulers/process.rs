@@ -15,17 +15,11 @@ use tokio::process::{Child, Command};
 pub type Program = &'static str;
 
 /// Runs `program` with `arguments` to its end.
-///
-/// # Panics
-/// If it can't be run.
 pub async fn run(program: Program, arguments: &[&str]) -> Output {
     run_in(program, arguments, &[]).await
 }
 
 /// Runs `program` with `arguments`: its exit code, what it prints, and what it complains of.
-///
-/// # Panics
-/// If it can't be run.
 pub async fn said(program: Program, arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = run(program, arguments).await;
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -36,9 +30,6 @@ pub async fn said(program: Program, arguments: &[&str]) -> (Option<i32>, String,
 ///
 /// # Errors
 /// What it complains of, if it fails.
-///
-/// # Panics
-/// If it can't be run.
 pub async fn printed(program: Program, arguments: &[&str]) -> Result<String, String> {
     match said(program, arguments).await {
         (Some(0), output, _) => Ok(output),
@@ -47,9 +38,6 @@ pub async fn printed(program: Program, arguments: &[&str]) -> Result<String, Str
 }
 
 /// Runs `program` with `arguments` and these environment variables to its end.
-///
-/// # Panics
-/// If it can't be run.
 pub async fn run_in(program: Program, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = plain(program);
     command.args(arguments).envs(environment.iter().copied());
@@ -140,17 +128,11 @@ impl Process {
     }
 
     /// The same, which may not be ready yet.
-    ///
-    /// # Panics
-    /// If it can't be run.
     pub fn begin(program: Program, configuration: &str, arguments: &[&str]) -> Self {
         Self::begin_in(program, configuration, arguments, &[])
     }
 
     /// The same with these environment variables.
-    ///
-    /// # Panics
-    /// If it can't be run.
     pub fn begin_in(program: Program, configuration: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let (folder, log) = folder_and_log(configuration);
         let mut command = serving(program, &folder, log.0.reopen().unwrap());
@@ -159,9 +141,6 @@ impl Process {
     }
 
     /// The same with another standard error than its log, which stays empty.
-    ///
-    /// # Panics
-    /// If it can't be run.
     pub fn begin_on(program: Program, configuration: &str, stderr: impl Into<Stdio>) -> Self {
         let (folder, log) = folder_and_log(configuration);
         let mut command = serving(program, &folder, stderr);
@@ -178,17 +157,11 @@ impl Process {
     }
 
     /// Its id.
-    ///
-    /// # Panics
-    /// If it has ended.
     pub fn id(&self) -> u32 {
         self.child.id().expect("it runs")
     }
 
     /// Its log, over restarts.
-    ///
-    /// # Panics
-    /// If the log cannot be read.
     pub fn log(&self) -> String {
         self.log.read()
     }
@@ -201,33 +174,21 @@ impl Process {
     }
 
     /// Asks it to stop, as a service manager does.
-    ///
-    /// # Panics
-    /// If it has ended already.
     pub fn terminate(&self) {
         self.signal(Signal::SIGTERM);
     }
 
     /// Kills it (SIGKILL) and waits until it is gone.
-    ///
-    /// # Panics
-    /// If the system refuses.
     pub async fn kill(&mut self) {
         self.child.kill().await.unwrap();
     }
 
     /// Freezes it (SIGSTOP): its connections stay open, and it does nothing.
-    ///
-    /// # Panics
-    /// If it has ended.
     pub fn pause(&self) {
         self.signal(Signal::SIGSTOP);
     }
 
     /// Lets it go on (SIGCONT).
-    ///
-    /// # Panics
-    /// If it has ended.
     pub fn resume(&self) {
         self.signal(Signal::SIGCONT);
     }
@@ -239,17 +200,11 @@ impl Process {
     }
 
     /// Waits for its end.
-    ///
-    /// # Panics
-    /// If it does not end.
     pub async fn ended(&mut self) -> ExitStatus {
         within("the process ends", self.child.wait()).await.unwrap()
     }
 
     /// Asks it to stop, waits for its end, and keeps its folder until then.
-    ///
-    /// # Panics
-    /// If it does not end successfully.
     pub async fn stop(mut self) {
         self.terminate();
         let status = self.ended().await;

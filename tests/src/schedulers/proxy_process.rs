@@ -45,17 +45,11 @@ impl ProxyProcess {
     }
 
     /// The id of the process.
-    ///
-    /// # Panics
-    /// If it has ended.
     pub fn id(&self) -> u32 {
         self.child.id().expect("it runs")
     }
 
     /// Its log so far.
-    ///
-    /// # Panics
-    /// If it can't be read.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap()
     }
@@ -66,41 +60,26 @@ impl ProxyProcess {
     }
 
     /// Asks it to stop.
-    ///
-    /// # Panics
-    /// If it has ended.
     pub fn terminate(&self) {
         self.signal(Signal::SIGTERM);
     }
 
     /// Freezes it.
-    ///
-    /// # Panics
-    /// If it has ended.
     pub fn pause(&self) {
         self.signal(Signal::SIGSTOP);
     }
 
     /// Lets it go on.
-    ///
-    /// # Panics
-    /// If it has ended.
     pub fn resume(&self) {
         self.signal(Signal::SIGCONT);
     }
 
     /// Kills it.
-    ///
-    /// # Panics
-    /// If the system refuses.
     pub async fn kill(&mut self) {
         self.child.kill().await.unwrap();
     }
 
     /// Waits for its end.
-    ///
-    /// # Panics
-    /// If it does not end.
     pub async fn ended(&mut self) -> ExitStatus {
         within("the proxy ends", self.child.wait()).await.unwrap()
     }

@@ -10,9 +10,6 @@ pub type Said = (Option<i32>, String);
 
 /// `rampmeter apply` with these arguments and a file with this text, which its output calls
 /// `rules.toml`.
-///
-/// # Panics
-/// If it can't be run.
 pub async fn apply(program: Program, nats: &Server, text: &str, arguments: &[&str]) -> Said {
     let file = NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
@@ -22,9 +19,6 @@ pub async fn apply(program: Program, nats: &Server, text: &str, arguments: &[&st
 }
 
 /// `rampmeter limits` with these arguments.
-///
-/// # Panics
-/// If it can't be run.
 pub async fn limits(program: Program, nats: &Server, arguments: &[&str]) -> Said {
     said(program, nats, &[&["limits"], arguments].concat()).await
 }
@@ -35,18 +29,12 @@ async fn said(program: Program, nats: &Server, arguments: &[&str]) -> Said {
 }
 
 /// The bucket with the rules of schedulers that have the default prefix.
-///
-/// # Panics
-/// If there is none yet.
 pub async fn bucket(nats: &Server) -> kv::Store {
     let client = crate::nats::connect(nats).await;
     jetstream::new(client).get_key_value("rampmeter-rules").await.unwrap()
 }
 
 /// Writes rules without any check, and returns their revision.
-///
-/// # Panics
-/// If the store does not take them.
 pub async fn put_by_hand(nats: &Server, text: &str) -> u64 {
     bucket(nats).await.put("rules", text.to_owned().into()).await.unwrap()
 }

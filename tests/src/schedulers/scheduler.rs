@@ -27,9 +27,6 @@ pub fn configuration(nats_url: &str, resources: &str) -> String {
 }
 
 /// A scheduler of `resources`, which leads them or stands by.
-///
-/// # Panics
-/// If it can't start.
 pub async fn start(nats: &Server, resources: &str) -> Running {
     let running = begin(nats, resources).await;
     within("a scheduler is ready", running.ready()).await;
@@ -37,9 +34,6 @@ pub async fn start(nats: &Server, resources: &str) -> Running {
 }
 
 /// The same, on a server of its own.
-///
-/// # Panics
-/// If it can't start.
 pub async fn alone(resources: &str) -> (Server, Running) {
     let nats = nats::start().await;
     let running = start(&nats, resources).await;
@@ -47,9 +41,6 @@ pub async fn alone(resources: &str) -> (Server, Running) {
 }
 
 /// A scheduler of `resources`, which may not have taken over yet.
-///
-/// # Panics
-/// If it can't start.
 pub async fn begin(nats: &Server, resources: &str) -> Running {
     try_begin(&configuration(nats.url(), resources)).await.unwrap()
 }
@@ -58,35 +49,23 @@ pub async fn begin(nats: &Server, resources: &str) -> Running {
 ///
 /// # Errors
 /// What keeps it from starting.
-///
-/// # Panics
-/// If the configuration is wrong.
 pub async fn try_begin(text: &str) -> anyhow::Result<Running> {
     let config = config::parse(Path::new("test.toml"), text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     running::start(config).await
 }
 
 /// Stops the scheduler with a hand-over.
-///
-/// # Panics
-/// If that takes longer than allowed.
 pub async fn stop(running: Running) {
     running.stop().await.unwrap();
 }
 
 /// The page at `path` of a scheduler: status and text.
-///
-/// # Panics
-/// If it can't be had.
 pub async fn page(running: &Running, path: &str) -> (u16, String) {
     let address = running.http().expect("the tests' configuration has HTTP");
     get(&format!("http://{address}{path}")).await
 }
 
 /// The page at `url`: status and text.
-///
-/// # Panics
-/// If it can't be had.
 pub async fn get(url: &str) -> (u16, String) {
     let response = http().get(url).send().await.unwrap();
     (response.status().as_u16(), response.text().await.unwrap())

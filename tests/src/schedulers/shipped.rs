@@ -26,17 +26,11 @@ pub fn path(name: &str) -> PathBuf {
 }
 
 /// One server.
-///
-/// # Panics
-/// If it can't be started.
 pub async fn single() -> Server {
     nats::start_with(options("single.conf", passwords())).await
 }
 
 /// A folder whose `single.conf` has the account of jobs and these further settings.
-///
-/// # Panics
-/// If it can't be written.
 pub fn folder_with_jobs(further: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for name in ["single.conf", "jetstream.conf", "accounts.conf", "jobs.conf"] {
@@ -51,9 +45,6 @@ pub fn folder_with_jobs(further: &str) -> TempDir {
 
 /// One server with the account of jobs and these further settings, and the folder with its
 /// configuration.
-///
-/// # Panics
-/// If it can't be started.
 pub async fn single_with_jobs(further: &str) -> (TempDir, Server) {
     let folder = folder_with_jobs(further);
     let configuration = Configuration::File(folder.path().join("single.conf"));
@@ -61,9 +52,6 @@ pub async fn single_with_jobs(further: &str) -> (TempDir, Server) {
 }
 
 /// A cluster that answers schedulers, though it may need another moment before it makes a bucket.
-///
-/// # Panics
-/// If it can't be started.
 pub async fn cluster() -> Cluster {
     let cluster = Cluster::start_with(|seat| options("cluster.conf", variables(seat))).await;
     let client = login("scheduler").connect(cluster.urls().as_slice()).await.unwrap();
@@ -106,9 +94,6 @@ pub fn url(server: &Server, user: &str) -> String {
 }
 
 /// How `user` connects, with its answers in its own inboxes.
-///
-/// # Panics
-/// If there is no such user.
 pub fn login(user: &str) -> ConnectOptions {
     let (_, inbox) = USERS.into_iter().chain(JOBS_USERS).find(|(name, _)| *name == user).expect("a user");
     ConnectOptions::with_user_and_password(user.to_owned(), password(user)).custom_inbox_prefix(inbox)

@@ -16,9 +16,6 @@ pub struct WrongClock {
 
 impl WrongClock {
     /// Compiles it.
-    ///
-    /// # Panics
-    /// If there is no C compiler.
     pub async fn build() -> Self {
         let clock = WrongClock { folder: tempfile::tempdir().unwrap() };
         let mut compiler = Command::new("cc");
@@ -30,9 +27,6 @@ impl WrongClock {
 
     /// The environment of a process whose clock is fast by this many seconds; a negative number
     /// means slow.
-    ///
-    /// # Panics
-    /// If the path of the folder for temporary files is not UTF-8.
     pub fn fast_by(&self, seconds: i64) -> [(&'static str, String); 2] {
         let library = self.library().into_os_string().into_string().unwrap();
         [("LD_PRELOAD", library), ("WRONG_CLOCK_SECONDS", seconds.to_string())]
