@@ -227,7 +227,7 @@ IN_CORE = [
     ("more than written is followed", "below_written", r"\(capacity < spec\.capacity\)", "(capacity != spec.capacity)"),
     ("less than the floor is followed", "below_written", r"\.max\(floor\.max\(1\)\)", ".max(floor.min(1))"),
     ("a successor forgets when windows end", "restored", r"of_phase\(now, phase\)", "of_phase(now, phase.filter(|_| false))"),
-    ("deadlines are forgotten", "add", r"self\.deadlines\.extend\(.*;", ""),
+    ("deadlines are forgotten", "add", r"assert!\(self\.deadlines\.insert\(.*;", ""),
     ("new limits begin full", "levels_of_new", r"\.min\(limit\.full\(\)\)", ".max(limit.full())"),
     ("a steered limit begins with all of its capacity", "new", r"let Learn::Steered\(first\) = limit\.spec\(\)\.learn", "let (Learn::Steered(first), true) = (limit.spec().learn, false)"),
     ("a named refusal blames steered limits", "blamed", r"scope\.may_be_unnamed\(\)", "true"),
