@@ -16,7 +16,7 @@ const WORKERS: usize = 20;
 /// Calls that end between two hand-overs.
 const BETWEEN: usize = 20;
 /// The capacity of the limit that shows all charges, because it hardly ever refills.
-const CHARGED: f64 = 1e6;
+const CHARGED: f64 = 2e4;
 
 /// Half of each limit of the upstream is margin, because a busy machine bunches calls. A lost settle
 /// would hold its place beyond the end of the test.

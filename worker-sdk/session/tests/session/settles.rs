@@ -29,7 +29,8 @@ fn settle(session: &mut Session, numbers: &[u128]) -> BatchNumber {
 /// The message that the session sends at `now`, if it has settles; they are of these numbers.
 fn sent(session: &mut Session, now: Time, numbers: &[u128]) -> Option<BatchNumber> {
     let Some(Command::Settle { batch, payload, .. }) = session.poll(now) else { return None };
-    let ids: Vec<_> = elements(&payload).iter().map(|settle| settle["id"].as_str().unwrap().to_owned()).collect();
+    let ids: Vec<_> =
+        elements(&payload).iter().map(|settle| settle["id"].as_str().expect("an id").to_owned()).collect();
     assert_eq!(ids, numbers.iter().map(|number| PermitId::secret(*number).to_string()).collect::<Vec<_>>());
     Some(batch)
 }
@@ -46,7 +47,7 @@ fn what_reached_no_scheduler_is_sent_again_after_a_pause() {
     session.handle(NOW, Event::Undelivered { batch });
     assert_eq!(session.poll(NOW), None);
     assert!(session.next_wakeup().is_some_and(|at| at <= NOW + LATER));
-    let again = sent(&mut session, NOW + LATER, &[1, 2]).unwrap();
+    let again = sent(&mut session, NOW + LATER, &[1, 2]).expect("the same message");
     assert_ne!(again, batch);
     session.handle(NOW, Event::Undelivered { batch });
     assert_eq!(sent(&mut session, NOW + LATER, &[]), None, "a later message has them");
@@ -59,7 +60,7 @@ fn what_is_not_confirmed_is_sent_again_to_the_next_leader() {
     settle(&mut session, &[2]);
     session.handle(NOW, Event::Answered { batch: confirmed, payload: b"" });
     new_leader(&mut session, 5);
-    let again = sent(&mut session, NOW + LATER, &[2]).unwrap();
+    let again = sent(&mut session, NOW + LATER, &[2]).expect("the same message");
     session.handle(NOW, Event::Answered { batch: again, payload: b"" });
     new_leader(&mut session, 6);
     assert_eq!(sent(&mut session, NOW + LATER, &[]), None);
