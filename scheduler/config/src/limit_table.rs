@@ -158,8 +158,8 @@ mod tests {
             "algorithm = \"fixed-window\"\naligned = \"epoch\"\ncapacity = 3\nperiod = \"10s\"",
         ),
         (
-            "algorithm = \"quota\"\nresets = \"day\"\npace = true\ncapacity = 3\nlearn = false",
-            "algorithm = \"quota\"\ncapacity = 3\nlearn = false\npace = true\nresets = \"day\"\nzone = \"UTC\"",
+            "algorithm = \"quota\"\nresets = \"day\"\ncapacity = 3\nlearn = false",
+            "algorithm = \"quota\"\ncapacity = 3\nlearn = false\nresets = \"day\"\nzone = \"UTC\"",
         ),
         (
             "algorithm = \"quota\"\nresets = \"never\"\ncapacity = 3",

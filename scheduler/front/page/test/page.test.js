@@ -52,7 +52,7 @@ test("what happens is seen live, and foreign names are text", async (t) => {
   const request = page.getByRole("row", { name: /waiting-/ });
   await request.getByText(HOSTILE).waitFor();
   await request.getByText("has 0 of 4 left, and this takes 1").waitFor();
-  await page.getByText("1 wait; 0 of them behind this page.").waitFor();
+  await page.getByText("1 wait; 0 of them are not listed.").waitFor();
   assert.equal(await page.evaluate(() => [window.broken, document.querySelectorAll("#view img").length].join()), ",0");
   await page.getByLabel("Id of a request").fill("waiting-request-1");
   await page.getByRole("button", { name: "Explain this id" }).click();
@@ -86,7 +86,7 @@ test("an operator freezes, thaws, cancels, and ends waits", async (t) => {
   await page.getByRole("button", { name: /^Cancel/ }).click();
   await page.getByText("No request waits.").waitFor();
   front(url, "/v1/permit/hub", { id: "again", mode: "wait", labels: { client: "team-a" } }).catch(() => {});
-  await page.getByText("1 wait; 0 of them behind this page.").waitFor();
+  await page.getByText("1 wait; 0 of them are not listed.").waitFor();
   await page.getByLabel("Client whose waits end").fill("team-a");
   await page.getByRole("button", { name: "End all waits of this client" }).click();
   await page.getByRole("alert").getByText("1 waits of “team-a” are ended").waitFor();
