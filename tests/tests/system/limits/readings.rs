@@ -1,5 +1,5 @@
 //! What the upstream's headers tell of a window: its rest, its end and its capacity. Schedulers
-//! that are stopped or killed pass its rest and its end on to their successors.
+//! that are stopped or killed pass its end on to their successors, which learn the rest again.
 
 use crate::prelude::*;
 
@@ -37,7 +37,7 @@ fn check(limit: &LimitStatus, capacity: Option<f64>, level: RangeInclusive<f64>)
 }
 
 #[tokio::test]
-async fn what_headers_tell_of_a_window_counts_and_outlives_schedulers() {
+async fn what_headers_tell_of_a_window_counts_and_its_end_outlives_schedulers() {
     let (nats, mut process, worker) = Worker::beside_process(RAMPMETER, HUB).await;
     for id in ["a", "b"] {
         assert_eq!(worker.ask(json!({ "id": id })).await["status"], "granted");
@@ -58,9 +58,12 @@ async fn what_headers_tell_of_a_window_counts_and_outlives_schedulers() {
     until("a checkpoint", async || (nats::writes(&nats).await > written + 1).then_some(())).await;
     process.kill().await;
     let successor = Process::start(RAMPMETER, &nats, HUB).await;
-    // A stated capacity is learned again.
-    check(&limit(&worker).await, None, 30.0..=60.0);
+    // Its own calls count. A stated capacity and what others have used are learned again.
+    check(&limit(&worker).await, None, 95.0..=98.0);
     successor.stop().await;
     let _last = Process::start(RAMPMETER, &nats, HUB).await;
-    check(&limit(&worker).await, None, 30.0..=60.0);
+    check(&limit(&worker).await, None, 95.0..=98.0);
+    assert_eq!(worker.ask(json!({ "id": "c" })).await["status"], "granted");
+    worker.settle(answered("c")).await;
+    check(&limit(&worker).await, Some(80.0), 39.0..=40.0);
 }
