@@ -72,6 +72,11 @@ impl Pair {
         &mut self.members[member.0]
     }
 
+    /// Whether one of them was replaced while it led, because the machine had stopped it for a while.
+    pub fn was_replaced(&self) -> bool {
+        self.members.iter().any(|member| member.log().contains("stepping down"))
+    }
+
     async fn duty(&self, member: Member) -> Option<String> {
         let (_, body) = self.process(member).readiness().await?;
         body["resources"]["hub"]["state"].as_str().map(str::to_owned)

@@ -7,6 +7,8 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 const CYCLES: Cycles = Cycles { usual: 5, long: 200 };
+/// Attempts in which every leader has to hand over.
+const ATTEMPTS: usize = 3;
 const CALL: Duration = Duration::from_millis(50);
 const PLACES: usize = 6;
 const KEYS: usize = 4;
@@ -95,6 +97,17 @@ async fn free_by_key(worker: &Worker) -> Vec<usize> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn under_limits_of_every_kind() {
     Run::of("hand_overs::under_limits_of_every_kind").tell();
+    for _ in 0..ATTEMPTS {
+        if hand_overs().await {
+            return;
+        }
+    }
+    panic!("a standby took over without a hand-over in each of {ATTEMPTS} attempts");
+}
+
+/// Hands over and counts. Returns false if a standby took over from a leader that the machine had
+/// stopped for a while: then some places are held until their leases end.
+async fn hand_overs() -> bool {
     let (nats, upstream) = (nats::start().await, upstream().await);
     let configuration = scheduler::configuration(nats.url(), &hub());
     let mut pair = Pair::start(RAMPMETER, [&configuration; 2]).await;
@@ -115,6 +128,9 @@ async fn under_limits_of_every_kind() {
     client.close().await;
 
     assert_eq!(made.throttled.load(Ordering::Relaxed), 0, "the upstream refused calls");
+    if pair.was_replaced() {
+        return false;
+    }
     let worker = Worker::connect(&nats, "hub").await;
     let level = async |name: &str| {
         let limits = worker.status_of_leader().await.limits;
@@ -123,5 +139,8 @@ async fn under_limits_of_every_kind() {
     until("the last settles arrive", async || (level("in-flight").await == PLACES as f64).then_some(())).await;
     let charged = CHARGED - level("charged").await;
     assert_eq!(charged.round(), made.units.load(Ordering::Relaxed) as f64, "no charge is lost, and no refund");
-    assert_eq!(free_by_key(&worker).await, [PLACES_OF_KEY; KEYS]);
+    // A key gets its first budget with the next checkpoint.
+    let all_free = async || (free_by_key(&worker).await == [PLACES_OF_KEY; KEYS]).then_some(());
+    until("every key has its places", all_free).await;
+    true
 }
