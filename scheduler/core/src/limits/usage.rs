@@ -35,11 +35,6 @@ pub struct CountedUsage {
     pub unix_nanos: u64,
     /// Our own usage, by the time in which it counts.
     pub spans: Vec<UsageSpan>,
-    /// The places of calls in flight, if the limit counts these: until when they are held, and the
-    /// amount in millionths, with the budget. `spans` counts them, too, beside promised starts. Early
-    /// records do not tell them apart, so that settles of their calls free no place.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub held: Vec<(Offset, u64)>,
     /// Whether more may be used than is known. Then everything counts as used by a call at the
     /// snapshot.
     #[serde(skip)]
@@ -94,26 +89,7 @@ pub(crate) fn to_usage(now: Time, unix_nanos: u64, rate: &Rate, blocks: &[UsageB
         until: Offset::between(now, block.until),
         micros: rate.micros_up(block.credit),
     };
-    CountedUsage {
-        unix_nanos,
-        spans: blocks.iter().map(span).collect(),
-        held: Vec::new(),
-        doubted: false,
-        reported: None,
-    }
-}
-
-/// The record of the places of calls in flight. Beyond [`MAX_BLOCKS`], neighbours are merged, and held
-/// until the first of their ends: a settle frees no place for longer than a call had it.
-pub(crate) fn to_held(now: Time, rate: &Rate, places: impl Iterator<Item = (Time, Credit)>) -> Vec<(Offset, u64)> {
-    let mut places: Vec<(Time, Credit)> = places.filter(|(_, credit)| *credit > Credit::ZERO).collect();
-    places.sort_by_key(|(until, _)| *until);
-    let each = places.len().div_ceil(MAX_BLOCKS).max(1);
-    let merged = places.chunks(each).map(|several| {
-        let credit = several.iter().fold(Credit::ZERO, |sum, (_, credit)| sum + *credit);
-        (Offset::between(now, several[0].0), rate.micros_up(credit))
-    });
-    merged.collect()
+    CountedUsage { unix_nanos, spans: blocks.iter().map(span).collect(), doubted: false, reported: None }
 }
 
 /// Turns the offsets of a predecessor's record into times for a reader at `then`. The record was

@@ -166,9 +166,7 @@ impl CountedBucket {
     /// A start that anonymous usage clearly includes is listed, and counts only for the extension.
     pub(crate) fn commit_paid(&mut self, limit: &Limit, _: Time, key: StartKey, cost: StartCost, end: Option<Time>) {
         let until = end.unwrap_or_else(|| self.counted_until(limit, key.at));
-        if key.at <= self.now {
-            self.take_inherited(cost.credit);
-        }
+        self.take_inherited(cost.credit);
         if key.at < self.ambiguous_from && self.used_at(key.at.max(self.now)) >= cost.credit {
             // Under a longer period, usage ends later than reported. The first listed start tells
             // by how much.

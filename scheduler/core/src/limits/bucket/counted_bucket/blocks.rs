@@ -5,17 +5,14 @@ use crate::arithmetic::{Credit, StartCost};
 use crate::limits::bucket_record::{BucketRecord, ListedStarts};
 use crate::limits::pending_debits::DebitSnapshot;
 use crate::limits::upstream_reports::UpstreamReports;
-use crate::limits::usage::{CountedUsage, MAX_BLOCKS, RecordTimes, UsageBlock, condensed, to_held, to_usage};
+use crate::limits::usage::{CountedUsage, MAX_BLOCKS, RecordTimes, UsageBlock, condensed, to_usage};
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 
 impl CountedBucket {
     /// Anonymous usage, which may have begun a moment ago.
     pub(crate) fn new(limit: &Limit, now: Time, level: Credit) -> Self {
-        let mut counted = CountedBucket::used_until(limit, now, now, limit.full() - level);
-        let until = counted.anonymous_until;
-        counted.inherit(limit, std::iter::once((until, counted.total)));
-        counted
+        CountedBucket::used_until(limit, now, now, limit.full() - level)
     }
 
     pub(crate) fn empty_until(limit: &Limit, now: Time, empty: Time) -> Self {
@@ -46,12 +43,7 @@ impl CountedBucket {
             let unused = CountedBucket { reports: reports.clone(), ..CountedBucket::default() };
             blocks.push(UsageBlock { from: then, until: unused.counted_until(limit, then), credit: limit.full() });
         }
-        let mut restored = CountedBucket::from_blocks(limit, then, &blocks, reports);
-        let rate = limit.rate();
-        let held =
-            usage.held.iter().map(|(until, micros)| (times.latest(*until), rate.credit_of_micros((*micros).into())));
-        restored.inherit(limit, held);
-        restored
+        CountedBucket::from_blocks(limit, then, &blocks, reports)
     }
 
     pub(super) fn from_blocks(
@@ -73,6 +65,7 @@ impl CountedBucket {
         let ambiguous = blocks().filter(|block| limit.has_windows() && several(block)).map(|block| block.from).min();
         counted.ambiguous_from = ambiguous.unwrap_or(Time::NEVER);
         blocks().for_each(|block| counted.add_usage(limit, block.from, block.until, block.credit));
+        counted.inherit(limit);
         counted
     }
 
@@ -82,14 +75,12 @@ impl CountedBucket {
         let now = granted.from;
         let renewable = limit.counts_calls_in_flight() && renewed > now;
         let own = self.without_claim(limit);
-        let renewed = renewable.then(|| self.counted_until(limit, renewed));
-        let mut blocks = condensed(own.blocks(limit, renewed));
-        let budget = UsageBlock { until: self.counted_until(limit, granted.until), ..granted };
-        blocks.extend(Some(budget).filter(|budget| budget.credit > Credit::ZERO));
+        let mut blocks = condensed(own.blocks(limit, renewable.then(|| self.counted_until(limit, renewed))));
+        if granted.credit > Credit::ZERO {
+            blocks.push(UsageBlock { until: self.counted_until(limit, granted.until), ..granted });
+        }
         let usage = to_usage(now, limit.unix_nanos(now), limit.rate(), &blocks);
-        let places = self.places_in_flight(renewed).chain([(budget.until, budget.credit)]);
-        let held = if limit.counts_calls_in_flight() { to_held(now, limit.rate(), places) } else { Vec::new() };
-        Some(CountedUsage { held, reported: self.reports.as_ref().and_then(|reports| reports.recorded(now)), ..usage })
+        Some(CountedUsage { reported: self.reports.as_ref().and_then(|reports| reports.recorded(now)), ..usage })
     }
 
     /// Usage includes all promises.
@@ -109,8 +100,6 @@ impl CountedBucket {
             self.reports.as_ref().and_then(|reports| reports.phase_alone(now, to.spec().period)).map(Box::new);
         let mut recast =
             CountedBucket { last_end: self.last_end, ..CountedBucket::from_blocks(to, now, &blocks, reports) };
-        let inherited = self.inherited.iter().flat_map(|places| places.iter());
-        recast.inherit(to, inherited.map(|(until, credit)| (*until, up(*credit))));
         for (key, CountedCall { cost, tier, until, .. }) in &self.calls {
             let longer_until = *until + longer.unwrap_or(Span::ZERO);
             let until = if to.has_windows() { recast.end_of_call(to, key.at) } else { longer_until };

@@ -3,31 +3,29 @@
 //!
 //! A crash leaves a number of places and the ends of their leases. The settle of an unknown call
 //! frees one of them: the one whose lease ends first. So at any time, the places that are left are
-//! at least as many as the calls that still hold one, whichever place each call had. A record tells
-//! these places apart from the usage of promised starts: the settle of a call that has started must
-//! not free what is promised to another one, which may begin at the very end of its lease.
+//! at least as many as the calls that still hold one, whichever place each call had.
 
-use super::{CountedBucket, last_key_at};
+use super::CountedBucket;
 use crate::arithmetic::{Credit, StartCost};
 use crate::policy::Limit;
 use rampmeter_protocol::time::Time;
 use std::collections::VecDeque;
 
 impl CountedBucket {
-    /// Notes that these places, by the ends of their leases, are of calls of a predecessor.
-    pub(super) fn inherit(&mut self, limit: &Limit, places: impl Iterator<Item = (Time, Credit)>) {
-        let places = places.filter(|(until, credit)| *until > self.now && *credit > Credit::ZERO);
-        let mut places: Vec<(Time, Credit)> = places.filter(|_| limit.counts_calls_in_flight()).collect();
-        places.sort_by_key(|(until, _)| *until);
-        self.inherited = Some(VecDeque::from(places)).filter(|places| !places.is_empty()).map(Box::new);
-    }
-
-    /// The places of all calls that have started and may be in flight, by the ends of their leases.
-    /// Those that we granted are held until `renewed` at least.
-    pub(super) fn places_in_flight(&self, renewed: Option<Time>) -> impl Iterator<Item = (Time, Credit)> {
-        let started = self.calls.range(..=last_key_at(self.now));
-        let own = started.map(move |(_, call)| (renewed.map_or(call.until, |end| call.until.max(end)), call.cost));
-        own.chain(self.inherited.iter().flat_map(|places| places.iter().copied()))
+    /// Notes that all present usage is by calls of a predecessor.
+    pub(super) fn inherit(&mut self, limit: &Limit) {
+        if !limit.counts_calls_in_flight() {
+            return;
+        }
+        let (mut used, mut least, mut places) = (self.total, self.total, VecDeque::new());
+        for (time, change) in &self.steps {
+            used += *change;
+            if used < least {
+                places.push_back((*time, least - used));
+                least = used;
+            }
+        }
+        self.inherited = Some(places).filter(|places| !places.is_empty()).map(Box::new);
     }
 
     /// Ends an unlisted call of a predecessor. Returns whether a place was kept for it.
