@@ -386,6 +386,7 @@ IN_SCRIPTS = [
 ]
 IN_PROXY = [
     ("pages of strangers pass", "check_page", r"Ok\(self\.guard.*\)", "Ok(())"),
+    ("each piece of a sending is a block", "from", r"start >= self\.len (?=\{)", "false "),
     ("kept bytes count as none", "growth", r"if length <= self\.spare\(\)", "if length <= BLOCK.1"),
     ("two lengths are one", "framing", r"lengths\.has_more \|\| ", ""),
     ("a length beside a coding is read", "framing", r"(\(Some\(_\), Some\(_\)\) =>) .*,", r"\1 Ok(Framing::Chunked),"),

@@ -39,7 +39,11 @@ impl KeptBytes {
 
     /// The bytes of one block from `start` on; nothing at the end.
     pub(super) fn from(&mut self, start: usize) -> Option<Bytes> {
-        if start >= self.len - self.last.len() && !self.last.is_empty() {
+        if start >= self.len {
+            return None;
+        }
+        // A block is cut off for a sending that reads it, and not for each piece of one that has caught up.
+        if start >= self.len - self.last.len() {
             self.full.push(self.last.split().freeze());
         }
         let mut before = 0;
@@ -74,6 +78,7 @@ mod tests {
                 taken += kept.growth(size);
                 kept.push(&piece);
                 sent.extend(piece);
+                assert_eq!(kept.from(kept.len()), None, "a sending that has caught up");
                 // Another sending begins now and then.
                 if number % 100_000 == 5 {
                     assert_eq!(kept.from(number * size / 2).unwrap()[0], sent[number * size / 2]);

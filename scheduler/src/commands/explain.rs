@@ -18,7 +18,7 @@ use rampmeter_protocol::subject::Subjects;
 pub struct ExplainArgs {
     /// The resource.
     resource: Name,
-    /// The request to ask about; without one, all requests that wait.
+    /// The request to ask about; without one, the first ten that wait.
     #[arg(value_parser = permit_id)]
     id: Option<PermitId>,
     /// Print the scheduler's answer as JSON.
