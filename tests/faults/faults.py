@@ -199,7 +199,7 @@ IN_CORE = [
     ("the first of a group applies", "new", r"\w+\.sort_by_key\(\|candidate\| Reverse.*;", ""),
     ("costs are learned backwards", "learn", r"self\.above_one \+=", "self.above_one -="),
     ("unknown calls in flight take no room", "count_anew", r"self\.ledger\.renew\(.*\bkey\b.*;", "let _ = key;"),
-    ("unknown calls in flight give room under checkpoints without them", "count_anew", r"self\.term\.budget_mut\(\)\.charge\(.*(\bbill), self\.now\);", r"self.term.budget_mut().release(self.resource, key, \1, LimitSet::ALL, CallMade::Yes);"),
+    ("unknown calls in flight give room under checkpoints without them", "count_anew", r"self\.term\.budget_mut\(\)\.charge\(.*(&bill), now\);", r"self.term.budget_mut().release(&self.resource, key, \1, crate::policy::LimitSet::ALL, crate::limits::CallMade::Yes);"),
     ("headroom is told as stock", "obstacle_in", r"pays\(Tier::NO_HEADROOM\) => Some\(Reason::Headroom\)", "pays(Tier::NO_HEADROOM) => Some(Reason::Stock)"),
     ("a pause is told as stock", "obstacle_in", r"Some\(Reason::Frozen\)", "Some(Reason::Stock)"),
     ("a client that had its share is told of stock", "obstacle", r"is_passed\(waits, \w+\)", "false"),

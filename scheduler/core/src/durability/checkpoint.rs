@@ -11,7 +11,6 @@ use crate::ledger::{Backlog, KeyBucket};
 use crate::limits::{Bucket, NEAR, UsageBlock};
 use crate::policy::Limit;
 use crate::scheduler::Scheduler;
-use crate::scheduler::parts::RecordedParts;
 use rampmeter_protocol::time::Time;
 
 /// A state for the store that counts everything which may be granted under it as spent.
@@ -28,12 +27,6 @@ impl<R: Clone> Scheduler<R> {
     /// or if too many checkpoints are unconfirmed.
     pub fn checkpoint(&mut self, now: Time) -> Option<Checkpoint> {
         self.advance(now);
-        self.recorded_parts().checkpoint(now)
-    }
-}
-
-impl<R> RecordedParts<'_, R> {
-    fn checkpoint(&mut self, now: Time) -> Option<Checkpoint> {
         if !self.term.budget().may_open() {
             return None;
         }
@@ -46,7 +39,7 @@ impl<R> RecordedParts<'_, R> {
         self.ledger.keys.pages.drop_empty(self.term.epoch(), number);
         let keys = self.fenced_keys(now, key_budgets.as_ref(), listed.unwrap_or_default(), space, &unlisted);
         let granted = self.term.budget_mut().open(
-            self.resource,
+            &self.resource,
             now,
             self.permits.last_serial(),
             &immediate,
@@ -55,7 +48,7 @@ impl<R> RecordedParts<'_, R> {
         );
         assert_eq!(granted.len(), self.resource.limits().len(), "each limit has a budget");
         let grants = granted.iter().map(|credit| UsageBlock { from: now, until: now + NEAR, credit: *credit });
-        let levels = self.level_snapshots(grants, &ListedPromises::none(self.resource));
+        let levels = self.level_snapshots(grants, &ListedPromises::none(&self.resource));
         let state = Snapshot { levels, keys, freezes, new_pages, ..Snapshot::default() };
         Some(Checkpoint { number, state })
     }
@@ -100,8 +93,8 @@ impl<R> RecordedParts<'_, R> {
     }
 
     fn immediate_demand(&self, now: Time) -> Vec<ImmediateDemand> {
-        let mut pending = Backlog::none(self.resource);
-        self.pending.bills().for_each(|bill| pending.add(self.resource, bill));
+        let mut pending = Backlog::none(&self.resource);
+        self.pending.bills().for_each(|bill| pending.add(&self.resource, bill));
         let immediate = |(id, _)| {
             let adaptive = self.ledger.adaptive(id);
             let level = self.near_level(now, adaptive.limit(), adaptive.bucket());
@@ -122,7 +115,7 @@ impl<R> RecordedParts<'_, R> {
         let limit = &self.resource[id];
         let of_class = |class: ClassId| {
             let stock = (level - limit.headroom(self.resource.tier(class))).max(Credit::ZERO);
-            self.queues.backlog_through(self.resource, class).of(id).min(stock)
+            self.queues.backlog_through(&self.resource, class).of(id).min(stock)
         };
         let classes =
             self.resource.classes_by_id().map(|(id, _)| id).filter(|id| !self.queues.class(*id).has_no_turns());

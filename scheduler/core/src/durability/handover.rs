@@ -11,7 +11,6 @@ use crate::limits::UsageBlock;
 use crate::permits::{Permit, Stage, State};
 use crate::policy::KeyCharge;
 use crate::scheduler::Scheduler;
-use crate::scheduler::parts::RecordedParts;
 use rampmeter_protocol::time::Time;
 
 impl<R: Clone> Scheduler<R> {
@@ -22,18 +21,12 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
         self.advance(now);
-        self.recorded_parts().snapshot(now, most)
-    }
-}
-
-impl<R> RecordedParts<'_, R> {
-    fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
         let new_pages = self.write_all_pages(now);
         let first = self.first_permits(most);
         let permits = first.iter().filter_map(|permit| self.permit_snapshot(now, permit));
         let permits = RecordSpace::of_permits().fitting(1, most, permits, encoded);
         assert!(permits.len() <= first.len() && first.len() <= most, "a snapshot has at most so many permits");
-        let listed = ListedPromises::of(self.resource, now, &first[..permits.len()]);
+        let listed = ListedPromises::of(&self.resource, now, &first[..permits.len()]);
         let nothing = std::iter::repeat(UsageBlock { from: now, until: now, credit: Credit::ZERO });
         let mut space = self.record_space();
         let (freezes, unlisted) = self.freeze_snapshots(now, &mut space);

@@ -19,7 +19,7 @@ use crate::ledger::PageState;
 use crate::limits::{Bucket, BucketRecord};
 use crate::policy::spec::LimitSpec;
 use crate::policy::{KeyName, Limit};
-use crate::scheduler::parts::RecordedParts;
+use crate::scheduler::Scheduler;
 use rampmeter_protocol::time::Time;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ const MAX_FIRST_OF_KEY: usize = 4;
 /// An unlisted key's budget is at most one part in this many, because a crash loses it.
 const UNLISTED_PART: u64 = 16;
 
-impl<R> RecordedParts<'_, R> {
+impl<R: Clone> Scheduler<R> {
     /// New pages before a checkpoint, and its key budgets and snapshots; `None` for too many keys.
     pub(crate) fn key_budgets(
         &mut self,
@@ -54,7 +54,7 @@ impl<R> RecordedParts<'_, R> {
         let are_all = used.len() == self.ledger.keys.count_in_use();
         let (latest, fades) = (self.term.budget().key_budgets(), self.term.budget().fades(now));
         for name in used {
-            let expected = latest.map_or(Credit::ZERO, |latest| latest.expected(self.resource, &name, fades));
+            let expected = latest.map_or(Credit::ZERO, |latest| latest.expected(&self.resource, &name, fades));
             demand.entry(name).and_modify(|budget| *budget = expected.max(*budget)).or_insert(expected);
         }
         let pages = self.write_pages(now, 1, &mut demand, &wanted);
@@ -164,7 +164,7 @@ impl<R> RecordedParts<'_, R> {
         let at_keys = at_keys.map(|slot| &*self.permits.get(slot).bill);
         let bills = first.map(|(_, bill)| bill).chain(at_keys);
         let mut demand = BTreeMap::new();
-        for charge in bills.chain(self.pending.bills()).flat_map(|bill| long_charges(self.resource, bill)) {
+        for charge in bills.chain(self.pending.bills()).flat_map(|bill| long_charges(&self.resource, bill)) {
             *demand.entry(charge.name()).or_insert(Credit::ZERO) += self.resource.credit(charge.limit, charge.amount);
         }
         demand

@@ -7,7 +7,7 @@ use crate::ledger::Backlog;
 use crate::limits::{BucketRecord, ListedStarts, UsageBlock};
 use crate::permits::Permit;
 use crate::policy::{Limit, Resource};
-use crate::scheduler::parts::RecordedParts;
+use crate::scheduler::Scheduler;
 use rampmeter_protocol::time::Time;
 use std::collections::BTreeSet;
 
@@ -55,7 +55,7 @@ impl ListedPromises {
     }
 }
 
-impl<R> RecordedParts<'_, R> {
+impl<R: Clone> Scheduler<R> {
     /// All levels, with every promise and the budget of each limit spent. Budgets are for starts
     /// between now and a near time.
     pub(crate) fn level_snapshots(

@@ -10,7 +10,6 @@ use crate::limits::{Bucket, StartKey};
 use crate::permits::{Granted, Stage, State};
 use crate::policy::{Bill, KeyCharge, Limit, MAX_PERIOD, Resource};
 use crate::scheduler::Scheduler;
-use crate::scheduler::parts::RecordedParts;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
@@ -25,7 +24,7 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn restore(resource: Resource, epoch: Epoch, now: Time, then: Time, snapshot: &Snapshot) -> Self {
         let mut scheduler = Scheduler::new(resource, epoch, now);
-        scheduler.recorded_parts().restore(now, then, snapshot);
+        scheduler.take_over(now, then, snapshot);
         scheduler
     }
 
@@ -33,7 +32,7 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn cautious(resource: Resource, epoch: Epoch, now: Time) -> Self {
         let mut scheduler = Scheduler::at_level(resource, epoch, now, |_| Credit::ZERO);
-        scheduler.recorded_parts().ledger.keys.drain(now, |_| true);
+        scheduler.ledger.keys.drain(now, |_| true);
         scheduler
     }
 
@@ -42,7 +41,7 @@ impl<R: Clone> Scheduler<R> {
     /// stock, because they would stay empty for too long.
     #[must_use]
     pub fn without_stock(mut self, now: Time) -> Self {
-        self.recorded_parts().ledger.drain(now, |limit| !limit.has_long_period());
+        self.ledger.drain(now, |limit| !limit.has_long_period());
         self
     }
 
@@ -56,14 +55,12 @@ impl<R: Clone> Scheduler<R> {
         let mut scheduler = Scheduler::new(resource, epoch, now);
         let levels: Vec<Credit> = scheduler.resource().limits().iter().map(level).collect();
         for (index, level) in levels.into_iter().enumerate() {
-            scheduler.recorded_parts().ledger.adaptive_mut(LimitId::of_index(index)).set_level(now, level);
+            scheduler.ledger.adaptive_mut(LimitId::of_index(index)).set_level(now, level);
         }
         scheduler
     }
-}
 
-impl<R> RecordedParts<'_, R> {
-    fn restore(&mut self, now: Time, then: Time, snapshot: &Snapshot) {
+    fn take_over(&mut self, now: Time, then: Time, snapshot: &Snapshot) {
         snapshot.levels.iter().for_each(|level| self.restore_level(then, level));
         self.restore_keys(then, &snapshot.keys);
         snapshot.freezes.iter().for_each(|freeze| self.restore_freeze(then, freeze));

@@ -32,7 +32,7 @@ impl<R: Clone> Scheduler<R> {
             return;
         }
         let succession = Succession::between(&self.resource, &resource);
-        self.charges(now).change_limits(&resource, &succession);
+        self.change_counted(now, &resource, &succession);
         for (limit, level) in succession.levels_of_new(&resource, left) {
             self.ledger.adaptive_mut(limit).set_level(now, level);
         }

@@ -8,20 +8,20 @@
 //! A worker reports what the upstream has answered, and may be wrong. Its report counts for the
 //! limits that its call was charged to. It stops calls that need these limits for a minute at most.
 //! Then one probe call asks the upstream, and the answer to it is believed for as long as it says.
+//!
+//! A checkpoint is due soon after a pause begins or an operator ends one, so that a successor knows
+//! of it. Clients are informed of each freeze that voids their promises.
 
-use super::outbox::Outbox;
+use super::Scheduler;
 use crate::adaptation::{Attribution, Limits, ObservedCall, Reading, Scope, Verdict, may_be_of};
 use crate::command::{BucketName, Command, FreezeNotice, Note};
-use crate::fencing::Term;
 use crate::ids::LimitId;
-use crate::ledger::Ledger;
 use crate::limits::{BucketReading, Interval, UNCONFIRMED};
+use crate::policy::Bill;
 use crate::policy::spec::Follow;
-use crate::policy::{Bill, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::status::Counters;
 use rampmeter_protocol::time::{Span, Time};
 use smallvec::SmallVec;
 
@@ -43,20 +43,7 @@ struct Pause {
     is_unconfirmed: bool,
 }
 
-/// The buckets, and the other parts that learn from the upstream.
-///
-/// Guarantees that a checkpoint is due soon after a pause begins or an operator ends one, so that a
-/// successor knows of it. Clients are informed of each freeze that voids their promises.
-#[derive(Debug)]
-pub(crate) struct Feedback<'a, R> {
-    pub(super) resource: &'a Resource,
-    pub(super) ledger: &'a mut Ledger,
-    pub(super) term: &'a mut Term,
-    pub(super) outbox: &'a mut Outbox<R>,
-    pub(super) counters: &'a mut Counters,
-}
-
-impl<R> Feedback<'_, R> {
+impl<R: Clone> Scheduler<R> {
     /// Learns from the answer to a call. If a limit rejected the call, returns the bill that it is
     /// settled at: the other charges are refunded.
     pub(crate) fn observe(&mut self, call: ObservedCall<'_>) -> Option<Bill> {
@@ -68,7 +55,7 @@ impl<R> Feedback<'_, R> {
             Verdict::Busy => None,
             Verdict::Crowded => Some(call.bill.keyed_part()),
             Verdict::Limited { scope, retry_after, by_other_accounts } => {
-                let limits = Attribution::new(self.resource, call.bill).blamed(scope);
+                let limits = Attribution::new(&self.resource, call.bill).blamed(scope);
                 let pauses = self.pauses(call, &limits, *retry_after);
                 let settled = (!by_other_accounts).then(|| self.learn_rejection(call, &pauses));
                 self.freeze(call, &pauses);
@@ -138,7 +125,7 @@ impl<R> Feedback<'_, R> {
 
     /// Stops the calls that need the spent limits until `reset`.
     fn exhaust(&mut self, call: ObservedCall<'_>, scope: &Scope, reset: Span) {
-        let (limits, are_quotas) = Attribution::new(self.resource, call.bill).exhausted(scope);
+        let (limits, are_quotas) = Attribution::new(&self.resource, call.bill).exhausted(scope);
         let reported = if are_quotas { reset } else { reset.min(LONGEST_WITHOUT_QUOTA) };
         let pauses = self.pauses(call, &limits, Some(reported));
         match are_quotas {
@@ -207,7 +194,7 @@ impl<R> Feedback<'_, R> {
     /// Compares a reading with the limit that it is about.
     fn compare(&mut self, call: ObservedCall<'_>, reading: &Reading) {
         let ObservedCall { now, bill, observation, .. } = call;
-        let attribution = Attribution::new(self.resource, bill);
+        let attribution = Attribution::new(&self.resource, bill);
         let Some(limit) = attribution.limit_read(reading, &observation.readings) else { return };
         self.follow_capacity(call, limit, reading);
         let at = call.at();

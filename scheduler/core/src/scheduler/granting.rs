@@ -8,14 +8,13 @@ use super::Scheduler;
 use crate::collections::Slot;
 use crate::command::{Command, Grant};
 use crate::event::Ask;
-use crate::ids::{ClassId, Tier};
+use crate::ids::ClassId;
 use crate::ledger::Offer;
 use crate::limits::StartKey;
 use crate::permits::{Granted, Stage, State};
 use crate::queue::GrantedService;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
-use std::sync::Arc;
 
 /// When a request gets its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,18 +74,6 @@ impl<R: Clone> Scheduler<R> {
         };
         let grant = Grant { to, id, delay, validity, lease, limited_by, charged, class, waited, repeated };
         self.outbox.push(Command::Grant(grant));
-    }
-
-    /// Commits the permit in `slot` to a start. Its request allows no start after `latest`.
-    pub(crate) fn commit(&mut self, now: Time, slot: Slot, granted: Granted, tier: Tier, latest: Time) {
-        assert!(granted.start.at >= now, "no start is in the past");
-        let permit = self.permits.get_mut(slot);
-        permit.state = State::Granted(granted);
-        let (start, bill) = (granted.start, Arc::clone(&permit.bill));
-        self.charges(now).commit(granted, &bill, tier, latest);
-        let end = self.ledger.lease_end(now, start, &bill);
-        self.permits.forget_after(slot, end);
-        self.counters.granted += 1;
     }
 
     /// Notes that answers arrive in time.

@@ -12,7 +12,7 @@ mod feedback;
 mod former_units;
 mod granting;
 mod outbox;
-pub(crate) mod parts;
+mod parts;
 mod pending;
 pub mod queue_cursor;
 pub mod settle;
@@ -81,24 +81,24 @@ use rampmeter_protocol::wall_clock::WallClockOrigin;
 /// ```
 #[derive(Debug)]
 pub struct Scheduler<R> {
-    resource: Resource,
+    pub(crate) resource: Resource,
     former_units: FormerUnits,
-    term: Term,
+    pub(crate) term: Term,
     /// The buckets of all limits.
-    ledger: Ledger,
+    pub(crate) ledger: Ledger,
     /// Limits that are measured and not enforced.
     shadow_limits: ShadowLimits,
-    permits: Permits<R>,
-    pending: PendingAnswers<R>,
+    pub(crate) permits: Permits<R>,
+    pub(crate) pending: PendingAnswers<R>,
     /// Whether answers are held up, so that waiting requests are granted nothing.
     answers_are_late: bool,
-    queues: Queues,
+    pub(crate) queues: Queues,
     recent: RecentService,
     plan: DispatchPlan,
     calls: RecentCalls,
     cost_estimates: CostEstimates,
     /// Counts the use by clients.
-    meter: UsageMeter,
+    pub(crate) meter: UsageMeter,
     counters: Counters,
     outbox: Outbox<R>,
     /// The time of the latest event.
@@ -250,17 +250,17 @@ impl<R: Clone> Scheduler<R> {
             Event::CheckpointStored(number) => self.checkpoint_stored(now, number),
             Event::CheckpointRefused(number) => self.term.refuse(number),
             Event::StoreLost => self.store_lost(now),
-            Event::StoreReplaced { epoch } => self.feedback().distrust_stock(now, epoch),
+            Event::StoreReplaced { epoch } => self.distrust_stock(now, epoch),
             Event::EpochConfirmed(epoch) => self.term.raise_epoch(epoch),
             Event::Doubt => self.term.budget_mut().doubt(),
             Event::HandOver => self.hand_over(now),
-            Event::Levels { asked, answered, levels } => self.feedback().compare_levels(now, asked, answered, &levels),
+            Event::Levels { asked, answered, levels } => self.compare_levels(now, asked, answered, &levels),
             Event::Discovered { resource, left } => self.change_limits(now, *resource, &left),
             Event::Capacity { limit, capacity } => self.ledger.adaptive_mut(limit).set_capacity_in_force(now, capacity),
             Event::Limits(resource) => self.change_limits(now, *resource, &[]),
-            Event::Thaw(limits) => self.feedback().thaw(now, &limits),
-            Event::Freeze { limits, span } => self.feedback().freeze_by_order(now, &limits, span),
-            Event::Empty(limits) => self.feedback().empty(now, &limits),
+            Event::Thaw(limits) => self.thaw(now, &limits),
+            Event::Freeze { limits, span } => self.freeze_by_order(now, &limits, span),
+            Event::Empty(limits) => self.empty(now, &limits),
         }
     }
 

@@ -1,33 +1,15 @@
-//! Access to the parts of a scheduler: to single ones, and to those that the same steps need.
+//! Access to the parts of a scheduler.
 
 use super::Scheduler;
-use super::charges::Charges;
-use super::feedback::Feedback;
 use super::wait_estimator::WaitEstimator;
 use crate::adaptation::RecentCalls;
-use crate::fencing::Term;
 use crate::ids::LimitId;
+use crate::ledger::ShadowLimits;
 use crate::ledger::usage_meter::Use;
-use crate::ledger::{Ledger, ShadowLimits, UsageMeter};
-use crate::permits::{PendingAnswers, Permits};
-use crate::policy::Resource;
-use crate::queue::{Queues, RecentService};
+use crate::queue::RecentService;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::status::{Correction, Counters};
 use rampmeter_protocol::time::Time;
-
-/// The parts from which [records](crate::durability) are made, and to which a successor restores
-/// them.
-#[derive(Debug)]
-pub(crate) struct RecordedParts<'a, R> {
-    pub(crate) resource: &'a Resource,
-    pub(crate) term: &'a mut Term,
-    pub(crate) ledger: &'a mut Ledger,
-    pub(crate) permits: &'a mut Permits<R>,
-    pub(crate) pending: &'a PendingAnswers<R>,
-    pub(crate) queues: &'a Queues,
-    pub(crate) meter: &'a mut UsageMeter,
-}
 
 impl<R: Clone> Scheduler<R> {
     /// The learned corrections of cost estimates, by kind of call.
@@ -100,23 +82,5 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn waits(&self, now: Time) -> WaitEstimator<'_, R> {
         let Scheduler { resource, ledger, permits, queues, term, answers_are_late, .. } = self;
         WaitEstimator { now, resource, ledger, permits, queues, term, answers_are_late: *answers_are_late }
-    }
-
-    /// The parts that count starts.
-    pub(super) fn charges(&mut self, now: Time) -> Charges<'_> {
-        let Scheduler { resource, ledger, shadow_limits, term, calls, meter, .. } = self;
-        Charges { now, resource, ledger, shadow_limits, term, calls, meter }
-    }
-
-    /// The parts that learn from the upstream.
-    pub(super) fn feedback(&mut self) -> Feedback<'_, R> {
-        let Scheduler { resource, ledger, term, outbox, counters, .. } = self;
-        Feedback { resource, ledger, term, outbox, counters }
-    }
-
-    /// The parts that records are made from.
-    pub(crate) fn recorded_parts(&mut self) -> RecordedParts<'_, R> {
-        let Scheduler { resource, term, ledger, permits, pending, queues, meter, .. } = self;
-        RecordedParts { resource, term, ledger, permits, pending, queues, meter }
     }
 }

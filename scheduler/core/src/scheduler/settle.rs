@@ -128,7 +128,7 @@ impl<R: Clone> Scheduler<R> {
         self.calls.end(now, granted.start, served.then_some(&actual));
         self.outbox.push(Command::Note(Note::CallEnded(now.since(granted.start.at))));
         let answer = |observation| ObservedCall { now, start: granted.start, bill: &bill, observation };
-        let settled = observation.and_then(|observation| self.feedback().observe(answer(observation)));
+        let settled = observation.and_then(|observation| self.observe(answer(observation)));
         self.use_up(now, slot, granted, &settled.unwrap_or(actual));
         checked
     }
@@ -154,20 +154,6 @@ impl<R: Clone> Scheduler<R> {
         self.permits.forget_now(slot);
     }
 
-    fn uncharge(&mut self, now: Time, slot: Slot, granted: Granted) {
-        let bill = Arc::clone(&self.permits.get(slot).bill);
-        self.charges(now).uncharge(granted, &bill);
-        self.end_twice_counted(now, granted, &bill);
-        self.counters.returned += 1;
-    }
-
-    /// Frees the place that the predecessor's checkpoint keeps for a call which was counted anew.
-    fn end_twice_counted(&mut self, now: Time, granted: Granted, bill: &Bill) {
-        if granted.stage == Stage::Inherited && self.term.frees_inherited(now) {
-            self.ledger.end_inherited(now, bill);
-        }
-    }
-
     /// Renews the leases of a call in flight, if every checkpoint that the store may hold covers
     /// that.
     fn renew(&mut self, now: Time, slot: Slot, granted: Granted) -> Result<(), Refusal> {
@@ -176,7 +162,7 @@ impl<R: Clone> Scheduler<R> {
             return Ok(());
         }
         self.check_renewals(now)?;
-        let fits = self.charges(now).renew(granted.start, &bill);
+        let fits = self.renew_leases(now, granted.start, &bill);
         self.permits.move_end(slot, self.ledger.lease_end(now, granted.start, &bill));
         if fits { Ok(()) } else { Err(Refusal::RenewedTooLate) }
     }
@@ -200,7 +186,9 @@ impl<R: Clone> Scheduler<R> {
         self.check_room(now, &bill)?;
         let key = StartKey { at: now, serial: self.permits.next_serial() };
         let granted = Granted::new(key, None, self.resource.default_class(), Stage::Inherited);
-        self.charges(now).count_anew(key, &bill);
+        self.ledger.renew(now, key, &bill);
+        self.term.budget_mut().charge(&self.resource, &bill, now);
+        self.calls.begin(now, key);
         let end = self.ledger.lease_end(now, key, &bill);
         let slot = self.permits.insert(id.clone(), Identity::default(), bill, State::Granted(granted));
         self.permits.forget_after(slot, end);
@@ -226,17 +214,6 @@ impl<R: Clone> Scheduler<R> {
     fn may_be_of_predecessor(&self, now: Time, bill: &Bill) -> bool {
         let longest = self.resource.leases(bill).map(|(_, lease)| lease).max();
         longest.is_some_and(|lease| self.term.began_within(now, lease))
-    }
-
-    fn use_up(&mut self, now: Time, slot: Slot, granted: Granted, actual: &Bill) {
-        let permit = self.permits.get_mut(slot);
-        // A call that was made early counts from now.
-        let start = StartKey { at: granted.start.at.min(now), ..granted.start };
-        permit.state = State::Granted(granted.moved_to(start).in_stage(Stage::Settled));
-        let bill = Arc::clone(&permit.bill);
-        self.charges(now).use_up(granted, &bill, actual);
-        self.end_twice_counted(now, granted, &bill);
-        self.counters.settled += 1;
     }
 
     /// Whether `id` is known and not given back.
