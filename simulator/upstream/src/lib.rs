@@ -66,7 +66,6 @@ pub use policy::Policy;
 pub use policy::amount::{Amount, AmountError};
 pub use policy::cost::Cost;
 pub use policy::error::PolicyError;
-pub use policy::option::PolicyOption;
 pub use policy::unit::{MAX_UNIT_BYTES, Unit, UnitError};
 pub use preset::Preset;
 pub use preset::dialect::{Dialect, UnknownDialect};

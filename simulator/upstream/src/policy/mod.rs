@@ -4,13 +4,12 @@ pub(super) mod amount;
 pub(super) mod cost;
 pub(super) mod error;
 pub(super) mod model;
-pub(super) mod option;
 pub(super) mod text;
 pub(super) mod unit;
 
 use crate::{
-    Amount, PolicyError, PolicyOption, Unit,
-    policy::model::{Model, Variant},
+    Amount, PolicyError, Unit,
+    policy::model::{FIXED_WINDOW, Model, PHASE, Variant},
 };
 use std::{num::NonZeroU64, time::Duration};
 
@@ -65,12 +64,13 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`PolicyError::ZeroCapacity`] and [`PolicyError::PeriodTooLong`].
+    /// If the capacity is zero, or the period longer than 2⁶⁴ nanoseconds, about 584 years.
     pub fn new(unit: Unit, capacity: Amount, period: Duration) -> Result<Self, PolicyError> {
         if capacity == Amount::ZERO {
-            return Err(PolicyError::ZeroCapacity);
+            return Err(PolicyError::new("the capacity is zero"));
         }
-        let period_ns = u64::try_from(period.as_nanos()).map_err(|_| PolicyError::PeriodTooLong)?;
+        let too_long = |_| PolicyError::new("the period is longer than 584 years");
+        let period_ns = u64::try_from(period.as_nanos()).map_err(too_long)?;
         Ok(Self { unit, capacity, period_ns, model: Model::TokenBucket(Variant::default()) })
     }
 
@@ -134,14 +134,14 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`PolicyError::BurstOutOfBounds`]; [`PolicyError::StartOutOfBounds`] if it starts with more
-    /// than that; [`PolicyError::NotTogether`] if it is no token bucket.
+    /// If the burst is out of bounds, if it starts with more than that, or if it is no token bucket.
     pub fn with_burst(self, burst: Amount) -> Result<Self, PolicyError> {
         let capacity = self.capacity;
         if burst == Amount::ZERO || burst > capacity {
-            return Err(PolicyError::BurstOutOfBounds { burst, capacity });
+            let bounds = "is out of bounds: more than 0 and at most the capacity";
+            return Err(PolicyError::new(format!("burst={burst} {bounds}, {capacity}")));
         }
-        self.vary(PolicyOption::Burst, |variant| variant.burst = Some(burst))
+        self.vary("burst", |variant| variant.burst = Some(burst))
     }
 
     /// A token bucket with this level at the origin of time. The level is at most what it holds; by
@@ -161,9 +161,9 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`PolicyError::StartOutOfBounds`]; [`PolicyError::NotTogether`] if it is no token bucket.
+    /// If it holds less, or is no token bucket.
     pub fn starting_at(self, level: Amount) -> Result<Self, PolicyError> {
-        self.vary(PolicyOption::Start, |variant| variant.start = Some(level))
+        self.vary("start", |variant| variant.start = Some(level))
     }
 
     /// A token bucket that refills only at multiples of `tick` since the origin of time. Each
@@ -185,12 +185,13 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`PolicyError::TickOutOfBounds`] for zero and for more than 2⁶⁴ nanoseconds, 584 years;
-    /// [`PolicyError::NeverRefills`]; [`PolicyError::NotTogether`] if it is no token bucket.
+    /// If the tick is zero or longer than 2⁶⁴ nanoseconds, 584 years, if it never refills, or if it is
+    /// no token bucket.
     pub fn ticking(self, tick: Duration) -> Result<Self, PolicyError> {
         let tick_ns = u64::try_from(tick.as_nanos()).ok().and_then(NonZeroU64::new);
-        let tick_ns = tick_ns.ok_or(PolicyError::TickOutOfBounds { tick })?;
-        self.refilling(PolicyOption::Tick)?.vary(PolicyOption::Tick, |variant| variant.tick_ns = Some(tick_ns))
+        let bounds = "is out of bounds: more than 0 s and at most 584 years; leave it out for an even refill";
+        let tick_ns = tick_ns.ok_or_else(|| PolicyError::new(format!("tick={tick:?} {bounds}")))?;
+        self.refilling("tick")?.vary("tick", |variant| variant.tick_ns = Some(tick_ns))
     }
 
     /// A token bucket whose refills bring whole units only; the remaining fraction is lost.
@@ -214,9 +215,9 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`PolicyError::NeverRefills`]; [`PolicyError::NotTogether`] if it is no token bucket.
+    /// If it never refills, or is no token bucket.
     pub fn dropping_fractions(self) -> Result<Self, PolicyError> {
-        self.refilling(PolicyOption::Whole)?.vary(PolicyOption::Whole, |variant| variant.whole = true)
+        self.refilling("whole")?.vary("whole", |variant| variant.whole = true)
     }
 
     /// At most the capacity in each window. A window is as long as the period, and the first one
@@ -238,11 +239,10 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`PolicyError::NeverRefills`]; [`PolicyError::NotTogether`] if it is another model already,
-    /// or a variant of the token bucket.
+    /// If it never refills, or is another model already or a variant of the token bucket.
     pub fn fixed_window(self) -> Result<Self, PolicyError> {
         let phase_ns = self.model.phase_ns();
-        self.counting_by(Model::FixedWindow { phase_ns }, PolicyOption::FixedWindow)
+        self.counting_by(Model::FixedWindow { phase_ns }, FIXED_WINDOW)
     }
 
     /// Fixed windows that begin `phase` after multiples of the period.
@@ -263,12 +263,13 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// [`PolicyError::PhaseOutOfBounds`], and as for [`Self::fixed_window`].
+    /// If the phase is as long as the period or longer, and as for [`Self::fixed_window`].
     pub fn with_phase(self, phase: Duration) -> Result<Self, PolicyError> {
         let period = self.period();
-        let windows = self.counting_by(Model::FixedWindow { phase_ns: 0 }, PolicyOption::Phase)?;
+        let windows = self.counting_by(Model::FixedWindow { phase_ns: 0 }, PHASE)?;
         if phase >= period {
-            return Err(PolicyError::PhaseOutOfBounds { phase, period });
+            let bounds = "is out of bounds: less than the period of";
+            return Err(PolicyError::new(format!("phase={phase:?} {bounds} {period:?}")));
         }
         let phase_ns = u64::try_from(phase.as_nanos()).expect("less than the period");
         Ok(Self { model: Model::FixedWindow { phase_ns }, ..windows })
@@ -295,7 +296,7 @@ impl Policy {
     ///
     /// The errors of [`Self::fixed_window`].
     pub fn first_use_window(self) -> Result<Self, PolicyError> {
-        self.counting_by(Model::FirstUseWindow, PolicyOption::FirstUse)
+        self.counting_by(Model::FirstUseWindow, "first-use")
     }
 
     /// At most the capacity in any window as long as the period. A call that was admitted at *t*
@@ -319,7 +320,7 @@ impl Policy {
     ///
     /// The errors of [`Self::fixed_window`].
     pub fn sliding_window(self) -> Result<Self, PolicyError> {
-        self.counting_by(Model::SlidingWindow, PolicyOption::SlidingWindow)
+        self.counting_by(Model::SlidingWindow, "sliding-window")
     }
 
     /// A bucket that calls fill and that drains at capacity per period. A call is admitted if its
@@ -345,7 +346,7 @@ impl Policy {
     ///
     /// The errors of [`Self::fixed_window`].
     pub fn leaky_bucket(self) -> Result<Self, PolicyError> {
-        self.counting_by(Model::LeakyBucket, PolicyOption::LeakyBucket)
+        self.counting_by(Model::LeakyBucket, "leaky-bucket")
     }
 
     /// The period in nanoseconds; zero if the policy never refills.
@@ -357,28 +358,38 @@ impl Policy {
         self.model
     }
 
-    fn refilling(self, option: PolicyOption) -> Result<Self, PolicyError> {
-        if self.period_ns == 0 { Err(PolicyError::NeverRefills { option }) } else { Ok(self) }
+    fn refilling(self, option: &str) -> Result<Self, PolicyError> {
+        if self.period_ns > 0 {
+            return Ok(self);
+        }
+        let advice = "needs a policy that refills: give it a period above zero, or leave the option out";
+        Err(PolicyError::new(format!("`{option}` {advice}")))
     }
 
-    fn vary(self, option: PolicyOption, change: impl FnOnce(&mut Variant)) -> Result<Self, PolicyError> {
-        let mut variant = self.model.variant().map_err(|other| PolicyError::NotTogether { option, other })?;
+    fn vary(self, option: &str, change: impl FnOnce(&mut Variant)) -> Result<Self, PolicyError> {
+        let mut variant = self.model.variant().map_err(|other| not_together(option, other))?;
         change(&mut variant);
         let holds = variant.holds(self.capacity);
         match variant.start {
-            Some(start) if start > holds => Err(PolicyError::StartOutOfBounds { start, holds }),
+            Some(start) if start > holds => {
+                Err(PolicyError::new(format!("start={start} is out of bounds: at most what the bucket holds, {holds}")))
+            }
             Some(_) | None => Ok(Self { model: Model::TokenBucket(variant), ..self }),
         }
     }
 
-    fn counting_by(self, model: Model, option: PolicyOption) -> Result<Self, PolicyError> {
-        let refines = option == PolicyOption::Phase;
+    fn counting_by(self, model: Model, option: &str) -> Result<Self, PolicyError> {
+        let refines = option == PHASE;
         match self.model.option() {
-            Some(PolicyOption::FixedWindow) if refines => Ok(self),
-            Some(other) if other != option => Err(PolicyError::NotTogether { option, other }),
+            Some(FIXED_WINDOW) if refines => Ok(self),
+            Some(other) if other != option => Err(not_together(option, other)),
             Some(_) | None => Ok(Self { model, ..self.refilling(option)? }),
         }
     }
+}
+
+fn not_together(option: &str, other: &str) -> PolicyError {
+    PolicyError::new(format!("`{option}` and `{other}` do not go together; leave one of them out"))
 }
 
 #[cfg(test)]

@@ -1,7 +1,11 @@
 //! How a policy counts.
 
-use crate::{Amount, PolicyOption};
+use crate::Amount;
 use std::num::NonZeroU64;
+
+/// The option of fixed windows, and the one that refines it.
+pub(crate) const FIXED_WINDOW: &str = "fixed-window";
+pub(crate) const PHASE: &str = "phase";
 
 /// How a policy counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,13 +36,13 @@ pub(crate) struct Variant {
 
 impl Model {
     /// The variant of the token bucket. For another model: the option that selects it.
-    pub(crate) fn variant(self) -> Result<Variant, PolicyOption> {
+    pub(crate) fn variant(self) -> Result<Variant, &'static str> {
         match self {
             Self::TokenBucket(variant) => Ok(variant),
-            Self::FixedWindow { .. } => Err(PolicyOption::FixedWindow),
-            Self::FirstUseWindow => Err(PolicyOption::FirstUse),
-            Self::SlidingWindow => Err(PolicyOption::SlidingWindow),
-            Self::LeakyBucket => Err(PolicyOption::LeakyBucket),
+            Self::FixedWindow { .. } => Err(FIXED_WINDOW),
+            Self::FirstUseWindow => Err("first-use"),
+            Self::SlidingWindow => Err("sliding-window"),
+            Self::LeakyBucket => Err("leaky-bucket"),
         }
     }
 
@@ -51,7 +55,7 @@ impl Model {
     }
 
     /// The first option that differs from the default, if any does.
-    pub(crate) fn option(self) -> Option<PolicyOption> {
+    pub(crate) fn option(self) -> Option<&'static str> {
         self.variant().map_or_else(Some, Variant::option)
     }
 }
@@ -62,12 +66,12 @@ impl Variant {
         self.burst.unwrap_or(capacity)
     }
 
-    fn option(self) -> Option<PolicyOption> {
+    fn option(self) -> Option<&'static str> {
         let stated = [
-            self.burst.map(|_| PolicyOption::Burst),
-            self.start.map(|_| PolicyOption::Start),
-            self.tick_ns.map(|_| PolicyOption::Tick),
-            self.whole.then_some(PolicyOption::Whole),
+            self.burst.map(|_| "burst"),
+            self.start.map(|_| "start"),
+            self.tick_ns.map(|_| "tick"),
+            self.whole.then_some("whole"),
         ];
         stated.into_iter().flatten().next()
     }

@@ -1,15 +1,18 @@
 //! The text of a policy.
 
 use crate::{
-    Amount, Policy, PolicyError, PolicyOption, Unit,
-    policy::model::{Model, Variant},
+    Amount, AmountError, Policy, PolicyError,
+    policy::model::{FIXED_WINDOW, Model, PHASE, Variant},
 };
 use jiff::{SignedDuration, Span, SpanRelativeTo};
-use std::{collections::BTreeSet, fmt, str::FromStr, time::Duration};
+use std::{collections::BTreeSet, error::Error, fmt, str::FromStr, time::Duration};
+
+const NO_OPTION: &str = "is no option; there are burst=…, start=…, tick=…, whole, fixed-window, phase=…, first-use, sliding-window \
+     and leaky-bucket";
 
 /// An option after a `;`, with its value after a `=`.
 struct StatedOption<'a> {
-    option: PolicyOption,
+    name: &'a str,
     value: Option<&'a str>,
 }
 
@@ -21,9 +24,9 @@ impl FromStr for Policy {
         let plain = read_plain(parts.next().unwrap_or_default())?;
         let mut seen = BTreeSet::new();
         parts.try_fold(plain, |policy, text| {
-            let stated = StatedOption::read(text.trim())?;
-            if !seen.insert(stated.option) {
-                return Err(PolicyError::StatedTwice { option: stated.option });
+            let stated = StatedOption::read(text.trim());
+            if !seen.insert(stated.name) {
+                return Err(PolicyError::new(format!("`{}` stands there twice; leave one out", stated.name)));
             }
             stated.add_to(policy)
         })
@@ -46,7 +49,7 @@ impl fmt::Display for Model {
         }?;
         match self {
             Self::FixedWindow { phase_ns: 1.. } => {
-                write!(f, ";{}={}", PolicyOption::Phase, printed(Duration::from_nanos(self.phase_ns())))
+                write!(f, ";{PHASE}={}", printed(Duration::from_nanos(self.phase_ns())))
             }
             Self::TokenBucket(_)
             | Self::FixedWindow { phase_ns: 0 }
@@ -60,84 +63,83 @@ impl fmt::Display for Model {
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(burst) = self.burst {
-            write!(f, ";{}={burst}", PolicyOption::Burst)?;
+            write!(f, ";burst={burst}")?;
         }
         if let Some(start) = self.start {
-            write!(f, ";{}={start}", PolicyOption::Start)?;
+            write!(f, ";start={start}")?;
         }
         if let Some(tick_ns) = self.tick_ns {
-            write!(f, ";{}={}", PolicyOption::Tick, printed(Duration::from_nanos(tick_ns.get())))?;
+            write!(f, ";tick={}", printed(Duration::from_nanos(tick_ns.get())))?;
         }
         if self.whole {
-            write!(f, ";{}", PolicyOption::Whole)?;
+            f.write_str(";whole")?;
         }
         Ok(())
     }
 }
 
 impl<'a> StatedOption<'a> {
-    fn read(text: &'a str) -> Result<Self, PolicyError> {
-        let (name, value) = match text.split_once('=') {
-            Some((name, value)) => (name.trim_end(), Some(value.trim_start())),
-            None => (text, None),
-        };
-        let option = PolicyOption::named(name);
-        let option = option.ok_or_else(|| PolicyError::UnknownOption { text: text.to_owned() })?;
-        Ok(Self { option, value })
+    fn read(text: &'a str) -> Self {
+        match text.split_once('=') {
+            Some((name, value)) => Self { name: name.trim_end(), value: Some(value.trim_start()) },
+            None => Self { name: text, value: None },
+        }
     }
 
     fn add_to(&self, policy: Policy) -> Result<Policy, PolicyError> {
-        match self.option {
-            PolicyOption::Burst => policy.with_burst(self.amount()?),
-            PolicyOption::Start => policy.starting_at(self.amount()?),
-            PolicyOption::Tick => policy.ticking(self.duration()?),
-            PolicyOption::Whole => self.flag(policy)?.dropping_fractions(),
-            PolicyOption::FixedWindow => self.flag(policy)?.fixed_window(),
-            PolicyOption::Phase => policy.with_phase(self.duration()?),
-            PolicyOption::FirstUse => self.flag(policy)?.first_use_window(),
-            PolicyOption::SlidingWindow => self.flag(policy)?.sliding_window(),
-            PolicyOption::LeakyBucket => self.flag(policy)?.leaky_bucket(),
+        match self.name {
+            "burst" => policy.with_burst(self.amount()?),
+            "start" => policy.starting_at(self.amount()?),
+            "tick" => policy.ticking(self.duration()?),
+            "whole" => self.flag(policy)?.dropping_fractions(),
+            FIXED_WINDOW => self.flag(policy)?.fixed_window(),
+            PHASE => policy.with_phase(self.duration()?),
+            "first-use" => self.flag(policy)?.first_use_window(),
+            "sliding-window" => self.flag(policy)?.sliding_window(),
+            "leaky-bucket" => self.flag(policy)?.leaky_bucket(),
+            unknown => {
+                let value = self.value.map_or(String::new(), |value| format!("={value}"));
+                Err(PolicyError::new(format!("`{unknown}{value}` {NO_OPTION}")))
+            }
         }
     }
 
     fn amount(&self) -> Result<Amount, PolicyError> {
-        let (option, text) = (self.option, self.value.unwrap_or_default());
-        text.parse().map_err(|source| PolicyError::OptionAmount { option, text: text.to_owned(), source })
+        let (name, text) = (self.name, self.value.unwrap_or_default());
+        let reason = || format!("{name}: `{text}` is no amount, for example {name}=40");
+        text.parse().map_err(|source: AmountError| PolicyError::caused_by(source, reason()))
     }
 
     fn duration(&self) -> Result<Duration, PolicyError> {
-        let (option, text) = (self.option, self.value.unwrap_or_default());
+        let (name, text) = (self.name, self.value.unwrap_or_default());
+        let reason = || format!("{name}: `{text}` is no duration, for example {name}=1s");
         let duration = read_duration(text).and_then(Duration::try_from);
-        duration.map_err(|source| PolicyError::OptionDuration { option, text: text.to_owned(), source })
+        duration.map_err(|source| PolicyError::caused_by(source, reason()))
     }
 
     fn flag(&self, policy: Policy) -> Result<Policy, PolicyError> {
-        match self.value {
-            Some(text) => Err(PolicyError::OptionWithoutValue { option: self.option, text: text.to_owned() }),
-            None => Ok(policy),
-        }
+        let reason = |text| format!("{}: `{text}` is too much, the option takes no value", self.name);
+        self.value.map_or(Ok(policy), |text| Err(PolicyError::new(reason(text))))
     }
 }
 
 /// A policy without options.
 fn read_plain(text: &str) -> Result<Policy, PolicyError> {
-    let shape = || PolicyError::Shape { text: text.to_owned() };
+    let shape = || PolicyError::new(format!("`{text}` is not unit=capacity/period, for example requests=50/10s"));
     let (unit, rate) = text.split_once('=').ok_or_else(shape)?;
     let (capacity, period) = rate.split_once('/').ok_or_else(shape)?;
-    Policy::new(read_unit(unit.trim())?, read_capacity(capacity.trim())?, read_period(period.trim())?)
+    let (unit, capacity) = (read(unit.trim(), "names no unit")?, read(capacity.trim(), "is no capacity")?);
+    Policy::new(unit, capacity, read_period(period.trim())?)
 }
 
-fn read_unit(text: &str) -> Result<Unit, PolicyError> {
-    text.parse().map_err(|source| PolicyError::Unit { text: text.to_owned(), source })
-}
-
-fn read_capacity(text: &str) -> Result<Amount, PolicyError> {
-    text.parse().map_err(|source| PolicyError::Capacity { text: text.to_owned(), source })
+fn read<T: FromStr<Err: Error + Send + Sync + 'static>>(text: &str, fault: &str) -> Result<T, PolicyError> {
+    text.parse().map_err(|source| PolicyError::caused_by(source, format!("`{text}` {fault}")))
 }
 
 fn read_period(text: &str) -> Result<Duration, PolicyError> {
-    let period = read_duration(text).map_err(|source| PolicyError::Period { text: text.to_owned(), source })?;
-    Duration::try_from(period).map_err(|_| PolicyError::NegativePeriod)
+    let reason = || format!("`{text}` is no period, for example 10s or PT10S");
+    let period = read_duration(text).map_err(|source| PolicyError::caused_by(source, reason()))?;
+    Duration::try_from(period).map_err(|_| PolicyError::new("the period is negative"))
 }
 
 /// A duration of a fixed length, forwards or backwards.
