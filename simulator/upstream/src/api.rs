@@ -1,7 +1,7 @@
 //! An upstream without HTTP around it.
 
 use crate::{
-    Account, Arrival, Cost, Policy, PolicyStats, Preset, Rejection, RetryAfter, account::Refused, counter::LimitState,
+    Account, Arrival, Cost, Policy, PolicyStats, Preset, Rejection, account::Refused, counter::LimitState,
     invalid_calls::Ban, preset::dialect::Header, preset::template::Values, refusal::Refusal, rule::Sharing,
 };
 use std::time::Duration;
@@ -137,10 +137,10 @@ impl Api {
 
     fn refused(&self, cost: Cost, rejection: Rejection, refusal: Refusal, mut headers: Vec<Header>) -> Reply {
         let form = refusal.retry_after.unwrap_or(self.preset.retry_after());
-        let wait = refusal.wait(rejection);
-        let stated = wait.and_then(|wait| form.of(Rejection::RetryAfter(wait)));
-        headers.extend(stated.map(|wait| ("retry-after".to_owned(), wait.to_string())));
-        let stated_wait = stated.and_then(|wait| stated_as(form, wait));
+        let stated = refusal.wait(rejection).and_then(|wait| form.of(wait));
+        headers.extend(stated.map(|number| ("retry-after".to_owned(), number.to_string())));
+        let nanos = stated.zip(form.unit()).map(|(number, unit)| number * unit.as_nanos());
+        let stated_wait = nanos.and_then(|nanos| u64::try_from(nanos).ok()).map(Duration::from_nanos);
         Reply { status: refusal.status, headers, cost, rejection: Some(rejection), stated_wait }
     }
 
@@ -154,15 +154,5 @@ impl Api {
 
     fn sharing(&self, refused: Refused) -> Option<Sharing> {
         refused.rule.map(|rule| self.account.rule(rule).sharing)
-    }
-}
-
-/// The wait that a number in `Retry-After` states.
-fn stated_as(form: RetryAfter, number: u128) -> Option<Duration> {
-    let number = u64::try_from(number).ok()?;
-    match form {
-        RetryAfter::Milliseconds => Some(Duration::from_millis(number)),
-        RetryAfter::Seconds => Some(Duration::from_secs(number)),
-        RetryAfter::Missing => None,
     }
 }

@@ -20,43 +20,7 @@ pub enum Rejection {
 }
 
 impl Rejection {
-    /// The wait in whole milliseconds, rounded up; `None` if it is unknown or returning is useless.
-    ///
-    /// ```
-    /// use rampmeter_upstream::Rejection;
-    /// use std::time::Duration;
-    ///
-    /// assert_eq!(Rejection::RetryAfter(Duration::from_nanos(1)).retry_after_ms(), Some(1));
-    /// assert_eq!(Rejection::TooManyInFlight.retry_after_ms(), None);
-    /// assert_eq!(Rejection::Never.retry_after_ms(), None);
-    /// ```
-    #[must_use]
-    pub fn retry_after_ms(self) -> Option<u128> {
-        self.retry_after_in(Duration::from_millis(1))
-    }
-
-    /// The wait in whole seconds, rounded up; `None` if it is unknown or returning is useless.
-    ///
-    /// ```
-    /// use rampmeter_upstream::Rejection;
-    /// use std::time::Duration;
-    ///
-    /// assert_eq!(Rejection::RetryAfter(Duration::from_millis(1_001)).retry_after_seconds(), Some(2));
-    /// assert_eq!(Rejection::Never.retry_after_seconds(), None);
-    /// ```
-    #[must_use]
-    pub fn retry_after_seconds(self) -> Option<u128> {
-        self.retry_after_in(Duration::from_secs(1))
-    }
-
     pub(crate) fn after_ns(wait_ns: u128) -> Self {
         u64::try_from(wait_ns).map_or(Self::Never, |wait_ns| Self::RetryAfter(Duration::from_nanos(wait_ns)))
-    }
-
-    fn retry_after_in(self, unit: Duration) -> Option<u128> {
-        match self {
-            Self::RetryAfter(wait) => Some(wait.as_nanos().div_ceil(unit.as_nanos())),
-            Self::TooManyInFlight | Self::Never => None,
-        }
     }
 }

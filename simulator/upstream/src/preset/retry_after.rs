@@ -1,18 +1,17 @@
 //! How a 429 states the wait.
 
-use crate::Rejection;
-use std::str::FromStr;
+use std::{str::FromStr, time::Duration};
 
 /// How the header `Retry-After` of a 429 states the wait.
 ///
 /// ```
-/// use rampmeter_upstream::{Rejection, RetryAfter};
+/// use rampmeter_upstream::RetryAfter;
 /// use std::time::Duration;
 ///
-/// let rejection = Rejection::RetryAfter(Duration::from_micros(1_200_001));
-/// assert_eq!(RetryAfter::Milliseconds.of(rejection), Some(1_201));
-/// assert_eq!(RetryAfter::Seconds.of(rejection), Some(2));
-/// assert_eq!(RetryAfter::Missing.of(rejection), None);
+/// let wait = Duration::from_micros(1_200_001);
+/// assert_eq!(RetryAfter::Milliseconds.of(wait), Some(1_201));
+/// assert_eq!(RetryAfter::Seconds.of(wait), Some(2));
+/// assert_eq!(RetryAfter::Missing.of(wait), None);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RetryAfter {
@@ -26,13 +25,17 @@ pub enum RetryAfter {
 }
 
 impl RetryAfter {
-    /// The number in the header, or `None` for no header. A rejection without a known wait never
-    /// has one.
+    /// The number in the header for this wait, or `None` for no header.
     #[must_use]
-    pub fn of(self, rejection: Rejection) -> Option<u128> {
+    pub fn of(self, wait: Duration) -> Option<u128> {
+        self.unit().map(|unit| wait.as_nanos().div_ceil(unit.as_nanos()))
+    }
+
+    /// What the number in the header counts.
+    pub(crate) fn unit(self) -> Option<Duration> {
         match self {
-            Self::Milliseconds => rejection.retry_after_ms(),
-            Self::Seconds => rejection.retry_after_seconds(),
+            Self::Milliseconds => Some(Duration::from_millis(1)),
+            Self::Seconds => Some(Duration::from_secs(1)),
             Self::Missing => None,
         }
     }
