@@ -7,7 +7,7 @@ use crate::{
     http::call::{Call, CostParameters},
     http::clock::Clock,
     http::ledger::{Ledger, Verdict},
-    http::stats_body::StatsBody,
+    http::stats_body::stats_body,
 };
 use axum::{
     Json, Router,
@@ -17,6 +17,7 @@ use axum::{
     response::Response,
     routing::get,
 };
+use serde_json::Value;
 use std::{
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
@@ -139,8 +140,8 @@ async fn process(
     answer(verdict, service.dialect)
 }
 
-async fn stats(State(service): State<Arc<Service>>) -> Json<StatsBody> {
-    Json(service.stats().into())
+async fn stats(State(service): State<Arc<Service>>) -> Json<Value> {
+    Json(stats_body(&service.stats()))
 }
 
 /// A timer's shortest sleep is a millisecond, so a pause of zero does not sleep.
