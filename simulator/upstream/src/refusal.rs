@@ -1,15 +1,22 @@
 //! How a limit refuses calls.
 
-use crate::{Rejection, RetryAfter};
+use crate::{
+    Rejection, RetryAfter,
+    preset::file::{some_parsed, wait},
+};
+use serde::Deserialize;
 use std::time::Duration;
 
 /// How a limit refuses calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(crate) struct Refusal {
     pub(crate) status: u16,
     /// How `Retry-After` states the wait; by default as the dialect does.
+    #[serde(deserialize_with = "some_parsed")]
     pub(crate) retry_after: Option<RetryAfter>,
     /// The least wait that is stated. Above zero it is stated for an unknown wait, too.
+    #[serde(deserialize_with = "wait")]
     pub(crate) at_least: Duration,
 }
 

@@ -1,6 +1,7 @@
 //! One limit of an upstream, and what its answers tell of it.
 
-use crate::{Amount, Arrival, Policy, refusal::Refusal};
+use crate::{Arrival, Policy, preset::file::parsed, refusal::Refusal};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// One limit of an upstream: a policy, and the calls that it counts.
@@ -18,36 +19,33 @@ use std::collections::BTreeMap;
 /// assert!(call("roles", "a") && call("roles", "b") && !call("roles/1", "a") && call("messages", "a"));
 /// # Ok::<(), rampmeter_upstream::PolicyError>(())
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Rule {
+    #[serde(rename = "limit", deserialize_with = "parsed")]
     pub(crate) policy: Policy,
     pub(crate) name: Option<String>,
     /// Labels; each combination of their values counts separately.
+    #[serde(default)]
     pub(crate) key: Vec<String>,
     /// By label, the values of calls that it counts; `roles*` means all that begin with `roles`.
+    #[serde(default, rename = "match")]
     pub(crate) matching: BTreeMap<String, Vec<String>>,
-    pub(crate) header_family: HeaderFamily,
-    /// The remaining amount is shown rounded to a multiple of this, up or down.
-    pub(crate) rounded_to: Option<Amount>,
+    /// Whether no headers show it, as long as it refuses no call.
+    #[serde(default)]
+    pub(crate) hidden: bool,
+    /// The dialect's headers for limits of this family show it; by default the usual ones.
+    pub(crate) family: Option<String>,
+    /// The remaining amount is shown rounded to a multiple of this many units, up or down.
+    pub(crate) rounded_to: Option<u32>,
+    #[serde(default)]
     pub(crate) sharing: Sharing,
     /// How this limit refuses calls; by default as the other limits do.
     pub(crate) refusal: Option<Refusal>,
 }
 
-/// The headers in which responses show a limit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum HeaderFamily {
-    /// The usual headers of the dialect.
-    #[default]
-    Usual,
-    /// The dialect's headers for limits of this family.
-    Named(String),
-    /// No headers, as long as the limit refuses no call.
-    Hidden,
-}
-
 /// Whose calls a limit counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Sharing {
     /// Counts calls of the caller in one part of the API.
@@ -68,7 +66,8 @@ impl Rule {
             name: None,
             key: Vec::new(),
             matching: BTreeMap::new(),
-            header_family: HeaderFamily::default(),
+            hidden: false,
+            family: None,
             rounded_to: None,
             sharing: Sharing::default(),
             refusal: None,

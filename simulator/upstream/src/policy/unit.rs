@@ -1,5 +1,7 @@
 //! The unit that a policy counts.
 
+use crate::preset::file::parsed;
+use serde::{Deserialize, Deserializer};
 use std::{borrow::Cow, fmt, str::FromStr};
 
 /// The longest name of a unit, so that it fits a header name with room to spare.
@@ -51,6 +53,12 @@ impl FromStr for Unit {
             return Err(UnitError);
         }
         Ok(Self { name: Cow::Owned(text.to_owned()) })
+    }
+}
+
+impl<'de> Deserialize<'de> for Unit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parsed(deserializer)
     }
 }
 

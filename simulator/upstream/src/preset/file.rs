@@ -1,17 +1,10 @@
 //! The file of a preset.
 
-use crate::{
-    Amount, Dialect, Policy, Preset, RetryAfter, Rule, Unit,
-    policy::text::read_duration,
-    preset::{InvalidCalls, Pricing},
-    refusal::Refusal,
-    rule::{HeaderFamily, Sharing},
-};
+use crate::{Preset, policy::text::read_duration};
 use serde::{Deserialize, Deserializer, de::Error};
 use std::{
-    collections::BTreeMap,
+    fmt::Display,
     io,
-    num::{NonZeroU64, NonZeroUsize},
     path::{Path, PathBuf},
     str::FromStr,
     time::Duration,
@@ -48,69 +41,6 @@ pub enum PresetError {
     #[error(transparent)]
     Invalid(#[from] toml::de::Error),
 }
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PresetTable {
-    dialect: Parsed<Dialect>,
-    concurrency: Option<NonZeroUsize>,
-    #[serde(default)]
-    refusal: RefusalTable,
-    busy: Option<RefusalTable>,
-    limit: Vec<RuleTable>,
-    #[serde(default)]
-    charge: BTreeMap<Parsed<Unit>, ChargeTable>,
-    invalid: Option<InvalidTable>,
-    silent_every: Option<NonZeroU64>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct RefusalTable {
-    status: Option<u16>,
-    retry_after: Option<Parsed<RetryAfter>>,
-    at_least: Option<Parsed<Wait>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RuleTable {
-    limit: Parsed<Policy>,
-    name: Option<String>,
-    #[serde(default)]
-    key: Vec<String>,
-    #[serde(default, rename = "match")]
-    matching: BTreeMap<String, Vec<String>>,
-    #[serde(default)]
-    hidden: bool,
-    family: Option<String>,
-    rounded_to: Option<u32>,
-    #[serde(default)]
-    sharing: Sharing,
-    refusal: Option<RefusalTable>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged, deny_unknown_fields, expecting = "`label`, `amounts` and `other`, or `sum`")]
-enum ChargeTable {
-    ByLabel { label: String, amounts: BTreeMap<String, u32>, other: u32 },
-    Sum { sum: Vec<Parsed<Unit>> },
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct InvalidTable {
-    limit: Parsed<Policy>,
-    statuses: Vec<u16>,
-    refusal: RefusalTable,
-}
-
-/// A value that is written as text.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Parsed<T>(T);
-
-/// A duration of a fixed length.
-struct Wait(Duration);
 
 impl Preset {
     /// The names of the presets that ship.
@@ -157,81 +87,25 @@ impl FromStr for Preset {
 
     /// Reads the file of a preset, which is TOML.
     fn from_str(text: &str) -> Result<Self, PresetError> {
-        let table: PresetTable = toml::from_str(text)?;
-        Ok(Self {
-            rules: table.limit.into_iter().map(RuleTable::rule).collect(),
-            dialect: table.dialect.0,
-            concurrency: table.concurrency,
-            refusal: table.refusal.refusal(),
-            busy: table.busy.map(|busy| busy.refusal()),
-            charges: table.charge.into_iter().map(|(unit, charge)| (unit.0, charge.pricing())).collect(),
-            invalid: table.invalid.map(InvalidTable::invalid),
-            silent_every: table.silent_every,
-        })
+        Ok(toml::from_str(text)?)
     }
 }
 
-impl RefusalTable {
-    fn refusal(self) -> Refusal {
-        let usual = Refusal::default();
-        Refusal {
-            status: self.status.unwrap_or(usual.status),
-            retry_after: self.retry_after.map(|form| form.0),
-            at_least: self.at_least.map_or(usual.at_least, |wait| wait.0.0),
-        }
-    }
+/// Reads a value that is written as text.
+pub(crate) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(deserializer: D) -> Result<T, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
 }
 
-impl RuleTable {
-    fn rule(self) -> Rule {
-        Rule {
-            policy: self.limit.0,
-            name: self.name,
-            key: self.key,
-            matching: self.matching,
-            header_family: match (self.hidden, self.family) {
-                (true, _) => HeaderFamily::Hidden,
-                (false, Some(family)) => HeaderFamily::Named(family),
-                (false, None) => HeaderFamily::Usual,
-            },
-            rounded_to: self.rounded_to.map(Amount::whole),
-            sharing: self.sharing,
-            refusal: self.refusal.map(RefusalTable::refusal),
-        }
-    }
+pub(crate) fn some_parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    parsed(deserializer).map(Some)
 }
 
-impl ChargeTable {
-    fn pricing(self) -> Pricing {
-        match self {
-            Self::ByLabel { label, amounts, other } => Pricing::ByLabel {
-                label,
-                amounts: amounts.into_iter().map(|(value, amount)| (value, Amount::whole(amount))).collect(),
-                other: Amount::whole(other),
-            },
-            Self::Sum { sum } => Pricing::Sum(sum.into_iter().map(|unit| unit.0).collect()),
-        }
-    }
-}
-
-impl InvalidTable {
-    fn invalid(self) -> InvalidCalls {
-        InvalidCalls { policy: self.limit.0, statuses: self.statuses, refusal: self.refusal.refusal() }
-    }
-}
-
-impl<'de, T: FromStr<Err: std::error::Error>> Deserialize<'de> for Parsed<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map(Self).map_err(D::Error::custom)
-    }
-}
-
-impl FromStr for Wait {
-    type Err = jiff::Error;
-
-    fn from_str(text: &str) -> Result<Self, jiff::Error> {
-        read_duration(text).and_then(Duration::try_from).map(Self)
-    }
+/// Reads a duration of a fixed length.
+pub(crate) fn wait<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    read_duration(&text).and_then(Duration::try_from).map_err(D::Error::custom)
 }
 
 #[cfg(test)]

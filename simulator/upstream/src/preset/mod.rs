@@ -7,6 +7,8 @@ pub(super) mod retry_after;
 pub(super) mod template;
 
 use crate::{Amount, Arrival, Cost, Dialect, Policy, RetryAfter, Rule, Unit, refusal::Refusal};
+use file::parsed;
+use serde::Deserialize;
 use std::{
     collections::BTreeMap,
     num::{NonZeroU64, NonZeroUsize},
@@ -22,16 +24,21 @@ use std::{
 /// assert_eq!(github.rules()[0].policy().to_string(), "requests=5000/PT1H;first-use");
 /// # Ok::<(), rampmeter_upstream::PresetError>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Preset {
+    #[serde(rename = "limit")]
     pub(crate) rules: Vec<Rule>,
+    #[serde(deserialize_with = "parsed")]
     pub(crate) dialect: Dialect,
     pub(crate) concurrency: Option<NonZeroUsize>,
     /// How a limit refuses calls, if it has no refusal of its own.
+    #[serde(default)]
     pub(crate) refusal: Refusal,
     /// How the bound on calls in flight refuses calls; by default as limits do.
     pub(crate) busy: Option<Refusal>,
     /// Amounts that the upstream itself computes.
+    #[serde(default, rename = "charge")]
     pub(crate) charges: BTreeMap<Unit, Pricing>,
     pub(crate) invalid: Option<InvalidCalls>,
     /// One answer in this many has no header about limits.
@@ -39,17 +46,20 @@ pub struct Preset {
 }
 
 /// How an upstream computes what a call costs.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged, deny_unknown_fields, expecting = "`label`, `amounts` and `other`, or `sum`")]
 pub(crate) enum Pricing {
     /// By the value of a label, whatever the call states.
-    ByLabel { label: String, amounts: BTreeMap<String, Amount>, other: Amount },
+    ByLabel { label: String, amounts: BTreeMap<String, u32>, other: u32 },
     /// The sum of other units, unless the call states the amount itself.
-    Sum(Vec<Unit>),
+    Sum { sum: Vec<Unit> },
 }
 
 /// Calls that are answered with certain statuses. Too many of them close the upstream to all calls.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct InvalidCalls {
+    #[serde(rename = "limit", deserialize_with = "parsed")]
     pub(crate) policy: Policy,
     pub(crate) statuses: Vec<u16>,
     pub(crate) refusal: Refusal,
@@ -108,7 +118,7 @@ impl Preset {
     pub(crate) fn units(&self) -> impl Iterator<Item = &Unit> {
         let summed = self.charges.values().flat_map(|charge| match charge {
             Pricing::ByLabel { .. } => &[],
-            Pricing::Sum(units) => &units[..],
+            Pricing::Sum { sum } => &sum[..],
         });
         self.rules.iter().map(|rule| rule.policy.unit()).chain(summed)
     }
@@ -118,10 +128,10 @@ impl Preset {
         self.charges.iter().fold(arrival.cost.clone(), |cost, (unit, charge)| match charge {
             Pricing::ByLabel { label, amounts, other } => {
                 let amount = (arrival.label)(label).and_then(|value| amounts.get(&value).copied());
-                cost.with(unit.clone(), amount.unwrap_or(*other))
+                cost.with(unit.clone(), Amount::whole(amount.unwrap_or(*other)))
             }
-            Pricing::Sum(_) if cost.of(unit) > Amount::ZERO => cost,
-            Pricing::Sum(units) => {
+            Pricing::Sum { .. } if cost.of(unit) > Amount::ZERO => cost,
+            Pricing::Sum { sum: units } => {
                 let sum = units.iter().fold(Amount::ZERO, |sum, unit| sum.saturating_add(cost.of(unit)));
                 cost.with(unit.clone(), sum)
             }

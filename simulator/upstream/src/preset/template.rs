@@ -1,10 +1,6 @@
 //! Fills the templates of headers.
 
-use crate::{
-    Amount, Cost, Unit,
-    counter::LimitState,
-    rule::{HeaderFamily, Sharing},
-};
+use crate::{Amount, Cost, Unit, counter::LimitState, rule::Sharing};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
 use std::{fmt::Write, time::Duration};
@@ -77,16 +73,12 @@ impl Values<'_> {
 impl LimitState<'_> {
     /// Whether headers of this family show the limit.
     pub(crate) fn is_in_family(&self, family: &str) -> bool {
-        match &self.rule.header_family {
-            HeaderFamily::Usual => family.is_empty(),
-            HeaderFamily::Named(own) => own == family,
-            HeaderFamily::Hidden => false,
-        }
+        !self.rule.hidden && self.rule.family.as_deref().unwrap_or_default() == family
     }
 
     /// The remaining amount as headers show it, which is more than is left if it is rounded up.
     fn shown_remaining(&self) -> Amount {
-        let Some(unit) = self.rule.rounded_to.map(Amount::micros) else { return self.level };
+        let Some(unit) = self.rule.rounded_to.map(|units| Amount::whole(units).micros()) else { return self.level };
         let rounded = self.level.micros().saturating_add(unit / 2) / unit * unit;
         Amount::from_micros(rounded)
     }
@@ -177,8 +169,7 @@ mod tests {
         for (rounded_to, level, shown) in
             [(None, 7_600, 7_600), (Some(1_000), 7_600, 8_000), (Some(1_000), 7_400, 7_000)]
         {
-            let rule =
-                Rule { rounded_to: rounded_to.map(Amount::whole), ..Rule::new("tokens=9000/1m".parse().unwrap()) };
+            let rule = Rule { rounded_to, ..Rule::new("tokens=9000/1m".parse().unwrap()) };
             let standing = LimitState { rule: &rule, key: Vec::new(), level: Amount::whole(level), full_in: None };
             assert_eq!(standing.shown_remaining(), Amount::whole(shown));
         }
