@@ -4,9 +4,7 @@ use crate::amount::Amount;
 use crate::bounds::{MAX_NAME, MAX_UNITS};
 use crate::object::pairs;
 use crate::text::Text;
-use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::fmt;
 
 /// A call costs one of this unit unless its cost says otherwise.
 pub const REQUESTS: &str = "requests";
@@ -83,21 +81,7 @@ impl Serialize for Cost<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Cost<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(CostVisitor)
-    }
-}
-
-struct CostVisitor;
-
-impl<'de> Visitor<'de> for CostVisitor {
-    type Value = Cost<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of amounts by unit")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        pairs(map, MAX_UNITS, |unit: &Text, _| known_length(unit)).map(Cost)
+        pairs(deserializer, "an object of amounts by unit", MAX_UNITS, |unit: &Text, _| known_length(unit)).map(Cost)
     }
 }
 

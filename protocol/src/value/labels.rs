@@ -3,9 +3,7 @@
 use crate::bounds::{MAX_LABEL_KEY, MAX_LABEL_VALUE, MAX_LABELS};
 use crate::object::pairs;
 use crate::text::Text;
-use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::fmt;
 
 /// Strings that limits match on and key by, and that fair sharing uses: at most 16 labels, each key
 /// once.
@@ -74,21 +72,10 @@ impl Serialize for Labels<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Labels<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(LabelsVisitor)
-    }
-}
-
-struct LabelsVisitor;
-
-impl<'de> Visitor<'de> for LabelsVisitor {
-    type Value = Labels<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of strings by label")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        pairs(map, MAX_LABELS, |key: &Text, value: &Text| within_bounds(key, value)).map(Labels)
+        pairs(deserializer, "an object of strings by label", MAX_LABELS, |key: &Text, value: &Text| {
+            within_bounds(key, value)
+        })
+        .map(Labels)
     }
 }
 

@@ -1,7 +1,7 @@
 //! JSON objects, and only objects.
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -31,30 +31,56 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
-/// Collects an object into pairs.
+/// Reads an object as pairs. `what` is expected.
 ///
 /// # Errors
 /// If a key comes twice, if there are more than `most` pairs, or if `check` rejects a pair.
-pub fn pairs<'de, A, K, V>(
-    mut map: A,
+pub fn pairs<'de, D, K, V>(
+    deserializer: D,
+    what: &'static str,
     most: usize,
     check: impl Fn(&K, &V) -> Result<(), String>,
-) -> Result<Vec<(K, V)>, A::Error>
+) -> Result<Vec<(K, V)>, D::Error>
 where
-    A: MapAccess<'de>,
+    D: Deserializer<'de>,
     K: Deserialize<'de> + PartialEq + fmt::Display,
     V: Deserialize<'de>,
 {
-    let mut pairs: Vec<(K, V)> = Vec::with_capacity(map.size_hint().unwrap_or(2).min(most));
-    while let Some((key, value)) = map.next_entry::<K, V>()? {
-        if pairs.len() == most {
-            return Err(serde::de::Error::custom(format!("at most {most} entries")));
-        }
-        if pairs.iter().any(|(known, _)| *known == key) {
-            return Err(serde::de::Error::custom(format!("`{key}` is given twice")));
-        }
-        check(&key, &value).map_err(serde::de::Error::custom)?;
-        pairs.push((key, value));
+    deserializer.deserialize_map(PairsVisitor { what, most, check, pairs: PhantomData })
+}
+
+struct PairsVisitor<C, K, V> {
+    what: &'static str,
+    most: usize,
+    check: C,
+    pairs: PhantomData<(K, V)>,
+}
+
+impl<'de, C, K, V> Visitor<'de> for PairsVisitor<C, K, V>
+where
+    C: Fn(&K, &V) -> Result<(), String>,
+    K: Deserialize<'de> + PartialEq + fmt::Display,
+    V: Deserialize<'de>,
+{
+    type Value = Vec<(K, V)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.what)
     }
-    Ok(pairs)
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let PairsVisitor { most, check, .. } = self;
+        let mut pairs: Vec<(K, V)> = Vec::with_capacity(map.size_hint().unwrap_or(2).min(most));
+        while let Some((key, value)) = map.next_entry::<K, V>()? {
+            if pairs.len() == most {
+                return Err(A::Error::custom(format!("at most {most} entries")));
+            }
+            if pairs.iter().any(|(known, _)| *known == key) {
+                return Err(A::Error::custom(format!("`{key}` is given twice")));
+            }
+            check(&key, &value).map_err(A::Error::custom)?;
+            pairs.push((key, value));
+        }
+        Ok(pairs)
+    }
 }

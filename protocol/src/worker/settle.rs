@@ -8,9 +8,7 @@ use crate::millis::Millis;
 use crate::object::pairs;
 use crate::text::Text;
 use crate::trace_context::TraceContext;
-use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use std::fmt;
 
 /// What became of a permit.
 #[derive(Clone, Debug, PartialEq)]
@@ -211,21 +209,8 @@ impl Serialize for Headers<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Headers<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(HeadersVisitor)
-    }
-}
-
-struct HeadersVisitor;
-
-impl<'de> Visitor<'de> for HeadersVisitor {
-    type Value = Headers<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object of strings by header")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        pairs(map, MAX_HEADERS, |_: &Text, value: &Text| short_enough(value)).map(Headers)
+        pairs(deserializer, "an object of strings by header", MAX_HEADERS, |_: &Text, value: &Text| short_enough(value))
+            .map(Headers)
     }
 }
 
