@@ -366,26 +366,23 @@ pub struct Rejections {
 impl Rejections {
     /// The number of calls with this cause.
     #[must_use]
-    pub const fn by(&self, cause: RejectionCause) -> u64 {
-        match cause {
-            RejectionCause::Ours => self.ours,
-            RejectionCause::Strangers => self.strangers,
-            RejectionCause::Upstream => self.upstream,
-            RejectionCause::Quota => self.quota,
-            RejectionCause::Unknown => self.unknown,
-        }
+    pub const fn by(mut self, cause: RejectionCause) -> u64 {
+        *self.count_of(cause)
     }
 
     /// Counts one more call.
     pub const fn count(&mut self, cause: RejectionCause) {
-        let count = match cause {
+        *self.count_of(cause) += 1;
+    }
+
+    const fn count_of(&mut self, cause: RejectionCause) -> &mut u64 {
+        match cause {
             RejectionCause::Ours => &mut self.ours,
             RejectionCause::Strangers => &mut self.strangers,
             RejectionCause::Upstream => &mut self.upstream,
             RejectionCause::Quota => &mut self.quota,
             RejectionCause::Unknown => &mut self.unknown,
-        };
-        *count += 1;
+        }
     }
 
     fn are_none(&self) -> bool {
