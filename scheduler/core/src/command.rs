@@ -66,6 +66,9 @@ pub enum Note {
     CallEnded(Span),
     /// The capacity in force of this limit has changed, as the upstream states it.
     CapacityChanged(LimitId),
+    /// By the word of a client, the upstream's quota is spent: calls that need this limit are refused
+    /// for this long.
+    QuotaSpent(LimitId, Span),
 }
 
 /// A bucket: its limit, and its key if the limit has a bucket for each key.

@@ -5,15 +5,19 @@ use rampmeter_protocol::request::PermitRequest;
 use std::hash::{BuildHasher, Hash};
 use std::sync::LazyLock;
 
-/// Three hashes of 16 bits for the sender and the content of a request. They cover the NATS user
-/// with the client's `from`, the cost, and the class with the labels. A part that a request does
+/// Four hashes of 16 bits for the sender and the content of a request. They cover the NATS user with
+/// the client's `from`, the cost, the class with the labels, and the user alone. A part that a request does
 /// not state is zero, and not compared.
 ///
 /// Reply subjects and connections do not count: a request that is repeated over another connection
 /// is the same request. The default means unknown, as for a permit of a former leader. Ids are
 /// secrets, so only badly chosen ids collide. The hashes miss one of 65 000 collisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Identity([u16; 3]);
+pub struct Identity([u16; 4]);
+
+/// The hash of a NATS user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct User(u16);
 
 impl Identity {
     /// The identity of a request by this user.
@@ -28,7 +32,13 @@ impl Identity {
             stated(!user.is_empty() || from.is_some(), hash_of((user, from))),
             stated(!request.cost.is_empty(), cost),
             stated(class.is_some() || !request.labels.is_empty(), hash_of((class, labels))),
+            stated(!user.is_empty(), hash_of(user)),
         ])
+    }
+
+    /// The user who asks, if known.
+    pub(crate) fn user(self) -> Option<User> {
+        Some(User(self.0[3])).filter(|user| *user != User(0))
     }
 
     /// Whether both may belong to the same request. Unknown parts are not compared.

@@ -1,5 +1,6 @@
 //! What a response of the upstream says about its limits.
 
+use crate::identity::User;
 use crate::limits::StartKey;
 use crate::policy::Bill;
 use rampmeter_protocol::amount::Amount;
@@ -97,6 +98,8 @@ pub(crate) struct ObservedCall<'a> {
     /// When the scheduler learns of the response.
     pub(crate) now: Time,
     pub(crate) start: StartKey,
+    /// Who made the call, if known.
+    pub(crate) user: Option<User>,
     pub(crate) bill: &'a Bill,
     pub(crate) observation: &'a Observation,
 }

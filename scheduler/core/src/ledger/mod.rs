@@ -21,14 +21,14 @@ pub(crate) use offer::Offer;
 pub(crate) use shadow_limits::ShadowLimits;
 pub(crate) use usage_meter::UsageMeter;
 
-use crate::adaptation::AdaptiveLimit;
+use crate::adaptation::{AdaptiveLimit, ObservedCall};
 use crate::arithmetic::{Correction, Credit};
 use crate::ids::{LimitId, Tier};
-use crate::limits::{Bucket, BucketReading, CallMade, Freeze, StartKey};
+use crate::limits::{Bucket, BucketReading, CallMade, Freeze, PauseClaim, StartKey};
 use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
 use keys::Keys;
 use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::time::{Span, Time};
 
 /// The buckets of all limits of a resource.
 ///
@@ -146,12 +146,11 @@ impl Ledger {
         }
     }
 
-    /// Freezes a limit until `until`. Returns whether starts after `announced` and until `until`
-    /// were promised.
-    pub(crate) fn freeze(&mut self, now: Time, bill: &Bill, limit: LimitId, announced: Time, until: Time) -> bool {
+    /// Freezes a limit. Returns whether starts after `announced` and within the freeze were promised.
+    pub(crate) fn freeze(&mut self, now: Time, bill: &Bill, limit: LimitId, announced: Time, freeze: Freeze) -> bool {
         self.update(now, Charge::of(bill, limit), |bucket, _| {
-            bucket.freeze_until(until);
-            bucket.promises_between(announced, until)
+            bucket.add_freeze(freeze);
+            bucket.promises_between(announced, freeze.until())
         })
     }
 
@@ -169,10 +168,11 @@ impl Ledger {
         self.update(now, Charge::of(bill, limit), |bucket, limit| bucket.learn(limit, now, reading))
     }
 
-    /// Whether the start of `key` probes the freeze of a limit.
-    pub(crate) fn is_probe(&self, now: Time, bill: &Bill, limit: LimitId, key: StartKey) -> bool {
-        let is_probe = |bucket: &Bucket| bucket.freeze().is_some_and(|freeze| freeze.is_probed_by(key));
-        self.read(now, Charge::of(bill, limit), |bucket, _| is_probe(bucket))
+    /// How much of a pause that the answer to `call` asks for is believed, and the claim to remember.
+    pub(crate) fn believe(&self, call: ObservedCall<'_>, limit: LimitId, reported: Span) -> (Span, PauseClaim) {
+        let ObservedCall { now, start, user, bill, .. } = call;
+        let believe = |bucket: &Bucket| Freeze::believe(bucket.freeze(), now, start, user, reported);
+        self.read(now, Charge::of(bill, limit), |bucket, _| believe(bucket))
     }
 
     /// Whether a freeze of `limit` or of one of its keys, or a spent quota, holds calls.

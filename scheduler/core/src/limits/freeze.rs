@@ -1,13 +1,24 @@
 //! The freeze of one limit: the upstream has asked for a pause, or an operator has ordered one.
 
 use super::timeline::StartKey;
+use crate::identity::User;
 use rampmeter_protocol::time::{Span, Time};
 
 /// How long other calls wait for the probe's outcome if its worker does not report it.
 const PROBE_TIMEOUT: Span = Span::from_secs(2);
-/// The longest pause on the report of one call. After it, the probe call asks the upstream again, and
-/// its report is believed.
+/// The longest pause on the report of one user. After it, the probe call asks the upstream again.
 pub(crate) const UNCONFIRMED: Span = Span::from_secs(60);
+/// The most doublings of that pause: 32 days have fewer minutes.
+const MAX_DOUBLINGS: u32 = 16;
+
+/// The pause that one user has reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PauseClaim {
+    by: Option<User>,
+    until: Time,
+    /// How often the same user has repeated it as the probe.
+    repeats: u32,
+}
 
 /// No call starts before the freeze ends. Then one call starts, the probe. Other calls follow once
 /// the probe is served, or its outcome is overdue.
@@ -17,12 +28,47 @@ pub(crate) struct Freeze {
     /// Whether an operator ordered it.
     is_ordered: bool,
     probe: Option<StartKey>,
+    /// The report that it follows, if a user has named a pause.
+    claim: Option<PauseClaim>,
 }
 
 impl Freeze {
-    /// A freeze for a pause that the upstream asks for.
+    /// A freeze until the upstream is asked again.
     pub(crate) fn new(until: Time) -> Self {
-        Freeze { until, is_ordered: false, probe: None }
+        Freeze { until, is_ordered: false, probe: None, claim: None }
+    }
+
+    /// A freeze for a pause that a user has reported.
+    pub(crate) fn claimed(until: Time, claim: Option<PauseClaim>) -> Self {
+        Freeze { claim, ..Freeze::new(until) }
+    }
+
+    /// How much of a `reported` pause is believed, and the claim to remember. `user` reports on the
+    /// call `key` under this freeze.
+    ///
+    /// The word of one user counts for a minute, and twice as long each time that the same user
+    /// repeats it as the probe. A probe by another user confirms as much as was reported before. Of
+    /// a user that is not known, the probe decides.
+    pub(crate) fn believe(
+        freeze: Option<Freeze>,
+        now: Time,
+        key: StartKey,
+        user: Option<User>,
+        reported: Span,
+    ) -> (Span, PauseClaim) {
+        let claim = PauseClaim { by: user, until: now + reported, repeats: 0 };
+        let Some(probed) = freeze.filter(|freeze| freeze.is_probed_by(key)) else {
+            return (reported.min(UNCONFIRMED), claim);
+        };
+        match probed.claim {
+            _ if user.is_none() => (reported, claim),
+            Some(before) if before.by == user => {
+                let repeats = (before.repeats + 1).min(MAX_DOUBLINGS);
+                (reported.min(Span::from_nanos(UNCONFIRMED.nanos() << repeats)), PauseClaim { repeats, ..claim })
+            }
+            Some(before) => (reported.min(before.until.since(now).max(UNCONFIRMED)), claim),
+            None => (reported.min(UNCONFIRMED), claim),
+        }
     }
 
     /// A freeze that an operator orders.
@@ -35,9 +81,11 @@ impl Freeze {
         existing.map_or(added, |freeze| freeze.joined(added))
     }
 
-    /// The freeze that ends later, to be probed anew.
-    fn joined(self, other: Freeze) -> Self {
-        Freeze { probe: None, ..if other.until > self.until { other } else { self } }
+    /// The freeze that ends later, to be probed anew. The claim of the probe replaces the earlier
+    /// one.
+    fn joined(self, added: Freeze) -> Self {
+        let claim = if self.probe.is_some() { added.claim.or(self.claim) } else { self.claim.or(added.claim) };
+        Freeze { probe: None, claim, ..if added.until > self.until { added } else { self } }
     }
 
     pub(crate) fn is_ordered(&self) -> bool {

@@ -15,7 +15,7 @@ mod window_state;
 
 pub(crate) use bucket::{Bucket, CallMade};
 pub(crate) use bucket_record::{BucketRecord, ListedStarts, NEAR};
-pub(crate) use freeze::{Freeze, UNCONFIRMED};
+pub(crate) use freeze::{Freeze, PauseClaim};
 pub use pending_debits::DebitSnapshot;
 pub(crate) use timeline::{StartKey, just_past};
 pub(crate) use upstream_reports::{BucketReading, RAISE_PART};

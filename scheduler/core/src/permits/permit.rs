@@ -31,7 +31,7 @@ impl<R> Permit<R> {
     /// The call of an open permit with its answer.
     pub(crate) fn answered<'a>(&'a self, now: Time, observation: &'a Observation) -> Option<ObservedCall<'a>> {
         let Granted { start, .. } = self.granted().filter(Granted::is_open)?;
-        Some(ObservedCall { now, start, bill: &self.bill, observation })
+        Some(ObservedCall { now, start, user: self.identity.user(), bill: &self.bill, observation })
     }
 
     pub(crate) fn as_waiting(&self) -> Option<&Waiting<R>> {

@@ -7,7 +7,8 @@
 //!
 //! A worker reports what the upstream has answered, and may be wrong. Its report counts for the
 //! limits that its call was charged to. It stops calls that need these limits for a minute at most.
-//! Then one probe call asks the upstream, and the answer to it is believed for as long as it says.
+//! Then one probe call asks the upstream. If another user makes that call, its answer is believed as
+//! far as it agrees; the word of one user alone counts twice as long each time.
 //!
 //! A checkpoint is due soon after a pause begins or an operator ends one, so that a successor knows
 //! of it. Clients are informed of each freeze that voids their promises.
@@ -16,7 +17,7 @@ use super::Scheduler;
 use crate::adaptation::{Attribution, Limits, ObservedCall, Reading, Scope, Verdict, may_be_of};
 use crate::command::{BucketName, Command, FreezeNotice, Note};
 use crate::ids::LimitId;
-use crate::limits::{BucketReading, Interval, UNCONFIRMED};
+use crate::limits::{BucketReading, Freeze, Interval, PauseClaim};
 use crate::policy::Bill;
 use crate::policy::spec::Follow;
 use rampmeter_protocol::amount::Amount;
@@ -37,8 +38,9 @@ type Pauses = SmallVec<[Pause; 3]>;
 /// The pause of one limit.
 struct Pause {
     limit: LimitId,
-    /// The pause that is believed; none if the answer names none.
+    /// The pause that is believed, and the claim that is remembered; none if the answer names none.
     believed: Option<Span>,
+    claim: Option<PauseClaim>,
     /// Whether the answer asks for a longer pause than is believed.
     is_unconfirmed: bool,
 }
@@ -80,13 +82,9 @@ impl<R: Clone> Scheduler<R> {
 
     /// The pause of each limit, as far as it is believed.
     fn pauses(&self, call: ObservedCall<'_>, limits: &Limits, reported: Option<Span>) -> Pauses {
-        let ObservedCall { now, start, bill, .. } = call;
         let pause = |limit: &LimitId| {
-            let believed = reported.map(|reported| match self.ledger.is_probe(now, bill, *limit, start) {
-                true => reported,
-                false => reported.min(UNCONFIRMED),
-            });
-            Pause { limit: *limit, believed, is_unconfirmed: believed < reported }
+            let (believed, claim) = reported.map(|reported| self.ledger.believe(call, *limit, reported)).unzip();
+            Pause { limit: *limit, believed, claim, is_unconfirmed: believed < reported }
         };
         limits.iter().map(pause).collect()
     }
@@ -111,13 +109,19 @@ impl<R: Clone> Scheduler<R> {
         let ObservedCall { now, bill, .. } = call;
         let mut longest = Span::ZERO;
         let mut voids = false;
-        for Pause { limit, believed, .. } in pauses {
+        for Pause { limit, believed, claim, .. } in pauses {
             let pause = believed.unwrap_or_else(|| match bill.key_charge(*limit) {
                 Some(_) => KEY_PAUSE,
                 None => self.ledger.adaptive_mut(*limit).next_pause(now, call.at()),
             });
             // Starts within the horizon were sent already, and cannot be called back.
-            voids |= self.ledger.freeze(now, bill, *limit, now + self.resource.spec().horizon, now + pause);
+            voids |= self.ledger.freeze(
+                now,
+                bill,
+                *limit,
+                now + self.resource.spec().horizon,
+                Freeze::claimed(now + pause, *claim),
+            );
             longest = longest.max(pause);
         }
         self.announce(voids, pauses.iter().map(|pause| bill.bucket(pause.limit)), longest);
@@ -138,14 +142,16 @@ impl<R: Clone> Scheduler<R> {
     /// call follows if the answer asks for a longer pause than is believed.
     fn spend_quotas(&mut self, call: ObservedCall<'_>, pauses: &Pauses) {
         let ObservedCall { now, bill, .. } = call;
-        for Pause { limit, believed, is_unconfirmed } in pauses {
-            let until = now + believed.unwrap_or(UNKNOWN_RESET);
+        for Pause { limit, believed, claim, is_unconfirmed } in pauses {
+            let pause = believed.unwrap_or(UNKNOWN_RESET);
+            let until = now + pause;
             if bill.key_charge(*limit).is_none() {
                 self.ledger.adaptive_mut(*limit).mark_spent_until(until);
             }
             if bill.key_charge(*limit).is_some() || *is_unconfirmed {
-                self.ledger.freeze(now, bill, *limit, until, until);
+                self.ledger.freeze(now, bill, *limit, until, Freeze::claimed(until, *claim));
             }
+            self.outbox.push(Command::Note(Note::QuotaSpent(*limit, pause)));
         }
         self.term.budget_mut().hasten_checkpoint();
     }

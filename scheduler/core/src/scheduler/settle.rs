@@ -113,7 +113,7 @@ impl<R: Clone> Scheduler<R> {
         observation: Option<&Observation>,
     ) -> Result<(), Refusal> {
         let permit = self.permits.get(slot);
-        let bill = Arc::clone(&permit.bill);
+        let (user, bill) = (permit.identity.user(), Arc::clone(&permit.bill));
         cost.retain(|(unit, _)| self.resource.counts(unit) || !self.former_units.has(unit));
         // The call was made and answered, even if its stated cost is not valid.
         let checked = self.resource.check_units(by_unit(&cost));
@@ -127,7 +127,7 @@ impl<R: Clone> Scheduler<R> {
         }
         self.calls.end(now, granted.start, served.then_some(&actual));
         self.outbox.push(Command::Note(Note::CallEnded(now.since(granted.start.at))));
-        let answer = |observation| ObservedCall { now, start: granted.start, bill: &bill, observation };
+        let answer = |observation| ObservedCall { now, start: granted.start, user, bill: &bill, observation };
         let settled = observation.and_then(|observation| self.observe(answer(observation)));
         self.use_up(now, slot, granted, &settled.unwrap_or(actual));
         checked

@@ -217,6 +217,51 @@ fn settle_now(world: &mut World, now: Time, id: &str, verdict: Verdict) -> bool 
 }
 
 scripts! {
+    /// The word of one user counts a minute, and twice as long each time that it is repeated.
+    one_user_alone_stops_no_limit_for_long(ten_per_second()): "
+        0       wait a user=x                        -> a@0
+        0       wait late user=x                     -> late@0
+        0       answered a 429 after=3600000 others  -> a:settled
+        0       answered late 429 after=3600000 others -> late:settled
+        0       wait b user=x                        ->
+        60000                                        -> b@60000
+        60000   answered b 429 after=3600000 others  -> b:settled
+        60000   wait c user=x                        ->
+        60000   why next                             -> requests:frozen+120000
+        180000                                       -> c@180000
+        180000  answered c 429 after=3600000 others  -> c:settled
+        180000  wait d user=y                        ->
+        180000  why next                             -> requests:frozen+240000
+        420000                                       -> d@420000
+        420000  answered d 200                       -> d:settled
+        420000  wait e user=x                        -> e@420000
+        420000  answered e 429 after=3600000 others  -> e:settled
+        420000  reserve f user=x                     -> f@480000
+    "
+
+    /// What another user said is confirmed, and no more than that.
+    a_probe_of_another_user_confirms_what_was_said(ten_per_second()): "
+        0       wait a user=x                        -> a@0
+        0       answered a 429 after=600000 others   -> a:settled
+        0       wait b user=y                        ->
+        60000                                        -> b@60000
+        60000   answered b 429 after=3600000 others  -> b:settled
+        60000   reserve c user=x                     -> c@600000
+        600000  answered c 429 after=99999999 others -> c:settled
+        600000  reserve d user=z                     -> d@3660000
+    "
+
+    one_user_alone_spends_no_quota_for_long(with_quota()): "
+        0      wait a units=1 user=x             -> a@0
+        0      answered a 403 after=99999999     -> a:settled
+        60000  wait b units=1 user=x             -> b@60000
+        60000  answered b 403 after=99939999     -> b:settled
+        60000  reserve c units=1 user=y          -> c:quota_spent+120000
+        180000 wait d units=1 user=y             -> d@180000
+        180000 answered d 403 after=99999999     -> d:settled
+        180000 reserve e units=1 user=x          -> e:quota_spent+99819999
+    "
+
     /// The other calls of a burst are answered late. They started before the pause, and probe nothing.
     only_a_rejected_probe_doubles_a_pause(ten_per_second()): "
         0     reserve a       -> a@0

@@ -6,7 +6,7 @@
 //! | action | what happens |
 //! |---|---|
 //! | nothing | only time passes |
-//! | `allow`, `reserve` or `wait`, then a name | a request with this id is asked. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `from=<name>`, `within=<ms>`, `age=<ms>`, `progress`, `<label>:<value>` |
+//! | `allow`, `reserve` or `wait`, then a name | a request with this id is asked. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `from=<name>`, `user=<name>`, `within=<ms>`, `age=<ms>`, `progress`, `<label>:<value>` |
 //! | `unused`, `used` or `extend`, then a name | it is settled; `used` with a different actual cost by unit; each with `anew` and the options of the request, if the scheduler may not know the permit |
 //! | `answered`, a name and a status | the same with the upstream's response; options: `after=<ms>` for the pause, `unit=<unit>` or `limit=<limit>` for the rejecting limit, `left=<tokens>` for the remaining amount, with its `steps=<tokens>`, `of=<tokens>` for the capacity, `reset=<ms>` and its `grain=<ms>` behind it, `others` if other accounts are to blame |
 //! | `freeze`, then a limit and a time | an operator pauses it |
@@ -234,6 +234,7 @@ fn read_option<'a>(wish: &mut Wish<'a>, option: &'a str) {
         None if option.contains(':') => wish.labels.extend(option.split_once(':')),
         Some(("class", class)) => wish.class = Some(class),
         Some(("from", from)) => wish.from = Some(from),
+        Some(("user", user)) => wish.user = user,
         Some(("client", client)) => wish.client = Some(client),
         Some(("within", most)) => wish.max_wait = Some(millis(most)),
         Some(("age", age)) => wish.age = millis(age),

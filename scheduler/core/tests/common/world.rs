@@ -63,12 +63,14 @@ pub(crate) struct Wish<'a> {
     pub(crate) labels: Vec<(&'a str, &'a str)>,
     /// The sender; unknown by default.
     pub(crate) from: Option<&'a str>,
+    /// The NATS user; empty by default, which is unknown.
+    pub(crate) user: &'a str,
 }
 
 pub(crate) fn wish<'a>(mode: Mode, cost: &[(&'a str, f64)]) -> Wish<'a> {
     let (cost, labels, age) = (cost.to_vec(), Vec::new(), Span::ZERO);
     let (class, max_wait, client, from) = (None, None, None, None);
-    Wish { id: None, cost, class, mode, max_wait, age, progress: false, client, labels, from }
+    Wish { id: None, cost, class, mode, max_wait, age, progress: false, client, labels, from, user: "" }
 }
 
 impl<'a> Wish<'a> {
@@ -83,14 +85,17 @@ impl<'a> Wish<'a> {
     }
 
     fn identity(&self, cost: &Cost<'_>) -> Identity {
-        let request = |from: &'a str| PermitRequest {
-            from: Some(from.into()),
+        if self.from.is_none() && self.user.is_empty() {
+            return Identity::default();
+        }
+        let request = PermitRequest {
+            from: self.from.map(Into::into),
             class: self.class.map(Into::into),
             cost: cost.clone(),
             labels: self.labels(),
             ..PermitRequest::default()
         };
-        self.from.map_or(Identity::default(), |from| Identity::of("", &request(from)))
+        Identity::of(self.user, &request)
     }
 
     pub(crate) fn of_class(self, class: &'a str) -> Self {

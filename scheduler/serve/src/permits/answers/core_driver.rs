@@ -53,6 +53,8 @@ pub(crate) struct CoreDriver {
     /// Throttles log lines on changed capacities, by limit: answers that contradict each other
     /// would fill the log.
     capacity_log: LogThrottle<Name>,
+    /// Throttles log lines on spent quotas, by limit.
+    quota_log: LogThrottle<Name>,
     /// Permits granted in this term, without repeated answers.
     grants: u64,
 }
@@ -67,6 +69,7 @@ impl CoreDriver {
             outbox,
             traces,
             capacity_log: LogThrottle::default(),
+            quota_log: LogThrottle::default(),
             grants: 0,
         }
     }
@@ -154,6 +157,14 @@ impl CoreDriver {
                 let limit = self.limit_name(*limit);
                 if self.capacity_log.admit(now, limit.clone()).is_some() {
                     self.log_capacity(&limit);
+                }
+                return;
+            }
+            Command::Note(Note::QuotaSpent(limit, span)) => {
+                let (resource, limit) = (self.core.resource().name(), self.limit_name(*limit));
+                if let Some(left_out) = self.quota_log.admit(now, limit.clone()) {
+                    let secs = span.secs();
+                    tracing::warn!(%resource, left_out, "`{limit}` is spent for {secs} s by a client's word; `rampmeter thaw` ends that");
                 }
                 return;
             }
