@@ -41,6 +41,7 @@ fn usage() -> CountedUsage {
     CountedUsage {
         unix_nanos: 1_795_000_000_000_000_000,
         spans: vec![UsageSpan { from: at(-7), until: at(9_000_000_000), micros: 3_000_000 }],
+        places: Vec::new(),
         doubted: false,
         reported: Some(ReportedUsage { window_ends: Some((at(-5), at(1000))) }),
     }

@@ -35,6 +35,10 @@ pub struct CountedUsage {
     pub unix_nanos: u64,
     /// Our own usage, by the time in which it counts.
     pub spans: Vec<UsageSpan>,
+    /// The same by calls, if a limit counts those in flight and has promised starts: the place of each
+    /// from its start until the end of its lease.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub places: Vec<UsageSpan>,
     /// Whether more may be used than is known. Then everything counts as used by a call at the
     /// snapshot.
     #[serde(skip)]
@@ -82,14 +86,21 @@ pub(crate) fn condensed(mut blocks: Vec<UsageBlock>) -> Vec<UsageBlock> {
     blocks
 }
 
-/// The record of `blocks` for a successor.
-pub(crate) fn to_usage(now: Time, unix_nanos: u64, rate: &Rate, blocks: &[UsageBlock]) -> CountedUsage {
+/// The record of `blocks` and `places` for a successor.
+pub(crate) fn to_usage(
+    now: Time,
+    unix_nanos: u64,
+    rate: &Rate,
+    blocks: &[UsageBlock],
+    places: &[UsageBlock],
+) -> CountedUsage {
     let span = |block: &UsageBlock| UsageSpan {
         from: Offset::between(now, block.from),
         until: Offset::between(now, block.until),
         micros: rate.micros_up(block.credit),
     };
-    CountedUsage { unix_nanos, spans: blocks.iter().map(span).collect(), doubted: false, reported: None }
+    let spans = |blocks: &[UsageBlock]| blocks.iter().map(span).collect();
+    CountedUsage { unix_nanos, spans: spans(blocks), places: spans(places), doubted: false, reported: None }
 }
 
 /// Turns the offsets of a predecessor's record into times for a reader at `then`. The record was
@@ -131,15 +142,20 @@ impl RecordTimes {
 
     /// The blocks of the record.
     pub(crate) fn blocks(&self, rate: &Rate, usage: &CountedUsage) -> Vec<UsageBlock> {
+        let mut blocks = self.latest_blocks(rate, &usage.spans);
+        begin_earlier(&mut blocks, self.then, self.earlier);
+        blocks.retain(|block| block.from < block.until);
+        blocks
+    }
+
+    /// These spans at their latest times.
+    pub(crate) fn latest_blocks(&self, rate: &Rate, spans: &[UsageSpan]) -> Vec<UsageBlock> {
         let block = |span: &UsageSpan| UsageBlock {
             from: self.latest(span.from),
             until: self.latest(span.until),
             credit: rate.credit_of_micros(i128::from(span.micros)),
         };
-        let mut blocks: Vec<UsageBlock> = usage.spans.iter().map(block).collect();
-        begin_earlier(&mut blocks, self.then, self.earlier);
-        blocks.retain(|block| block.from < block.until);
-        blocks
+        spans.iter().map(block).collect()
     }
 }
 

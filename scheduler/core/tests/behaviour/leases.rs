@@ -302,6 +302,23 @@ fn settles_of_unknown_calls_free_the_places_that_a_crash_has_left() {
     );
 }
 
+/// The lease of the call ends as the promised one begins, so that usage never falls.
+#[test]
+fn a_settle_after_a_crash_frees_no_place_that_is_promised() {
+    let one = LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 1.0, span(60_000)) };
+    let spec = resource(vec![one]);
+    let mut before = play(&spec, "0 allow a -> a@0\n 0 reserve b -> b@60000");
+    play_on(
+        crashed(&mut before, &spec, 300),
+        "
+        310    used a anew          -> a:settled
+        310    reserve c            -> c@120000
+        60001  used b anew          -> b:settled
+        60001  levels               -> requests=0
+        ",
+    );
+}
+
 /// Short calls, one after the other, need one place. The checkpoint counts one for the next of them, and
 /// for a key that is not in use.
 #[test]

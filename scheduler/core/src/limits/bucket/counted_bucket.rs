@@ -17,13 +17,14 @@ use crate::ids::Tier;
 use crate::limits::freeze::Freeze;
 use crate::limits::timeline::StartKey;
 use crate::limits::upstream_reports::UpstreamReports;
+use crate::limits::usage::UsageBlock;
 use crate::limits::window_phase::Windows;
 use crate::limits::window_start::start_in_window;
 use crate::policy::Limit;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
 /// Beyond this many changes ahead, ends are rounded up so that many coincide.
@@ -87,7 +88,7 @@ pub(crate) struct CountedBucket {
     /// Places of a predecessor's calls that are not listed, by the ends of their leases, as long as
     /// some are left.
     #[expect(clippy::box_collection, reason = "most buckets have none, and are smaller with a pointer")]
-    inherited: Option<Box<VecDeque<(Time, Credit)>>>,
+    inherited: Option<Box<Vec<UsageBlock>>>,
     /// The upstream's reports, once there are any.
     reports: Option<Box<UpstreamReports>>,
     freeze: Option<Freeze>,
@@ -166,7 +167,7 @@ impl CountedBucket {
     /// A start that anonymous usage clearly includes is listed, and counts only for the extension.
     pub(crate) fn commit_paid(&mut self, limit: &Limit, _: Time, key: StartKey, cost: StartCost, end: Option<Time>) {
         let until = end.unwrap_or_else(|| self.counted_until(limit, key.at));
-        self.take_inherited(cost.credit);
+        self.take_inherited(until, cost.credit);
         if key.at < self.ambiguous_from && self.used_at(key.at.max(self.now)) >= cost.credit {
             // Under a longer period, usage ends later than reported. The first listed start tells
             // by how much.

@@ -43,7 +43,9 @@ impl CountedBucket {
             let unused = CountedBucket { reports: reports.clone(), ..CountedBucket::default() };
             blocks.push(UsageBlock { from: then, until: unused.counted_until(limit, then), credit: limit.full() });
         }
-        CountedBucket::from_blocks(limit, then, &blocks, reports)
+        let mut restored = CountedBucket::from_blocks(limit, then, &blocks, reports);
+        restored.inherit(limit, times.latest_blocks(limit.rate(), &usage.places));
+        restored
     }
 
     pub(super) fn from_blocks(
@@ -65,7 +67,7 @@ impl CountedBucket {
         let ambiguous = blocks().filter(|block| limit.has_windows() && several(block)).map(|block| block.from).min();
         counted.ambiguous_from = ambiguous.unwrap_or(Time::NEVER);
         blocks().for_each(|block| counted.add_usage(limit, block.from, block.until, block.credit));
-        counted.inherit(limit);
+        counted.inherit(limit, Vec::new());
         counted
     }
 
@@ -75,11 +77,12 @@ impl CountedBucket {
         let now = granted.from;
         let renewable = limit.counts_calls_in_flight() && renewed > now;
         let own = self.without_claim(limit);
-        let mut blocks = condensed(own.blocks(limit, renewable.then(|| self.counted_until(limit, renewed))));
-        if granted.credit > Credit::ZERO {
-            blocks.push(UsageBlock { until: self.counted_until(limit, granted.until), ..granted });
-        }
-        let usage = to_usage(now, limit.unix_nanos(now), limit.rate(), &blocks);
+        let renewed = renewable.then(|| self.counted_until(limit, renewed));
+        let budget = UsageBlock { until: self.counted_until(limit, granted.until), ..granted };
+        let mut blocks = condensed(own.blocks(limit, renewed));
+        blocks.extend(Some(budget).filter(|budget| budget.credit > Credit::ZERO));
+        let places = if limit.counts_calls_in_flight() { self.named_places(budget, renewed) } else { Vec::new() };
+        let usage = to_usage(now, limit.unix_nanos(now), limit.rate(), &blocks, &places);
         Some(CountedUsage { reported: self.reports.as_ref().and_then(|reports| reports.recorded(now)), ..usage })
     }
 
@@ -100,6 +103,14 @@ impl CountedBucket {
             self.reports.as_ref().and_then(|reports| reports.phase_alone(now, to.spec().period)).map(Box::new);
         let mut recast =
             CountedBucket { last_end: self.last_end, ..CountedBucket::from_blocks(to, now, &blocks, reports) };
+        if from.counts_calls_in_flight() {
+            let later = |place: &UsageBlock| UsageBlock {
+                until: place.until + longer.unwrap_or(Span::ZERO),
+                credit: up(place.credit),
+                ..*place
+            };
+            recast.inherited = self.inherited.as_deref().map(|places| Box::new(places.iter().map(later).collect()));
+        }
         for (key, CountedCall { cost, tier, until, .. }) in &self.calls {
             let longer_until = *until + longer.unwrap_or(Span::ZERO);
             let until = if to.has_windows() { recast.end_of_call(to, key.at) } else { longer_until };
