@@ -46,6 +46,9 @@ pub enum Unwelcome {
     OtherPage,
 }
 
+/// The most characters of a host that an answer quotes. A name of DNS has 253.
+const SHOWN_HOST: usize = 253;
+
 impl Unwelcome {
     /// The status of the answer.
     #[must_use]
@@ -85,7 +88,9 @@ impl BrowserGuard {
     ) -> Result<Option<Authority>, Unwelcome> {
         match host(uri, headers)? {
             Some(host) if self.is_ours(host.host(), peer) => Ok(Some(host)),
-            Some(host) => Err(Unwelcome::OtherHost { host: host.host().to_owned(), table: self.table }),
+            Some(host) => {
+                Err(Unwelcome::OtherHost { host: host.host().chars().take(SHOWN_HOST).collect(), table: self.table })
+            }
             // Every browser sends a host. The probes of some load balancers speak HTTP/1.0.
             None if version < Version::HTTP_11 => Ok(None),
             None => Err(Unwelcome::NoHost),

@@ -293,6 +293,7 @@ IN_HTTP = [
 IN_ANSWERS = [
     ("labels that requests carry count as missing", "note", r"limit\.labels\.retain\(.*\);", ""),
     ("requests that a limit is not for lack its labels", "note", r"resource\.conditions_hold\(.*labels\)", "true"),
+    ("an answer is larger than a message", "fitting", r"answer\.len\(\) <= most", "true"),
 ]
 IN_STORE = [
     ("a part of the permits is longer than a message", "write_permits", r"PART_BYTES\.min\(.*\);", "PART_BYTES;"),

@@ -10,7 +10,37 @@ use std::ops::Deref;
 #[serde(transparent)]
 pub struct Text<'a>(pub Cow<'a, str>);
 
+/// The most bytes of a text for people in an answer or a log line that may quote its sender.
+pub const MAX_BRIEF: usize = 300;
+
+/// Cuts a text to one line of at most [`MAX_BRIEF`] bytes, which ends with `…` if anything is cut.
+///
+/// ```
+/// # use rampmeter_protocol::text::brief;
+/// assert_eq!(brief("too\r\nlong"), "too  long");
+/// assert_eq!(brief(&"ü".repeat(200)), "ü".repeat(148) + "…");
+/// ```
+#[must_use]
+pub fn brief(text: &str) -> Cow<'_, str> {
+    let is_long = text.len() > MAX_BRIEF;
+    if !is_long && !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let end = if is_long { text.floor_char_boundary(MAX_BRIEF - '…'.len_utf8()) } else { text.len() };
+    let line = text[..end].chars().map(|c| if c.is_control() { ' ' } else { c });
+    line.chain(is_long.then_some('…')).collect()
+}
+
 impl Text<'_> {
+    /// The same text, [cut](brief).
+    #[must_use]
+    pub fn brief(self) -> Self {
+        match brief(&self) {
+            Cow::Owned(cut) => Text(Cow::Owned(cut)),
+            Cow::Borrowed(_) => self,
+        }
+    }
+
     /// The same text, independent of the message.
     #[must_use]
     pub fn into_owned(self) -> Text<'static> {

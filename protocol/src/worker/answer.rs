@@ -194,9 +194,11 @@ impl Granted<'_> {
 }
 
 impl<'a> Refused<'a> {
-    /// A refusal that names no request, no limit and no time to ask again.
+    /// A refusal that names no request, no limit and no time to ask again. Its message is
+    /// [cut](Text::brief).
     pub fn new(code: Code, message: impl Into<Text<'a>>) -> Self {
-        Refused { id: None, code, message: message.into(), retry_after_ms: None, limited_by: None, epoch: Epoch::NONE }
+        let message = message.into().brief();
+        Refused { id: None, code, message, retry_after_ms: None, limited_by: None, epoch: Epoch::NONE }
     }
 
     /// When to ask again, if that is of use. An invalid time is ignored.

@@ -4,6 +4,7 @@ use crate::bounds::MAX_BATCH;
 use crate::id::PermitId;
 use crate::object::Object;
 use crate::plain_types::in_plain_types;
+use crate::text::brief;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -138,8 +139,8 @@ fn explain<'a, T: Deserialize<'a>>(text: &'a str) -> Invalid {
                 true => Invalid { id, ..Invalid::whole(format!("not a JSON object: {error}")) },
                 false => Invalid {
                     id,
-                    field: (path != ".").then(|| shortened(&path)),
-                    reason: shortened(&in_plain_types(&error.to_string())),
+                    field: (path != ".").then(|| path[..path.floor_char_boundary(MAX_FIELD)].to_owned()),
+                    reason: brief(&in_plain_types(&error.to_string())).into_owned(),
                 },
             }
         }
@@ -155,15 +156,8 @@ fn readable_id(text: &str) -> Option<PermitId> {
     serde_json::from_str::<OnlyId>(text).ok().map(|only| only.id)
 }
 
-/// The longest quote of a name or value that a sender chose.
-const MAX_QUOTE: usize = 400;
-
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_QUOTE) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
+/// The most bytes of a path: an answer has room for the reason, too.
+const MAX_FIELD: usize = 150;
 
 impl Invalid {
     pub(crate) fn whole(reason: String) -> Self {

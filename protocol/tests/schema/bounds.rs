@@ -2,13 +2,16 @@
 
 use crate::SCHEMA;
 use crate::validator::Schema;
+use rampmeter_protocol::answer::Refused;
 use rampmeter_protocol::bounds::{
     MAX_AMOUNT, MAX_BATCH, MAX_EPOCH, MAX_HEADER_VALUE, MAX_HEADERS, MAX_ID, MAX_LABEL_KEY, MAX_LABEL_VALUE,
     MAX_LABELS, MAX_MILLIS, MAX_NAME, MAX_UNITS,
 };
+use rampmeter_protocol::code::Code;
 use rampmeter_protocol::incoming::Incoming;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::text::MAX_BRIEF;
 use serde_json::{Value, json};
 
 /// `count` pairs with this value.
@@ -78,13 +81,15 @@ fn an_array_has_at_most_1024_elements() {
     }
 }
 
-/// Reaches `incoming::MAX_QUOTE`.
+/// Reaches `incoming::MAX_FIELD` and `text::MAX_BRIEF`.
 #[test]
-fn a_refusal_quotes_400_characters_of_a_sender() {
-    let request = json!({"x".repeat(1000): 1}).to_string();
+fn a_refusal_quotes_a_few_bytes_of_a_sender() {
+    let request = json!({"ü".repeat(1000): 1}).to_string();
     let Incoming::One(Err(refused)) = Incoming::<PermitRequest<'_>>::parse(request.as_bytes()) else {
         panic!("an unknown field is wrong");
     };
-    assert!(refused.field.as_deref().is_none_or(|field| field.chars().count() <= 401));
-    assert_eq!(refused.reason.chars().count(), 401, "400 and the ellipsis: {}", refused.reason);
+    assert!(refused.field.as_deref().is_none_or(|field| field.len() <= 150));
+    assert!((299..=MAX_BRIEF).contains(&refused.reason.len()), "{}", refused.reason);
+    let Refused { message, .. } = Refused::new(Code::InvalidRequest, refused.to_string());
+    assert!(message.len() <= MAX_BRIEF && message.ends_with('…'), "{message}");
 }

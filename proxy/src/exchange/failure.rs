@@ -8,6 +8,7 @@ use rampmeter_listener::Unwelcome;
 use rampmeter_protocol::code::{Code, Remedy};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::rate_limit::{exhausted, whole_seconds};
+use rampmeter_protocol::text::brief;
 use rampmeter_protocol::time::Span;
 use rampmeter_worker_sdk::Error;
 use rampmeter_worker_sdk::error::ErrorKind;
@@ -103,7 +104,7 @@ impl Failure {
         problem.insert("title".to_owned(), json!(title));
         problem.insert("status".to_owned(), json!(status.as_u16()));
         problem.insert("code".to_owned(), json!(code));
-        problem.insert("detail".to_owned(), json!(self.to_string()));
+        problem.insert("detail".to_owned(), json!(brief(&self.to_string())));
         if let Some(limit) = self.limited_by() {
             problem.insert("limited_by".to_owned(), json!(limit));
         }

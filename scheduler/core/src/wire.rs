@@ -165,9 +165,8 @@ pub fn refused<'a>(resource: &'a Resource, epoch: Epoch, id: Option<&'a PermitId
         Some(limit) => format!("`{limit}`: {why}"),
         None => why.to_string(),
     };
-    let (id, code, message) = (id.map(|id| Text::from(id.as_str())), why.code(), Text::from(message));
-    let retry_after_ms = why.retry_after().map(|span| span.millis());
-    Answer::Refused(Refused { id, code, message, retry_after_ms, limited_by, epoch })
+    let (id, retry_after_ms) = (id.map(|id| Text::from(id.as_str())), why.retry_after().map(Span::millis));
+    Answer::Refused(Refused { id, retry_after_ms, limited_by, epoch, ..Refused::new(why.code(), message) })
 }
 
 fn limit_name(resource: &Resource, limit: Option<LimitId>) -> Option<Text<'_>> {

@@ -13,6 +13,7 @@ use crate::leadership::state_writer::StateWriter;
 use crate::leadership::store_clock;
 use crate::leadership::usage_book::UsageBook;
 use crate::limits::limit_sources::LimitSources;
+use crate::log_throttle::LogThrottle;
 use crate::messages::reply::ReplyTo;
 use crate::permits::answers::loop_request::{LoopRequest, PendingCheckpoint};
 use crate::permits::loop_handle::{LeaderChannels, LoopPublisher, channels};
@@ -89,6 +90,7 @@ pub struct ResourceLeader {
     limits: LimitSources,
     led: LoopPublisher,
     stop: Stop,
+    log: LogThrottle,
 }
 
 /// One term as leader.
@@ -123,7 +125,7 @@ impl ResourceLeader {
         stop: Stop,
     ) -> Self {
         let state = ResourceState::new(context, resource.name().clone());
-        ResourceLeader { state, resource, upstream, limits, led, stop }
+        ResourceLeader { state, resource, upstream, limits, led, stop, log: LogThrottle::default() }
     }
 
     /// Stands by, leads, hands over.
@@ -165,7 +167,10 @@ impl ResourceLeader {
                 TakeOverError::Failed(error) => error,
             };
             let reason = self.state.reason(&error);
-            tracing::warn!(%resource, reason, "could not take the resource over");
+            let now = self.state.context().clock.now();
+            if let Some(left_out) = self.log.admit(now, "take-over") {
+                tracing::warn!(%resource, reason, left_out, "could not take the resource over");
+            }
             self.state.set_duty(ServingState::Troubled { reason });
             tokio::time::sleep(AFTER_FAILURE).await;
         }

@@ -320,6 +320,12 @@ impl PermitLoop {
                 tracing::warn!(%resource, lost_so_far, left_out, "more messages come in than can wait; the rest is lost");
             }
         }
+        if let Some(error) = driver.outbox.take_failure()
+            && let Some(left_out) = self.log.admit(now, "unsent messages")
+        {
+            let resource = driver.core().resource().name();
+            tracing::warn!(%resource, %error, left_out, "a message could not be sent");
+        }
         if let Some((kind, left_out)) = self.log.take_overdue(now) {
             let resource = driver.core().resource().name();
             tracing::warn!(%resource, kind, left_out, "log lines of this kind were left out");

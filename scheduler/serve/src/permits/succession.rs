@@ -96,7 +96,7 @@ impl Succession {
         }
         while let Some(Inbound { reply, payload, trace, .. }) = self.kept.pop() {
             let reply = reply.and_then(Address::into_subject);
-            send(&self.client, self.subject.clone(), reply, trace.map(|trace| trace.headers()), payload).await;
+            send(&self.client, self.subject.clone(), reply, trace.map(|trace| trace.headers()), payload).await?;
         }
         round_trip(&self.client).await
     }

@@ -3,6 +3,7 @@
 
 use crate::prelude::*;
 use rampmeter_protocol::bounds::MAX_EPOCH;
+use rampmeter_protocol::text::MAX_BRIEF;
 
 const HUB: &str = r#"
 [[resource]]
@@ -37,7 +38,7 @@ async fn check(what: &str, table: Vec<(Vec<u8>, Refused)>) {
         let text = refusal["message"].as_str().unwrap();
         assert_eq!((&refusal["status"], &refusal["code"]), (&json!("refused"), &json!(code)), "{shown}: {text}");
         assert!(text.contains(message), "{shown}: {text}");
-        assert!(text.len() < 1000, "{shown}: {text}");
+        assert!(text.len() <= MAX_BRIEF, "{shown}: {text}");
         assert!(headers.get("Nats-Service-Error-Code").is_some() && headers.get("Nats-Service-Error").is_some());
     }
     let after = worker.status().await;
@@ -107,7 +108,7 @@ async fn names_that_are_not_known_or_too_long() {
         (json!({"id": ""}),                                 ("invalid_request", "`id`: an id is 1 to 64 characters of [A-Za-z0-9_.:-]")),
         (json!({"id": "i".repeat(65)}),                     ("invalid_request", "`id`: an id is 1 to 64 characters")),
         (json!({"id": "größe"}),                            ("invalid_request", "`id`: an id is 1 to 64 characters")),
-        (json!({"mode": "wait\r\nNats-Forged: header"}),    ("invalid_request", "`mode`: unknown variant `wait\r\nNats-Forged: header`")),
+        (json!({"mode": "wait\r\nNats-Forged: header"}),    ("invalid_request", "`mode`: unknown variant `wait  Nats-Forged: header`")),
     ];
     check("permit", table.map(|(payload, refused)| (payload.to_string().into_bytes(), refused)).into()).await;
 }

@@ -1,6 +1,7 @@
 //! The core of one resource, its answers, and their way out.
 
 pub(crate) mod core_driver;
+mod fitting;
 pub(crate) mod key_labels;
 pub mod loop_request;
 pub(crate) mod outbox;

@@ -4,7 +4,9 @@ use crate::connection::round_trip;
 use crate::messages::array::Arrays;
 use crate::messages::inbound::{Address, user_of};
 use crate::messages::reply::{Envelope, ReplyTo, Waited};
+use crate::permits::answers::fitting::fitting;
 use crate::permits::answers::undelivered::Undelivered;
+use async_nats::client::PublishError;
 use async_nats::{Client, HeaderMap, Subject};
 use bytes::{BufMut, Bytes, BytesMut};
 use rampmeter_nats::inbox::InboxReply;
@@ -35,6 +37,8 @@ pub(crate) struct Outbox {
     /// Whether any client may know the epoch of this leader from an answer.
     pub(crate) has_answered: bool,
     pub(crate) undelivered: Undelivered,
+    /// Why a message could not be sent, until it is logged.
+    failure: Option<PublishError>,
     /// Where announcements go.
     event: Address,
     /// Where this loop's own messages come in again.
@@ -63,6 +67,7 @@ impl Outbox {
             buffer: BytesMut::with_capacity(BLOCK),
             has_answered: false,
             undelivered: Undelivered::new(subjects, resource),
+            failure: None,
             event: Address::Subject(subjects.event(resource).into()),
             echo: Address::Subject(subjects.echo(resource).into()),
         }
@@ -158,10 +163,17 @@ impl Outbox {
                 }
                 Address::Subject(subject) => {
                     let notice_subject = waited.and_then(|waited| self.undelivered.notice_subject(&waited, &subject));
-                    send(&self.client, subject, notice_subject, headers, payload).await;
+                    let payload = fitting(payload, self.client.max_payload());
+                    let sent = send(&self.client, subject, notice_subject, headers, payload).await;
+                    self.failure = sent.err().or(self.failure.take());
                 }
             }
         }
+    }
+
+    /// Takes why a message could not be sent since the last call.
+    pub(crate) fn take_failure(&mut self) -> Option<PublishError> {
+        self.failure.take()
     }
 
     /// Publishes all that was written, and returns when the server has it.
@@ -198,31 +210,23 @@ fn headers(answer: &Answer<'_>) -> Option<HeaderMap> {
     let Answer::Refused(Refused { code, message, .. }) = answer else { return None };
     let mut headers = HeaderMap::new();
     headers.insert(ERROR_CODE_HEADER, code.status().to_string());
-    headers.insert(ERROR_HEADER, one_line(message));
+    headers.insert(ERROR_HEADER, &**message);
     Some(headers)
 }
 
-/// The message in one line, because a line break would end the header.
-fn one_line(message: &str) -> String {
-    message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
-
-/// Publishes a message, and logs that it could not be sent.
+/// Publishes a message.
 pub(crate) async fn send(
     client: &Client,
     to: Subject,
     reply: Option<Subject>,
     headers: Option<HeaderMap>,
     payload: Bytes,
-) {
-    let sent = match (reply, headers) {
+) -> Result<(), PublishError> {
+    match (reply, headers) {
         (None, None) => client.publish(to, payload).await,
         (None, Some(headers)) => client.publish_with_headers(to, headers, payload).await,
         (Some(reply), None) => client.publish_with_reply(to, reply, payload).await,
         (Some(reply), Some(headers)) => client.publish_with_reply_and_headers(to, reply, headers, payload).await,
-    };
-    if let Err(error) = sent {
-        tracing::warn!(%error, "a message could not be sent");
     }
 }
 

@@ -1,0 +1,71 @@
+//! Answers that are larger than a message may be.
+
+use bytes::Bytes;
+use rampmeter_protocol::answer::{Answer, Refused};
+use rampmeter_protocol::code::Code;
+use rampmeter_protocol::text::Text;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+const TOO_LARGE: &str = "the answer is larger than NATS takes: send fewer elements in one message";
+
+/// The only field of an answer that a refusal in its place keeps.
+#[derive(Default, Deserialize)]
+struct OnlyId<'a> {
+    #[serde(borrow, default)]
+    id: Option<Text<'a>>,
+}
+
+/// Makes an answer fit into a message of `most` bytes. In an array, refusals replace the elements that are
+/// longer than their share. Their permits, if any, stay charged, as if the answer were lost.
+pub(super) fn fitting(answer: Bytes, most: usize) -> Bytes {
+    if answer.len() <= most {
+        return answer;
+    }
+    let elements = serde_json::from_slice::<Vec<&RawValue>>(&answer).unwrap_or_default();
+    let share = most / elements.len().max(1);
+    let fit = |element: &&RawValue| match element.get() {
+        short if short.len() < share => short.to_owned(),
+        long => refusal(serde_json::from_str(long).unwrap_or_default()),
+    };
+    let array = format!("[{}]", elements.iter().map(fit).collect::<Vec<_>>().join(","));
+    let is_array = !elements.is_empty() && array.len() <= most;
+    if is_array { array.into() } else { refusal(OnlyId::default()).into() }
+}
+
+fn refusal(OnlyId { id }: OnlyId<'_>) -> String {
+    let mut text = Vec::new();
+    let refused = Answer::Refused(Refused { id, ..Refused::new(Code::InvalidRequest, TOO_LARGE) });
+    refused.write(&mut text).expect("answers are plain data");
+    String::from_utf8(text).expect("JSON is UTF-8")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lengths of texts in an array of answers, the most bytes, and which answers are kept; none if the
+    /// array is.
+    #[test]
+    fn elements_beyond_their_share_become_refusals() {
+        let refused = refusal(OnlyId { id: Some("0".into()) }).len();
+        #[rustfmt::skip]
+        let table: [(&[usize], usize, Option<&[bool]>); 4] = [
+            (&[10, 10],         1000,               Some(&[true, true])),
+            (&[10, 2000, 10],   1000,               Some(&[true, false, true])),
+            (&[9000; 3],        3 * refused + 4,    Some(&[false; 3])),
+            (&[9000; 3],        3 * refused + 3,    None),
+        ];
+        for (lengths, most, expected) in table {
+            let element = |(id, length): (usize, &usize)| format!(r#"{{"id":"{id}","x":"{}"}}"#, "x".repeat(*length));
+            let answer = format!("[{}]", lengths.iter().enumerate().map(element).collect::<Vec<_>>().join(","));
+            let sent = fitting(answer.into(), most);
+            assert!(sent.len() <= most, "{sent:?}");
+            let sent: serde_json::Value = serde_json::from_slice(&sent).unwrap();
+            let all = sent.as_array().map(|all| all.iter().map(|one| one["code"].is_null()).collect::<Vec<_>>());
+            assert_eq!(all.as_deref(), expected, "{sent}");
+            let has_ids = |all: &Vec<_>| all.iter().enumerate().all(|(id, one)| one["id"] == id.to_string());
+            assert!(sent.as_array().is_none_or(has_ids), "{sent}");
+        }
+    }
+}
