@@ -1,7 +1,7 @@
 //! What this program is built from: licences, sources and duplicates as `deny.toml` says, images by
 //! digest, and a bill of materials.
 
-use rampmeter_tests::repository::{self, file, files};
+use rampmeter_tests::repository::{self, File, file, files};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -85,6 +85,50 @@ fn images_have_digests() {
         let digest = image.split_once("@sha256:").unwrap_or_else(|| panic!("{image}")).1;
         let digest = digest.split(' ').next().unwrap();
         assert!(digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()), "{image}");
+    }
+}
+
+/// A tag or a branch of an action can be moved; what ran once with the rights of this repository is run again.
+#[test]
+fn workflows_run_pinned_programs_with_the_least_rights() {
+    let workspace: toml::Table = file("Cargo.toml").unwrap().text.parse().unwrap();
+    let oldest = workspace["workspace"]["package"]["rust-version"].as_str().unwrap();
+    let workflows = files(".github/workflows", "yml");
+    assert!(workflows.len() >= 4);
+    for File { path, text } in &workflows {
+        let used = text.lines().filter_map(|line| line.trim().trim_start_matches("- ").strip_prefix("uses: "));
+        for action in used.clone() {
+            let (_, version) = action.split_once('@').unwrap_or_else(|| panic!("{path}: {action}"));
+            let (hash, name) = version.split_once(" # v").unwrap_or_else(|| panic!("{path}: {action} has no version"));
+            assert!(hash.len() == 40 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()), "{path}: {action}");
+            assert_eq!(name.split('.').filter(|number| number.parse::<u32>().is_ok()).count(), 3, "{path}: {action}");
+        }
+        let checkouts = used.filter(|action| action.starts_with("actions/checkout@")).count();
+        assert_eq!(text.matches("persist-credentials: false").count(), checkouts, "{path}: no step keeps the token");
+        let (_, toolchain) = text.split_once("RUSTUP_TOOLCHAIN: \"").unwrap_or_else(|| panic!("{path}"));
+        assert!(toolchain.starts_with(&format!("{oldest}.")), "{path}: a version, the oldest that is promised");
+        let (head, jobs) = text.split_once("\njobs:\n").unwrap();
+        assert!(head.contains("\npermissions: {}\n"), "{path}: rights are given to jobs alone");
+        let publishes = path.ends_with("/release.yml");
+        assert!(publishes || !jobs.contains(": write"), "{path}");
+    }
+}
+
+/// The context of an image is what cargo reads, and no secret that a user of the documents has beside it.
+#[test]
+fn images_and_commits_take_no_secrets() {
+    let context = file("deploy/Dockerfile.dockerignore").unwrap().text;
+    let mut rules = context.lines().filter(|line| !line.starts_with('#'));
+    assert_eq!(rules.next(), Some("*"), "what is not listed stays outside");
+    let workspace: toml::Table = file("Cargo.toml").unwrap().text.parse().unwrap();
+    let members = texts(&workspace["workspace"]["members"]);
+    let mut needed: BTreeSet<&str> = members.iter().map(|member| member.split('/').next().unwrap()).collect();
+    needed.extend([".cargo", "Cargo.lock", "Cargo.toml"]);
+    assert_eq!(rules.clone().filter_map(|rule| rule.strip_prefix('!')).collect::<BTreeSet<_>>(), needed);
+    let kept_out = file(".gitignore").unwrap().text;
+    for secret in ["*.creds", "*.env", "*.key", "*.nk", "*.pem"] {
+        assert!(rules.clone().any(|rule| rule == format!("**/{secret}")), "{secret} in an image");
+        assert!(kept_out.lines().any(|rule| rule == secret), "{secret} in a commit");
     }
 }
 
