@@ -51,6 +51,14 @@ impl NatsTable {
     /// If the URL names none.
     pub fn servers(&self) -> anyhow::Result<Servers> {
         self.url.parse().context("`nats.url`")
+    /// The subjects, with the inboxes that are answered: those of this process, too.
+    #[must_use]
+    pub fn subjects(&self) -> Subjects {
+        let own = (!self.inboxes.is_empty()).then(|| self.inbox_prefix.clone());
+        let inboxes: Vec<Name> = self.inboxes.iter().cloned().chain(own).collect();
+        Subjects::new(&self.prefix).expect("the prefix is a name").with_inboxes(&inboxes)
+    }
+
     }
 }
 

@@ -5,7 +5,7 @@
 //! Permit loops read their subjects themselves, and their reports are announced here.
 
 use crate::limits::differences::Differences;
-use crate::messages::inbound::EndpointKind;
+use crate::messages::inbound::{EndpointKind, answer_to};
 use crate::permits::answers::loop_request::Report;
 use crate::permits::answers::tally::Handled;
 use crate::permits::loop_handle::Reporter;
@@ -154,14 +154,16 @@ impl Announcer {
     fn subjects_of(&self, asked: SrvQuestion) -> Vec<String> {
         match asked {
             SrvQuestion::Verb(verb) => verb.subjects(&self.context.leader).into(),
-            SrvQuestion::Resources => vec![self.context.subjects.resources()],
+            SrvQuestion::Resources => {
+                vec![self.context.subjects.resources(), self.context.subjects.imported_resources()]
+            }
         }
     }
 
     async fn answer(&self, asked: SrvQuestion, message: Message) {
         let AnnouncementContext { client, subjects, clock, .. } = &self.context;
         let began = clock.now();
-        let Some(to) = message.reply.filter(|reply| subjects.may_answer_to(reply)) else { return };
+        let Some(to) = message.reply.and_then(|reply| answer_to(subjects, &message.subject, reply)) else { return };
         match asked {
             SrvQuestion::Verb(Verb::Ping) => send(client, to, &self.identity()).await,
             SrvQuestion::Verb(Verb::Info) => {

@@ -99,7 +99,7 @@ pub struct SchedulerView {
 /// If NATS can't be reached or is too old, or the KV bucket can't be made.
 pub async fn start(config: Config) -> anyhow::Result<Scheduler> {
     let leader = process_name();
-    let subjects = Subjects::new(&config.nats.prefix)?;
+    let subjects = config.nats.subjects();
     let nats = config.nats.clone();
     warn_of_open_files(&nats);
     let clock = Clock::start();
@@ -114,6 +114,7 @@ pub async fn start(config: Config) -> anyhow::Result<Scheduler> {
     let process = ProcessWatch::start(clock)?;
     let health = Arc::new(Health::new(config.resources.iter().map(|resource| resource.name())));
     let providers =
+    tokio::spawn(limits::rules_desk::serve(client.clone(), subjects.clone()).await?);
         config.resources.iter().map(|configured| open(configured, clock)).collect::<anyhow::Result<Vec<_>>>()?;
     let known = config.resources.iter().filter_map(Configured::resource).collect();
     let differences = Arc::new(Differences::default());

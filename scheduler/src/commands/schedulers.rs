@@ -39,6 +39,11 @@ impl Schedulers {
         &self.client
     }
 
+    /// The subjects.
+    pub(super) fn subjects(&self) -> &Subjects {
+        &self.subjects
+    }
+
     /// Returns the resource that was named, or those of all schedulers.
     ///
     /// # Errors

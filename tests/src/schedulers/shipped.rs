@@ -51,6 +51,18 @@ pub async fn single_with_jobs(further: &str) -> (TempDir, Server) {
     (folder, nats::start_with(Options { configuration, ..options("single.conf", passwords_with_jobs()) }).await)
 }
 
+/// One server whose `accounts.conf` is changed, and the folder with its configuration.
+pub async fn single_with_accounts(change: impl Fn(&str) -> String) -> (TempDir, Server) {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["single.conf", "jetstream.conf", "accounts.conf"] {
+        let text = std::fs::read_to_string(path(name)).unwrap();
+        let text = if name == "accounts.conf" { change(&text) } else { text };
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let configuration = Configuration::File(folder.path().join("single.conf"));
+    (folder, nats::start_with(Options { configuration, ..options("single.conf", passwords()) }).await)
+}
+
 /// A cluster that answers schedulers, though it may need another moment before it makes a bucket.
 pub async fn cluster() -> Cluster {
     let cluster = Cluster::start_with(|seat| options("cluster.conf", variables(seat))).await;

@@ -3,7 +3,7 @@
 use crate::front::Front;
 use crate::patience::{until, within};
 use crate::process::{Process, Program};
-use crate::{nats, scheduler};
+use crate::{nats, scheduler, shipped};
 use async_nats::{Message, StatusCode, Subscriber};
 use bytes::Bytes;
 use futures::StreamExt;
@@ -34,6 +34,11 @@ impl Worker {
     /// A worker of `resource` on the server at `url`.
     pub async fn at(url: &str, resource: &str) -> Self {
         Worker { client: async_nats::connect(url).await.unwrap(), resource: resource.to_owned() }
+    }
+
+    /// A worker of `resource` that is this user of the shipped configuration.
+    pub async fn of_user(nats: &Server, user: &str, resource: &str) -> Self {
+        Worker { client: shipped::login(user).connect(nats.url()).await.unwrap(), resource: resource.to_owned() }
     }
 
     /// A worker of the first of `resources`, beside a scheduler on a server of its own.

@@ -234,6 +234,11 @@ fn register_safety(registry: &mut Registry, reports: &[Report], health: &Health)
     count("lost_messages", "Messages of clients that were lost because too many waited", |report| {
         report.tally.lost_messages
     });
+    count(
+        "foreign_replies",
+        "Messages that were dropped because they wanted answers at inboxes of no user",
+        |report| report.tally.foreign_replies,
+    );
     count("standstills", "Times that this process was stopped or its machine slept", |report| report.tally.standstills);
 }
 

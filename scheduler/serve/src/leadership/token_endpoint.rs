@@ -2,8 +2,10 @@
 //! to the worker's inbox: no permit loop, status or log ever has it.
 
 use crate::leadership::context::LeaderContext;
+use crate::messages::inbound::answer_to;
 use async_nats::{Client, HeaderMap, Message, Subscriber};
 use futures::StreamExt;
+use futures::stream::SelectAll;
 use rampmeter_account::{Provider, ProviderError, SharedToken};
 use rampmeter_protocol::answer::{Answer, Refused};
 use rampmeter_protocol::clock::Clock;
@@ -29,7 +31,7 @@ pub(crate) struct TokenEndpoint {
 #[derive(Debug)]
 pub(crate) struct TokenRequests<'a> {
     endpoint: Option<&'a TokenEndpoint>,
-    subscription: Option<Subscriber>,
+    subscriptions: SelectAll<Subscriber>,
     failed: Option<(Time, ProviderError)>,
 }
 
@@ -41,8 +43,7 @@ impl TokenEndpoint {
 
     /// Sends an answer, if the request's reply subject is allowed.
     async fn send(&self, request: Message, headers: HeaderMap, payload: Vec<u8>) {
-        let reply = request.reply.filter(|reply| self.subjects.may_answer_to(reply));
-        if let Some(reply) = reply {
+        if let Some(reply) = request.reply.and_then(|reply| answer_to(&self.subjects, &request.subject, reply)) {
             self.client.publish_with_headers(reply, headers, payload.into()).await.ok();
         }
     }
@@ -51,21 +52,21 @@ impl TokenEndpoint {
 impl<'a> TokenRequests<'a> {
     /// Listens at `endpoint`; without one, no request ever comes.
     pub(crate) async fn open(endpoint: Option<&'a TokenEndpoint>) -> Self {
-        let subscription = match endpoint {
-            Some(endpoint) => endpoint.client.subscribe(endpoint.subjects.token(&endpoint.resource)).await.ok(),
-            None => None,
-        };
-        TokenRequests { endpoint, subscription, failed: None }
+        let mut subscriptions = SelectAll::new();
+        if let Some(TokenEndpoint { client, subjects, resource }) = endpoint {
+            for subject in [subjects.token(resource), subjects.imported_token(resource)] {
+                subscriptions.extend(client.subscribe(subject).await.ok());
+            }
+        }
+        TokenRequests { endpoint, subscriptions, failed: None }
     }
 
     /// The next request.
     pub(crate) async fn next(&mut self) -> Message {
-        if let Some(subscription) = &mut self.subscription
-            && let Some(request) = subscription.next().await
-        {
-            return request;
+        match self.subscriptions.next().await {
+            Some(request) => request,
+            None => std::future::pending().await,
         }
-        std::future::pending().await
     }
 
     /// Answers a request with the token of `provider`.

@@ -4,6 +4,7 @@ use crate::forecast::DAYS;
 use crate::leadership::context::LeaderContext;
 use crate::leadership::limit_forecasts::limit_forecasts;
 use crate::leadership::usage_book::{DayHour, UsageBook};
+use crate::messages::inbound::answer_to;
 use crate::permits::answers::loop_request::LoopRequest;
 use crate::permits::loop_handle::{LoopHandle, LoopWatch};
 use async_nats::{Message, Subscriber};
@@ -149,7 +150,9 @@ impl UsageKeeper {
 
     async fn answer_usage(&self, question: Message) {
         let subjects = &self.context.subjects;
-        let Some(reply) = question.reply.filter(|reply| subjects.may_answer_to(reply)) else { return };
+        let Some(reply) = question.reply.and_then(|reply| answer_to(subjects, &question.subject, reply)) else {
+            return;
+        };
         let days_ago = UsageQuery::parse(&question.payload).days_ago.min(KEPT_DAYS - 1);
         let today = DayHour::now().day;
         let day = today.checked_sub(i64::from(days_ago).days()).unwrap_or(today);

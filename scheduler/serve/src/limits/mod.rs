@@ -8,6 +8,7 @@
 //!   for every scheduler. The store keeps the history and a copy of the edition in force. A restart
 //!   finds that copy after any number of invalid editions. No scheduler leads before it has read
 //!   the rules.
+//! * Operators read and write rules by a scheduler, and need no rights in the store.
 //! * Rules replace the limits of the configuration or the provider. The capacities that a provider
 //!   tells override both.
 //! * For the core a change is one event. A limit keeps its state if name, unit, algorithm, match,
@@ -30,3 +31,4 @@ pub mod limit_sources;
 pub mod present_rules;
 pub mod provider_view;
 pub mod rulebook;
+pub mod rules_desk;

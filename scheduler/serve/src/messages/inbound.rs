@@ -7,7 +7,13 @@ use rampmeter_nats::inbox::{InboxReply, is_brief};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_scheduler_core::identity::hash_of;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use tokio::sync::mpsc;
+
+/// The most accounts that are remembered. A server has as many as its configuration says; without
+/// permissions, any client can make some up.
+const MAX_ACCOUNTS: usize = 64;
 
 /// A reply, with the number of the message that it answers.
 pub type NumberedReply = (u64, InboxReply);
@@ -67,9 +73,18 @@ impl Address {
     }
 }
 
-/// The user whose inbox this is: its first token.
+/// The user whose inbox this is, or its account: its first token.
 pub(crate) fn user_of(inbox: &str) -> &str {
     inbox.split_once('.').map_or(inbox, |(user, _)| user)
+}
+
+/// Where the answer to a message on `subject` goes, if it may go to `reply`.
+pub(crate) fn answer_to(subjects: &Subjects, subject: &str, reply: Subject) -> Option<Subject> {
+    let of_account = match subjects.answer_to(subject, &reply)? {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(to) => Some(to.into()),
+    };
+    Some(of_account.unwrap_or(reply))
 }
 
 /// A message for a permit loop, over NATS or from this process.
@@ -108,6 +123,8 @@ pub enum Endpoint {
     Empty,
     /// Questions for what clients have used, which the task beside the loop answers.
     Usage,
+    /// Questions for rules, which a task of any scheduler answers.
+    Rules,
     /// Questions for the access token, which the task beside the loop answers.
     Token,
     /// A loop's message to itself.
@@ -145,6 +162,7 @@ impl Endpoint {
             | Endpoint::Freeze
             | Endpoint::Empty
             | Endpoint::Usage
+            | Endpoint::Rules
             | Endpoint::Token
             | Endpoint::Echo
             | Endpoint::Unknown(_) => None,
@@ -165,6 +183,7 @@ impl Endpoint {
             Endpoint::Freeze => subjects.freeze(resource).into(),
             Endpoint::Empty => subjects.empty(resource).into(),
             Endpoint::Usage => subjects.usage(resource).into(),
+            Endpoint::Rules => subjects.rules(resource).into(),
             Endpoint::Token => subjects.token(resource).into(),
             Endpoint::Echo => subjects.echo(resource).into(),
             Endpoint::Unknown(subject) => subject.clone(),
@@ -177,9 +196,11 @@ impl Endpoint {
 pub(crate) struct Endpoints {
     subjects: Subjects,
     resource: Name,
-    known: [(Subject, Endpoint); 11],
+    known: [(Subject, Endpoint); 12],
     /// Whether spans are recorded, so that headers are read.
     traces: bool,
+    /// The accounts that messages have come from.
+    accounts: BTreeSet<Box<str>>,
 }
 
 impl Endpoints {
@@ -194,11 +215,12 @@ impl Endpoints {
             Endpoint::Freeze,
             Endpoint::Empty,
             Endpoint::Usage,
+            Endpoint::Rules,
             Endpoint::Token,
             Endpoint::Echo,
         ];
         let known = endpoints.map(|endpoint| (endpoint.subject(subjects, resource), endpoint));
-        Endpoints { known, subjects: subjects.clone(), resource: resource.clone(), traces }
+        Endpoints { known, subjects: subjects.clone(), resource: resource.clone(), traces, accounts: BTreeSet::new() }
     }
 
     /// The subject of all messages.
@@ -206,22 +228,83 @@ impl Endpoints {
         format!("{}.*.{}", self.subjects.prefix(), self.resource)
     }
 
-    /// A message that came in over NATS.
-    pub(crate) fn inbound(&self, message: Message) -> Inbound {
+    /// A message that came in over NATS; `None` if it wants an answer where none may go: no message
+    /// makes a loop write to a subject of its own protocol, or speaks for another user.
+    pub(crate) fn inbound(&mut self, message: Message) -> Option<Inbound> {
+        self.note_account(&message.subject);
+        let reply = match message.reply {
+            Some(reply) => Some(self.address(&message.subject, reply)?),
+            None => None,
+        };
         let trace = MessageTrace::of(message.headers.as_ref().filter(|_| self.traces));
-        let (reply, endpoint) = (self.reply(message.reply), self.endpoint(message.subject));
-        Inbound { reply, endpoint, payload: message.payload, trace }
+        let subject = Subjects::without_account(&message.subject).map_or(message.subject, Subject::from);
+        Some(Inbound { reply, endpoint: self.endpoint(subject), payload: message.payload, trace })
     }
 
-    /// Where an answer goes, if it may go to `reply`: no message makes a loop write to a subject of
-    /// its own protocol.
-    pub(crate) fn reply(&self, reply: Option<Subject>) -> Option<Address> {
-        reply.filter(|reply| self.subjects.may_answer_to(reply)).map(Address::Subject)
+    /// Where the answer to a message on `subject` goes, if it may go to `reply`.
+    pub(crate) fn address(&self, subject: &str, reply: Subject) -> Option<Address> {
+        answer_to(&self.subjects, subject, reply).map(Address::Subject)
+    }
+
+    /// The accounts that messages have come from.
+    pub(crate) fn accounts(&self) -> impl Iterator<Item = &str> {
+        self.accounts.iter().map(|account| &**account)
+    }
+
+    fn note_account(&mut self, subject: &str) {
+        if let Some(account) = Subjects::account_in(subject)
+            && self.accounts.len() < MAX_ACCOUNTS
+            && !self.accounts.contains(account)
+        {
+            self.accounts.insert(account.into());
+        }
     }
 
     fn endpoint(&self, subject: Subject) -> Endpoint {
         let known = self.known.iter().find(|(known, _)| *known == subject).map(|(_, endpoint)| endpoint.clone());
         let of_class = || Name::new(self.subjects.class_in(&subject)?).ok().map(Endpoint::PermitOf);
         known.or_else(of_class).unwrap_or(Endpoint::Unknown(subject))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_is_the_account_of_a_message_or_else_its_inbox() {
+        let subjects = Subjects::default().with_inboxes(&[Name::new("_INBOX_a").unwrap()]);
+        let mut endpoints = Endpoints::new(&subjects, &Name::new("hub").unwrap(), false);
+        let bulk = || Endpoint::PermitOf(Name::new("bulk").unwrap());
+        #[rustfmt::skip]
+        let table = [
+            // Subject, reply, and what it is about, for which user.
+            ("rampmeter.permit.hub",             "_INBOX_a.x.1",                Some((Endpoint::Permit, "_INBOX_a"))),
+            ("rampmeter.permit.hub",             "u1.x.1",                      None),
+            ("rampmeter.permit.hub",             "rampmeter@W.u1.1",            None),
+            ("rampmeter.permit@W.hub",           "u1.x.1",                      Some((Endpoint::Permit, "rampmeter@W"))),
+            ("rampmeter.permit@W.hub",           "_INBOX_a.x.1",                Some((Endpoint::Permit, "rampmeter@W"))),
+            ("rampmeter.permit-bulk@W.hub",      "u1.x.1",                      Some((bulk(), "rampmeter@W"))),
+            ("rampmeter.settle@W.hub",           "u1.x.receipt-1",              Some((Endpoint::Settle, "rampmeter@W"))),
+            ("rampmeter.settle@W.hub",           "$KV.rampmeter.state.hub",     None),
+            ("rampmeter.settle@W.hub",           "rampmeter.event.hub",         None),
+        ];
+        for (subject, reply, expected) in table {
+            let (subject, reply) = (subject.into(), Some(reply.into()));
+            let message = Message {
+                subject,
+                reply,
+                payload: Bytes::new(),
+                headers: None,
+                status: None,
+                description: None,
+                length: 0,
+            };
+            let inbound = endpoints.inbound(message.clone());
+            let found = inbound.as_ref().map(|inbound| {
+                (inbound.endpoint.clone(), inbound.reply.as_ref().and_then(Address::user).unwrap_or_default())
+            });
+            assert_eq!(found, expected, "{message:?}");
+        }
     }
 }

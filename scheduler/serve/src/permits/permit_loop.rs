@@ -256,7 +256,7 @@ impl PermitLoop {
             Endpoint::Empty => self.driver.empty(now, reply, &payload),
             Endpoint::Echo => self.term.take_echo(now, &mut self.driver, &payload),
             // Tasks beside the loop answer these messages.
-            Endpoint::Usage => {}
+            Endpoint::Usage | Endpoint::Rules => {}
             Endpoint::Token if self.shares_token => {}
             Endpoint::Token => self.refuse(now, reply, "the access token is not shared (`share_token`)".to_owned()),
             Endpoint::Unknown(subject) => {
@@ -326,6 +326,14 @@ impl PermitLoop {
             let resource = driver.core().resource().name();
             tracing::warn!(%resource, %error, left_out, "a message could not be sent");
         }
+        let foreign = self.intake.take_foreign();
+        driver.tally.foreign_replies += foreign;
+        if foreign > 0
+            && let Some(left_out) = self.log.admit(now, "foreign replies")
+        {
+            let resource = driver.core().resource().name();
+            tracing::warn!(%resource, foreign, left_out, "messages want answers at inboxes of no user, and are dropped");
+        }
         if let Some((kind, left_out)) = self.log.take_overdue(now) {
             let resource = driver.core().resource().name();
             tracing::warn!(%resource, kind, left_out, "log lines of this kind were left out");
@@ -362,7 +370,8 @@ impl PermitLoop {
     /// says what a successor must know, and passes on the settles that come later.
     async fn hand_over(&mut self, to: oneshot::Sender<Handover>) -> anyhow::Result<()> {
         let (resource, epoch) = (self.driver.core().resource().name().clone(), self.driver.core().epoch());
-        let succession = Succession::begin(&self.client, &self.subjects, &resource, epoch).await;
+        let succession =
+            Succession::begin(&self.client, &self.subjects, &resource, self.intake.accounts(), epoch).await;
         self.driver.send_elsewhere(self.timer.now()).await;
         let taken = tokio::time::timeout(FAREWELL, self.take_last_messages()).await;
         to.send(self.term.handover(self.timer.now(), &mut self.driver, self.limits.revision())).ok();

@@ -3,8 +3,9 @@
 //!
 //! Most settles have no reply subject, so that their senders never repeat them. The old leader
 //! therefore stays subscribed until its successor announces itself, and then publishes again what
-//! has come in, with the clients' own reply subjects. A settle that the successor has received too
-//! changes nothing twice.
+//! has come in, with the clients' own reply subjects. Clients in other accounts get no answer, and
+//! repeat what they want confirmed. A settle that the successor has received too changes nothing
+//! twice.
 
 use crate::connection::round_trip;
 use crate::messages::inbound::{Address, Endpoint, Inbound};
@@ -13,6 +14,7 @@ use crate::permits::answers::outbox::send;
 use crate::permits::incoming::waiting_messages::WaitingMessages;
 use async_nats::{Client, Message, Subject, SubscribeError, Subscriber};
 use futures::StreamExt;
+use futures::stream::SelectAll;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::news::News;
@@ -23,7 +25,7 @@ use rampmeter_protocol::subject::Subjects;
 pub(crate) struct Succession {
     client: Client,
     subject: Subject,
-    settles: Subscriber,
+    settles: SelectAll<Subscriber>,
     /// What schedulers announce to all clients.
     news: Subscriber,
     /// The epoch of the term that ends.
@@ -33,7 +35,7 @@ pub(crate) struct Succession {
 }
 
 impl Succession {
-    /// Begins to keep settles at the end of the term `epoch`.
+    /// Begins to keep settles, also of these accounts, at the end of the term `epoch`.
     ///
     /// # Errors
     /// If the connection is closed.
@@ -41,11 +43,17 @@ impl Succession {
         client: &Client,
         subjects: &Subjects,
         resource: &Name,
+        accounts: impl Iterator<Item = &str>,
         epoch: Epoch,
     ) -> Result<Self, SubscribeError> {
         let subject = Subject::from(subjects.settle(resource));
+        let mut settles = SelectAll::new();
+        settles.push(client.subscribe(subject.clone()).await?);
+        for account in accounts {
+            settles.push(client.subscribe(subjects.settle_of_account(resource, account)).await?);
+        }
         Ok(Succession {
-            settles: client.subscribe(subject.clone()).await?,
+            settles,
             news: client.subscribe(subjects.event(resource)).await?,
             client: client.clone(),
             subject,
@@ -72,11 +80,12 @@ impl Succession {
     }
 
     fn keep(&mut self, settle: Option<Message>) {
-        let Some(Message { reply, payload, headers, .. }) = settle else {
+        let Some(Message { subject, reply, payload, headers, .. }) = settle else {
             self.is_over = true;
             return;
         };
-        let (reply, trace) = (reply.map(Address::Subject), MessageTrace::of(headers.as_ref()));
+        let reply = reply.filter(|_| subject == self.subject).map(Address::Subject);
+        let trace = MessageTrace::of(headers.as_ref());
         self.kept.push(Inbound { endpoint: Endpoint::Settle, reply, payload, trace });
     }
 
@@ -90,7 +99,9 @@ impl Succession {
     /// # Errors
     /// If the connection is closed.
     pub(crate) async fn pass_on(mut self) -> anyhow::Result<()> {
-        self.settles.drain().await?;
+        for settles in self.settles.iter_mut() {
+            settles.drain().await?;
+        }
         while let Some(settle) = self.settles.next().await {
             self.keep(Some(settle));
         }

@@ -11,7 +11,8 @@ use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::suggestion::{did_you_mean, quoted};
 use rampmeter_serve::limits::present_rules::{PresentRules, written_by};
-use rampmeter_store::{RuleStore, RulesRevision};
+use rampmeter_serve::limits::rules_desk::RulesDesk;
+use rampmeter_store::RulesRevision;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -59,8 +60,7 @@ pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
     let text = text(file)?;
     let rules = written_by(parse_rules(file, &text)?, &args.by, &file.display().to_string(), &text);
     let schedulers = Schedulers::connect(&args.nats, "rampmeter-apply").await?;
-    let store = RuleStore::open_beside_state(schedulers.client(), &args.nats.prefix).await?;
-    let mut present = PresentRules::read(&store).await?;
+    let (desk, mut present) = RulesDesk::open(schedulers.client(), schedulers.subjects()).await?;
     present.in_force = limits_of_leaders(&schedulers, rules.names()).await?;
     if !args.new {
         refuse_unknown(&schedulers, &present, &rules).await?;
@@ -70,7 +70,7 @@ pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
     }
     let after = present.rules.with(&rules);
     let conditions = EditConditions { dry_run: args.dry_run, if_revision: args.if_revision.map(RulesRevision::new) };
-    replace((&schedulers, &store), &present, &after, conditions).await
+    replace((&schedulers, &desk), &present, &after, conditions).await
 }
 
 /// # Errors

@@ -16,7 +16,8 @@ use in_force::limits_of_leaders;
 use rampmeter_config::{ResourceRules, Rules};
 use rampmeter_protocol::name::Name;
 use rampmeter_serve::limits::present_rules::PresentRules;
-use rampmeter_store::{RuleStore, RulesRevision};
+use rampmeter_serve::limits::rules_desk::RulesDesk;
+use rampmeter_store::RulesRevision;
 use rules_edit::{EditConditions, replace};
 use serde_json::{Value, json};
 
@@ -77,10 +78,7 @@ pub async fn run(args: LimitsArgs) -> anyhow::Result<()> {
 
 async fn show(args: GetArgs) -> anyhow::Result<()> {
     let schedulers = Schedulers::connect(&args.nats, "rampmeter-limits").await?;
-    let mut present = match RuleStore::existing(schedulers.client(), &args.nats.prefix).await? {
-        Some(store) => PresentRules::read(&store).await?,
-        None => PresentRules::none(),
-    };
+    let (_, mut present) = RulesDesk::open(schedulers.client(), schedulers.subjects()).await?;
     let mut names: Vec<Name> = match &args.resource {
         Some(name) => vec![name.clone()],
         None => schedulers.known_resources().await?,
@@ -179,12 +177,9 @@ fn as_json(present: &PresentRules, shown: &[ShownLimits]) -> Value {
 
 async fn reset(args: ResetArgs) -> anyhow::Result<()> {
     let schedulers = Schedulers::connect(&args.nats, "rampmeter-limits").await?;
-    let Some(store) = RuleStore::existing(schedulers.client(), &args.nats.prefix).await? else {
-        bail!("no limits were ever applied: those of the configuration count");
-    };
-    let present = PresentRules::read(&store).await?;
+    let (desk, present) = RulesDesk::open(schedulers.client(), schedulers.subjects()).await?;
     chosen(&present.rules, &args.resource)?;
     let conditions = EditConditions { dry_run: args.dry_run, if_revision: args.if_revision.map(RulesRevision::new) };
     let after = present.rules.without(&args.resource);
-    replace((&schedulers, &store), &present, &after, conditions).await
+    replace((&schedulers, &desk), &present, &after, conditions).await
 }

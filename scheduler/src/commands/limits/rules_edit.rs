@@ -7,8 +7,9 @@ use rampmeter_config::Rules;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_serve::limits::present_rules::{Paint, PresentRules, write};
-use rampmeter_store::{RuleStore, RulesRevision};
+use rampmeter_serve::limits::present_rules::{Paint, PresentRules};
+use rampmeter_serve::limits::rules_desk::RulesDesk;
+use rampmeter_store::RulesRevision;
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -31,7 +32,7 @@ pub(in crate::commands) struct EditConditions {
 /// # Errors
 /// If another edition was written meanwhile, or the store does not take the new one.
 pub(in crate::commands) async fn replace(
-    (schedulers, store): (&Schedulers, &RuleStore),
+    (schedulers, desk): (&Schedulers, &RulesDesk),
     present: &PresentRules,
     after: &Rules,
     conditions: EditConditions,
@@ -54,7 +55,7 @@ pub(in crate::commands) async fn replace(
             "valid; nothing was written, and the rules of revision {revision} still count"
         ));
     }
-    let new = write(store, present, after).await?;
+    let new = desk.write(present, after).await?;
     output::line(format_args!("written as revision {new}, in place of {revision}"))?;
     let changed = after.resources.iter().chain(&present.rules.resources).map(|rules| &rules.name);
     let mut changed: Vec<&Name> = changed.filter(|name| !is_same(&present.rules, after, name)).collect();

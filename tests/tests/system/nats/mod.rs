@@ -1,5 +1,6 @@
 //! NATS: permissions, users, encryption, clusters and restarts.
 
+mod accounts;
 mod class_permissions;
 mod configuration;
 mod embedded;

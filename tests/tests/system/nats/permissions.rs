@@ -23,6 +23,8 @@ const PUBLISH: &[(&str, &str)] = &[
     ("rampmeter.empty.hub",                                              "operator"),
     ("rampmeter.usage.hub",                                              "operator"),
     ("rampmeter.resources",                                              "worker bulk operator"),
+    ("rampmeter.rules.read",                                             "operator"),
+    ("rampmeter.rules.write",                                            "operator"),
     // Only a user that is meant to have the upstream's access token.
     ("rampmeter.token.hub",                                              ""),
     ("rampmeter.event.hub",                                              "scheduler"),
@@ -37,15 +39,21 @@ const PUBLISH: &[(&str, &str)] = &[
     ("$SRV.PING.rampmeter",                                              "operator scheduler"),
     ("$SRV.STATS.rampmeter",                                             "operator"),
     // Answering in the scheduler's place, or interfering in its exchange with the store.
-    ("_INBOX_worker.a.1",                                                "scheduler"),
-    ("_INBOX_bulk.a.1",                                                  "scheduler"),
+    ("rampmeter@WORKER._INBOX_worker.a.1",                               "scheduler"),
+    ("rampmeter@BULK._INBOX_bulk.a.1",                                   "scheduler"),
+    ("_INBOX_worker.a.1",                                                ""),
+    ("_INBOX_bulk.a.1",                                                  ""),
+    // Speaking for another account.
+    ("rampmeter.permit@WORKER.hub",                                      ""),
+    ("rampmeter.settle@BULK.hub",                                        ""),
+    ("rampmeter.resources.@WORKER",                                      ""),
     ("_INBOX_operator.a.1",                                              "scheduler"),
     ("_INBOX.a.1",                                                       ""),
     ("_INBOX_scheduler.a.1",                                             "scheduler"),
     // The store.
     ("$KV.rampmeter.state.hub",                                          "scheduler"),
     ("$KV.other.key",                                                    ""),
-    ("$JS.API.INFO",                                                     "operator scheduler"),
+    ("$JS.API.INFO",                                                     "scheduler"),
     ("$JS.API.STREAM.INFO.KV_rampmeter",                                 "scheduler"),
     ("$JS.API.STREAM.CREATE.KV_rampmeter",                               "scheduler"),
     ("$JS.API.STREAM.MSG.GET.KV_rampmeter",                              "scheduler"),
@@ -57,16 +65,16 @@ const PUBLISH: &[(&str, &str)] = &[
     ("$JS.FC.KV_rampmeter.a.b",                                          "scheduler"),
     ("$JS.FC.domain.hash.KV_rampmeter.a.b",                              "scheduler"),
     // The rules.
-    ("$KV.rampmeter-rules.rules",                                        "operator scheduler"),
+    ("$KV.rampmeter-rules.rules",                                        "scheduler"),
     ("$KV.rampmeter-rules.counts",                                       "scheduler"),
     ("$KV.rampmeter-rules.other",                                        ""),
-    ("$JS.API.STREAM.INFO.KV_rampmeter-rules",                           "operator scheduler"),
+    ("$JS.API.STREAM.INFO.KV_rampmeter-rules",                           "scheduler"),
     ("$JS.API.STREAM.CREATE.KV_rampmeter-rules",                         "scheduler"),
     ("$JS.API.STREAM.DELETE.KV_rampmeter-rules",                         ""),
     ("$JS.API.STREAM.PURGE.KV_rampmeter-rules",                          ""),
-    ("$JS.API.DIRECT.GET.KV_rampmeter-rules.$KV.rampmeter-rules.rules",  "operator scheduler"),
-    ("$JS.API.CONSUMER.CREATE.KV_rampmeter-rules.a.$KV.rampmeter-rules.>", "operator scheduler"),
-    ("$JS.API.CONSUMER.DELETE.KV_rampmeter-rules.a",                     "operator scheduler"),
+    ("$JS.API.DIRECT.GET.KV_rampmeter-rules.$KV.rampmeter-rules.rules",  "scheduler"),
+    ("$JS.API.CONSUMER.CREATE.KV_rampmeter-rules.a.$KV.rampmeter-rules.>", "scheduler"),
+    ("$JS.API.CONSUMER.DELETE.KV_rampmeter-rules.a",                     "scheduler"),
     ("$JS.API.STREAM.UPDATE.KV_rampmeter",                               ""),
     ("$JS.API.STREAM.DELETE.KV_rampmeter",                               ""),
     ("$JS.API.STREAM.PURGE.KV_rampmeter",                                ""),
@@ -90,6 +98,8 @@ const SUBSCRIBE: &[(&str, &str)] = &[
     ("rampmeter.status.hub",                                             "scheduler"),
     ("rampmeter.*.hub",                                                  "scheduler"),
     ("rampmeter.*.*",                                                    "scheduler"),
+    ("rampmeter.permit@WORKER.hub",                                      "scheduler"),
+    ("rampmeter.token.*.hub",                                            "scheduler"),
     ("rampmeter.undelivered.hub.0.>",                                    "scheduler"),
     // The server lets `*` stand for `>` here; no user may publish to such a subject.
     ("rampmeter.event.>",                                                "worker bulk operator scheduler"),
@@ -369,4 +379,90 @@ async fn no_worker_can_make_the_scheduler_write_for_it() {
     assert!(state.starts_with(b"rampmeter "), "{state:?}");
     assert_eq!(bucket.get("permits.hub.0").await.unwrap(), None);
     assert_eq!((status.epoch, status.counters.granted), (Epoch::FIRST, 1), "no permit was granted without an answer");
+}
+
+/// The APIs of JetStream for one stream, as far as they answer or deliver, with a payload for those
+/// that need one. `$S` is the stream.
+const JETSTREAM: &[(&str, &str)] = &[
+    ("STREAM.INFO.$S", ""),
+    ("STREAM.CREATE.$S", r#"{"name":"$S"}"#),
+    ("STREAM.UPDATE.$S", r#"{"name":"$S"}"#),
+    ("STREAM.DELETE.$S", ""),
+    ("STREAM.PURGE.$S", ""),
+    ("STREAM.NAMES", ""),
+    ("STREAM.LIST", ""),
+    ("STREAM.MSG.GET.$S", r#"{"seq":1}"#),
+    ("STREAM.MSG.DELETE.$S", r#"{"seq":1}"#),
+    ("STREAM.SNAPSHOT.$S", r#"{"deliver_subject":"$R"}"#),
+    ("STREAM.RESTORE.$S", ""),
+    ("STREAM.LEADER.STEPDOWN.$S", ""),
+    ("STREAM.PEER.REMOVE.$S", ""),
+    ("DIRECT.GET.$S", r#"{"seq":1}"#),
+    ("DIRECT.GET.$S", r#"{"batch":2,"multi_last":[">"]}"#),
+    ("DIRECT.GET.$S.$KV.rampmeter-rules.rules", ""),
+    ("DIRECT.GET.$S.$KV.rampmeter.state.hub", ""),
+    ("CONSUMER.CREATE.$S", r#"{"stream_name":"$S","config":{"deliver_subject":"$R","ack_policy":"none"}}"#),
+    (
+        "CONSUMER.CREATE.$S.a",
+        r#"{"stream_name":"$S","config":{"name":"a","deliver_subject":"$R","ack_policy":"none"}}"#,
+    ),
+    (
+        "CONSUMER.CREATE.$S.b.>",
+        r#"{"stream_name":"$S","config":{"name":"b","filter_subject":">","deliver_subject":"$R","ack_policy":"none"}}"#,
+    ),
+    (
+        "CONSUMER.DURABLE.CREATE.$S.c",
+        r#"{"stream_name":"$S","config":{"durable_name":"c","deliver_subject":"$R","ack_policy":"none"}}"#,
+    ),
+    ("CONSUMER.NAMES.$S", ""),
+    ("CONSUMER.LIST.$S", ""),
+    ("CONSUMER.INFO.$S.a", ""),
+    ("CONSUMER.DELETE.$S.a", ""),
+    ("CONSUMER.PAUSE.$S.a", ""),
+    ("CONSUMER.UNPIN.$S.a", ""),
+    ("CONSUMER.MSG.NEXT.$S.a", ""),
+    ("CONSUMER.LEADER.STEPDOWN.$S.a", ""),
+    ("INFO", ""),
+    ("SERVER.REMOVE", ""),
+    ("META.LEADER.STEPDOWN", ""),
+];
+
+/// JetStream answers and delivers to any subject of the account, whoever may write there. So no user
+/// but the scheduler may ask it at all.
+#[tokio::test]
+async fn no_api_of_jetstream_stores_or_announces_anything_for_others() {
+    let Stage { nats, news, worker, .. } = &mut stage().await;
+    let url = shipped::url(nats, "operator");
+    let rules = NamedTempFile::new().unwrap();
+    std::fs::write(rules.path(), HUNDRED.replace("100", "90")).unwrap();
+    let apply = ["apply", rules.path().to_str().unwrap(), "--nats", &url, "--inbox-prefix", "_INBOX_operator"];
+    let (code, output, errors) = process::said(RAMPMETER, &apply).await;
+    assert_eq!(code, Some(0), "there is something to deliver: {output}{errors}");
+    while news.next().now_or_never().is_some() {}
+    for (name, _) in shipped::USERS.into_iter().filter(|(name, _)| *name != "scheduler") {
+        let mut user = User::connect(nats, name).await;
+        for reply in ["$KV.rampmeter.state.hub", "rampmeter.event.hub"] {
+            for stream in ["KV_rampmeter", "KV_rampmeter-rules"] {
+                for (api, payload) in JETSTREAM {
+                    let subject = format!("$JS.API.{}", api.replace("$S", stream));
+                    let payload = payload.replace("$S", stream).replace("$R", reply);
+                    user.client.publish_with_reply(subject.clone(), reply, payload.into()).await.unwrap();
+                    assert_eq!(user.refused().await.len(), 1, "{name} may ask {subject}");
+                }
+            }
+        }
+    }
+    let scheduler = User::connect(nats, "scheduler").await;
+    let bucket = nats::bucket_of(&scheduler.client).await;
+    bucket.put("after", "".into()).await.unwrap();
+    let mut records = bucket.history("state.hub").await.unwrap();
+    while let Some(record) = records.next().await {
+        let record = record.unwrap().value;
+        assert!(record.starts_with(b"rampmeter "), "{record:?}");
+    }
+    worker.request("rampmeter.permit.hub", json!({})).await;
+    let heard = news.next().now_or_never();
+    assert!(heard.is_none(), "an event was forged: {heard:?}");
+    let operator = User::connect(nats, "operator").await;
+    assert_eq!(operator.request("rampmeter.status.hub", json!({})).await["epoch"], 1, "no record was replaced");
 }

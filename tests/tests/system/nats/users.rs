@@ -174,3 +174,33 @@ async fn a_jwt_in_a_file_opens_the_account_that_issued_it_until_it_expires() {
     let reason = "half.creds has not the JWT and the seed of a NATS user";
     check_stays_out(&guarded, CREDENTIALS, &guarded.file("half.creds", half), reason, &seed).await;
 }
+
+/// Where NATS keeps users apart by their inboxes, a made-up one is a user that does not exist.
+#[tokio::test]
+async fn messages_with_inboxes_of_no_user_are_dropped_unread_and_counted() {
+    let nats = nats::start().await;
+    let text = scheduler::configuration(nats.url(), HUNDRED).replace("[nats]", "[nats]\ninboxes = [\"_INBOX_a\"]");
+    let scheduler = scheduler::try_begin(&text).await.unwrap();
+    within("a scheduler is ready", scheduler.ready()).await;
+    let client = nats::connect(&nats).await;
+    let mut answers = client.subscribe(">").await.unwrap();
+    let own = ["_INBOX_a.x.1", "_INBOX.x.1"];
+    for reply in
+        ["u1.a.1", "_INBOX_aa.x.1", "_INBOX_a", "rampmeter.event.hub", "$KV.rampmeter.state.hub"].into_iter().chain(own)
+    {
+        let payload = json!({"id": reply.replace(['.', '$'], "-")}).to_string();
+        client.publish_with_reply("rampmeter.permit.hub", reply, payload.into()).await.unwrap();
+    }
+    let mut heard = BTreeSet::new();
+    while !own.iter().all(|inbox| heard.contains(*inbox)) {
+        let answer = within("an answer", answers.next()).await.unwrap();
+        if answer.reply.is_none() {
+            heard.insert(answer.subject.to_string());
+        }
+    }
+    assert!(!heard.contains("u1.a.1") && !heard.contains("_INBOX_aa.x.1"), "{heard:?}");
+    let page = Page::parse(&scheduler::page(&scheduler, "/metrics").await.1).unwrap();
+    assert_eq!(page.value("rampmeter_foreign_replies_total", &[("resource", "hub")]), 4.0);
+    assert_eq!(page.value("rampmeter_granted_total", &[("resource", "hub")]), 3.0);
+    scheduler::stop(scheduler).await;
+}

@@ -137,6 +137,8 @@ pub struct Tally {
     pub undelivered: u64,
     /// Messages that were lost because too many waited.
     pub lost_messages: u64,
+    /// Messages that wanted answers where none may go, and were dropped.
+    pub foreign_replies: u64,
     /// How far the clock of this machine is ahead of the store's, by which windows are cut.
     pub clock_ahead_secs: f64,
     /// How often this process stood still.
@@ -169,6 +171,7 @@ impl Tally {
             store_losses: 0,
             undelivered: 0,
             lost_messages: 0,
+            foreign_replies: 0,
             clock_ahead_secs: 0.0,
             standstills: 0,
             store_went_back: 0,

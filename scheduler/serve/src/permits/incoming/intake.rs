@@ -84,15 +84,19 @@ impl Intake {
             biased;
             order = self.orders.recv() => order.map_or(Received::End, Received::LoopRequest),
             probe = self.probes.next() => {
-                probe.map_or(Received::End, |probe| Received::Probe(self.endpoints.reply(probe.reply)))
+                probe.map_or(Received::End, |probe| self.probe(probe))
             }
             notice = self.no_responders.next() => notice.map_or(Received::End, Received::NoResponders),
             priced = next_priced(&mut self.prices), if reads => Received::Priced(priced),
-            inbound = next_message(&mut self.subscription, &mut self.waiting, &self.endpoints, reads) => {
+            inbound = next_message(&mut self.subscription, &mut self.waiting, &mut self.endpoints, reads) => {
                 inbound.map_or(Received::End, Received::Inbound)
             }
             Some(inbound) = self.here.recv(), if reads => Received::Inbound(inbound),
         }
+    }
+
+    fn probe(&self, Message { subject, reply, .. }: Message) -> Received {
+        Received::Probe(reply.and_then(|reply| self.endpoints.address(&subject, reply)))
     }
 
     /// The next message that has arrived already. It prefers messages of this process, because
@@ -107,6 +111,12 @@ impl Intake {
     pub(crate) async fn take_in(&mut self) {
         let Intake { subscription, waiting, endpoints, .. } = self;
         take_in(subscription, waiting, |message| endpoints.inbound(message)).await;
+    }
+
+    /// How many messages were dropped since the last call, because they wanted answers at inboxes of
+    /// no user.
+    pub(crate) fn take_foreign(&mut self) -> u64 {
+        self.waiting.take_foreign()
     }
 
     /// How many messages were lost since the last call, because too many waited.
@@ -144,6 +154,11 @@ impl Intake {
         self.unread.take().into_iter().chain(std::iter::from_fn(|| self.here.try_recv().ok())).collect()
     }
 
+    /// The accounts that messages have come from in this term.
+    pub(crate) fn accounts(&self) -> impl Iterator<Item = &str> {
+        self.endpoints.accounts()
+    }
+
     /// Ends the subscription. What was sent until now is still to be [read](Self::last).
     pub(crate) async fn drain(&mut self) -> anyhow::Result<()> {
         Ok(self.subscription.drain().await?)
@@ -151,7 +166,7 @@ impl Intake {
 
     /// The next of the last messages that came over NATS.
     pub(crate) async fn last(&mut self) -> Option<Inbound> {
-        next_message(&mut self.subscription, &mut self.waiting, &self.endpoints, true).await
+        next_message(&mut self.subscription, &mut self.waiting, &mut self.endpoints, true).await
     }
 
     /// The next order or probe.
@@ -159,7 +174,7 @@ impl Intake {
         tokio::select! {
             biased;
             order = self.orders.recv() => order.map_or(Received::End, Received::LoopRequest),
-            Some(probe) = self.probes.next() => Received::Probe(self.endpoints.reply(probe.reply)),
+            Some(probe) = self.probes.next() => self.probe(probe),
         }
     }
 
@@ -173,13 +188,13 @@ impl Intake {
 async fn take_in<M>(
     messages: &mut (impl Stream<Item = M> + Unpin),
     waiting: &mut WaitingMessages,
-    inbound: impl Fn(M) -> Inbound,
+    mut inbound: impl FnMut(M) -> Option<Inbound>,
 ) {
     for _ in 0..MAX_READS {
         if !waiting.is_empty() {
             tokio::task::yield_now().await;
         }
-        if take_ready(messages, |message| waiting.push(inbound(message))) == 0 {
+        if take_ready(messages, |message| waiting.push_or_drop(inbound(message))) == 0 {
             return;
         }
     }
@@ -207,7 +222,7 @@ async fn next_priced(prices: &mut Option<Prices>) -> PricedMessage {
 async fn next_message(
     subscription: &mut Subscriber,
     waiting: &mut WaitingMessages,
-    endpoints: &Endpoints,
+    endpoints: &mut Endpoints,
     reads: bool,
 ) -> Option<Inbound> {
     if let Some(inbound) = reads.then(|| waiting.pop()).flatten() {
@@ -215,10 +230,10 @@ async fn next_message(
     }
     loop {
         let inbound = endpoints.inbound(subscription.next().await?);
-        if reads {
-            return Some(inbound);
+        if reads && inbound.is_some() {
+            return inbound;
         }
-        waiting.push(inbound);
+        waiting.push_or_drop(inbound);
     }
 }
 
@@ -232,7 +247,7 @@ mod tests {
     /// How many of `sent` messages are taken before one is handled.
     async fn taken(sent: usize) -> usize {
         let (mut messages, mut waiting) = (stream::iter(0..sent), WaitingMessages::default());
-        let inbound = |_| Inbound { endpoint: Endpoint::Permit, reply: None, payload: Bytes::new(), trace: None };
+        let inbound = |_| Some(Inbound { endpoint: Endpoint::Permit, reply: None, payload: Bytes::new(), trace: None });
         take_in(&mut messages, &mut waiting, inbound).await;
         assert_eq!(waiting.take_lost(), 0);
         std::iter::from_fn(|| waiting.pop()).count()

@@ -33,6 +33,8 @@ pub(crate) struct WaitingMessages {
     bytes: usize,
     /// Messages that were lost since the last call of `take_lost`.
     lost: u64,
+    /// Messages that were dropped unread since the last call of `take_foreign`.
+    foreign: u64,
 }
 
 impl WaitingMessages {
@@ -53,6 +55,14 @@ impl WaitingMessages {
         }
     }
 
+    /// Adds a message, or counts one that is dropped because no answer may go where it wants one.
+    pub(crate) fn push_or_drop(&mut self, message: Option<Inbound>) {
+        match message {
+            Some(message) => self.push(message),
+            None => self.foreign += 1,
+        }
+    }
+
     /// The next in turn.
     pub(crate) fn pop(&mut self) -> Option<Inbound> {
         let echo = self.echoes.pop_front_if(|echo| echo.number == self.order.oldest());
@@ -70,6 +80,11 @@ impl WaitingMessages {
     /// How many were lost since the last call.
     pub(crate) fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
+    }
+
+    /// How many were dropped since the last call.
+    pub(crate) fn take_foreign(&mut self) -> u64 {
+        std::mem::take(&mut self.foreign)
     }
 
     fn has_room(&self, bytes: usize) -> bool {

@@ -1,0 +1,170 @@
+//! The rules for operators without rights in the store: a scheduler reads and writes them.
+//!
+//! A user that may use JetStream's API can have stored bytes delivered to any subject of its account,
+//! for example as the state of a resource. Operators therefore ask a scheduler.
+
+use crate::limits::present_rules::{PresentRules, write};
+use crate::messages::inbound::answer_to;
+use anyhow::{Context, bail};
+use async_nats::{Client, Message};
+use bytes::Bytes;
+use futures::StreamExt;
+use rampmeter_config::{Rules, parse_stored_rules};
+use rampmeter_protocol::subject::Subjects;
+use rampmeter_store::{RuleStore, RulesRevision};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::time::Duration;
+
+/// The longest wait for a scheduler. NATS does not answer users that may not ask.
+const ANSWER: Duration = Duration::from_secs(5);
+/// The same for the first question, behind which the bucket is tried.
+const FIRST_ANSWER: Duration = Duration::from_secs(1);
+/// The most characters of an error in an answer, so that the server takes it.
+const MAX_ERROR: usize = 4096;
+/// The queue group of schedulers: one of them answers.
+const GROUP: &str = "rules";
+/// The name of the rules in faults.
+const SOURCE: &str = "rules";
+
+/// The first line of a message with rules. The rest is their text, empty without rules.
+#[derive(Debug, Serialize, Deserialize)]
+struct Head {
+    /// The revision of the latest edition; when writing, the one that is to be replaced.
+    revision: RulesRevision,
+    /// Why the latest edition is invalid, if it is.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    refused: Option<String>,
+}
+
+/// The outcome of a question.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Outcome {
+    Written(RulesRevision),
+    Error(String),
+}
+
+/// Reads and writes rules, by a scheduler if one answers, or else in the bucket.
+#[derive(Debug)]
+pub struct RulesDesk {
+    client: Client,
+    subjects: Subjects,
+    is_scheduler: bool,
+}
+
+impl RulesDesk {
+    /// The desk and the present rules.
+    ///
+    /// # Errors
+    /// If a scheduler or the store can't read them.
+    pub async fn open(client: &Client, subjects: &Subjects) -> anyhow::Result<(Self, PresentRules)> {
+        let answer = client.request(subjects.rules("read"), Bytes::new());
+        let answer = tokio::time::timeout(FIRST_ANSWER, answer).await.ok().and_then(Result::ok);
+        let desk = |is_scheduler| RulesDesk { client: client.clone(), subjects: subjects.clone(), is_scheduler };
+        match answer {
+            Some(answer) => Ok((desk(true), present(&answer.payload)?)),
+            None => Ok((desk(false), read(client, subjects).await?)),
+        }
+    }
+
+    /// Writes `after` if nothing was written since `present`, and returns the new revision.
+    ///
+    /// # Errors
+    /// If another edition was written meanwhile, or this one is not taken.
+    pub async fn write(&self, present: &PresentRules, after: &Rules) -> anyhow::Result<RulesRevision> {
+        if !self.is_scheduler {
+            let store = RuleStore::open_beside_state(&self.client, self.subjects.prefix()).await?;
+            return write(&store, present, after).await;
+        }
+        let text = if after.resources.is_empty() { String::new() } else { after.text() };
+        let order = message(&Head { revision: present.revision, refused: None }, &text);
+        let answer = self.client.request(self.subjects.rules("write"), order.into());
+        let answer = tokio::time::timeout(ANSWER, answer).await.context("no scheduler has answered; look again")??;
+        match serde_json::from_slice(&answer.payload)? {
+            Outcome::Written(revision) => Ok(revision),
+            Outcome::Error(error) => bail!(error),
+        }
+    }
+}
+
+/// Answers questions for rules until the connection is closed.
+///
+/// # Errors
+/// If it is closed already.
+pub(crate) async fn serve(client: Client, subjects: Subjects) -> anyhow::Result<impl Future<Output = ()>> {
+    let mut questions = client.queue_subscribe(subjects.rules("*"), GROUP.to_owned()).await?;
+    Ok(async move {
+        while let Some(question) = questions.next().await {
+            let Message { subject, reply, payload, .. } = question;
+            let Some(to) = reply.and_then(|reply| answer_to(&subjects, &subject, reply)) else { continue };
+            let answer = match () {
+                () if *subject == subjects.rules("read") => {
+                    read(&client, &subjects).await.map(|present| text_of(&present))
+                }
+                () if *subject == subjects.rules("write") => take(&client, &subjects, &payload).await,
+                () => continue,
+            };
+            let answer = answer.unwrap_or_else(|error| json(&Outcome::Error(shortened(&format!("{error:#}")))));
+            client.publish(to, answer.into()).await.ok();
+        }
+    })
+}
+
+async fn read(client: &Client, subjects: &Subjects) -> anyhow::Result<PresentRules> {
+    match RuleStore::existing(client, subjects.prefix()).await? {
+        Some(store) => PresentRules::read(&store).await,
+        None => Ok(PresentRules::none()),
+    }
+}
+
+/// Writes the rules of an order.
+async fn take(client: &Client, subjects: &Subjects, order: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let (head, text) = parts::<Head>(order)?;
+    let present = PresentRules { revision: head.revision, ..PresentRules::none() };
+    let store = RuleStore::open_beside_state(client, subjects.prefix()).await?;
+    let after = rules(text)?;
+    let written = write(&store, &present, &after).await?;
+    let by = after.resources.iter().find_map(|rules| rules.applied.as_ref()).map(|applied| &*applied.by);
+    tracing::info!(order = "apply", revision = written.get(), by, "an operator's order");
+    Ok(json(&Outcome::Written(written)))
+}
+
+fn text_of(PresentRules { revision, rules, refused, .. }: &PresentRules) -> Vec<u8> {
+    let text = if rules.resources.is_empty() { String::new() } else { rules.text() };
+    message(&Head { revision: *revision, refused: refused.as_deref().map(shortened) }, &text)
+}
+
+fn present(answer: &[u8]) -> anyhow::Result<PresentRules> {
+    if let Ok(Outcome::Error(error)) = serde_json::from_slice(answer) {
+        bail!(error);
+    }
+    let (Head { revision, refused }, text) = parts(answer)?;
+    Ok(PresentRules { revision, refused, rules: rules(text)?, ..PresentRules::none() })
+}
+
+fn rules(text: &str) -> anyhow::Result<Rules> {
+    match text.is_empty() {
+        true => Ok(Rules::default()),
+        false => Ok(parse_stored_rules(Path::new(SOURCE), text)?),
+    }
+}
+
+fn message(head: &Head, text: &str) -> Vec<u8> {
+    [&json(head)[..], b"\n", text.as_bytes()].concat()
+}
+
+fn parts<H: DeserializeOwned>(message: &[u8]) -> anyhow::Result<(H, &str)> {
+    let text = std::str::from_utf8(message).context("no text")?;
+    let (head, text) = text.split_once('\n').context("no line with the revision")?;
+    Ok((serde_json::from_str(head).context("the line with the revision")?, text))
+}
+
+fn json(value: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).expect("plain data")
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(MAX_ERROR).collect()
+}
