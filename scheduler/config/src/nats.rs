@@ -32,6 +32,12 @@ keys! {
         /// The first token of the subjects that answers come to.
         /// The user of the scheduler must be allowed to subscribe to them.
         pub inbox_prefix: Name = Default(r#""_INBOX""#),
+        /// The first tokens of the inboxes of all users, if NATS keeps users apart by them. Messages
+        /// that want answers elsewhere are dropped. Not needed for workers in accounts of their own.
+        pub inboxes: Vec<Name> = Example(r#"["_INBOX_worker", "_INBOX_operator"]"#),
+        /// The file with the keys that sign the state, so that no other user of NATS can write it: a
+        /// line each, of 32 characters or more. Without it, records are not signed.
+        pub state_key_file: Option<PathBuf> = Example(r#""/etc/rampmeter/state.key""#),
         /// The number of replicas of the KV bucket: 1, 3 or 5. A cluster wants 3.
         #[serde(deserialize_with = "replicas")]
         pub replicas: usize = Default("1"),
@@ -45,12 +51,6 @@ impl NatsTable {
         NatsTable { url: url.to_owned(), ..NatsTable::default() }
     }
 
-    /// The servers at `url`.
-    ///
-    /// # Errors
-    /// If the URL names none.
-    pub fn servers(&self) -> anyhow::Result<Servers> {
-        self.url.parse().context("`nats.url`")
     /// The subjects, with the inboxes that are answered: those of this process, too.
     #[must_use]
     pub fn subjects(&self) -> Subjects {
@@ -59,6 +59,12 @@ impl NatsTable {
         Subjects::new(&self.prefix).expect("the prefix is a name").with_inboxes(&inboxes)
     }
 
+    /// The servers at `url`.
+    ///
+    /// # Errors
+    /// If the URL names none.
+    pub fn servers(&self) -> anyhow::Result<Servers> {
+        self.url.parse().context("`nats.url`")
     }
 }
 
@@ -71,6 +77,8 @@ impl Default for NatsTable {
             tls: Tls::default(),
             prefix: Subjects::default().prefix().clone(),
             inbox_prefix: Name::new("_INBOX").expect("a valid name"),
+            inboxes: Vec::new(),
+            state_key_file: None,
             replicas: 1,
         }
     }

@@ -11,6 +11,7 @@ use rampmeter_nats::credentials::{with_credentials_file, with_nkey_file};
 use rampmeter_nats::servers::Servers;
 use rampmeter_nats::tls_fault::tls_fault;
 use rampmeter_protocol::clock::Clock;
+use rampmeter_store::StateKeys;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -146,9 +147,23 @@ pub fn login(nats: &NatsTable, servers: &Servers) -> anyhow::Result<ConnectOptio
 pub fn warn_of_open_files(nats: &NatsTable) {
     let key_file = nats.tls.identity.as_ref().map(|identity| &identity.key_file);
     let files = [&nats.credentials_file, &nats.nkey_file].into_iter().flatten().map(PathBuf::from);
-    for place in files.chain(key_file.cloned()).map(SecretSource::File).filter(SecretSource::is_open_to_all) {
+    for place in files
+        .chain(key_file.cloned())
+        .chain(nats.state_key_file.clone())
+        .map(SecretSource::File)
+        .filter(SecretSource::is_open_to_all)
+    {
         tracing::warn!("every user of this machine may read {place}; run `chmod o-r` on it");
     }
+}
+
+/// The keys that sign the state; none if none are configured.
+///
+/// # Errors
+/// If the file can't be used.
+pub fn state_keys(nats: &NatsTable) -> anyhow::Result<StateKeys> {
+    let keys = nats.state_key_file.as_deref().map(StateKeys::read);
+    Ok(keys.transpose().context("`nats.state_key_file`")?.unwrap_or_default())
 }
 
 /// The pause before an attempt. It doubles up to the longest pause. The jitter keeps schedulers

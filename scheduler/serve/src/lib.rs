@@ -20,7 +20,7 @@ pub mod stop;
 pub mod telemetry;
 
 use anyhow::{Context, anyhow};
-use connection::{connect_noting, warn_of_open_files};
+use connection::{connect_noting, state_keys, warn_of_open_files};
 use denials::Denials;
 use discovery::{Announcement, AnnouncementContext};
 use health::{Health, ServingState};
@@ -102,19 +102,23 @@ pub async fn start(config: Config) -> anyhow::Result<Scheduler> {
     let subjects = config.nats.subjects();
     let nats = config.nats.clone();
     warn_of_open_files(&nats);
+    let keys = state_keys(&nats)?;
+    if keys.accepts_unsigned() {
+        tracing::warn!("state without a signature counts, too; remove the line `unsigned` from `nats.state_key_file`");
+    }
     let clock = Clock::start();
     let (spans, exporter) = telemetry::start(config.telemetry.as_ref(), clock, &leader)?.unzip();
     let denials = Denials::default();
     let (stop, stopping) = watch::channel(false);
     let client = connect_noting(&denials, &stopping, &nats, &leader).await?;
     let store = Store::open(&client, &nats.prefix, nats.replicas).await;
-    let store = store.map_err(|error| anyhow!(denials.reason(&[], &error)))?;
+    let store = store.map_err(|error| anyhow!(denials.reason(&[], &error)))?.with_keys(keys);
     let rules = limits::rulebook::keep(client.clone(), denials.clone(), nats.prefix.clone(), nats.replicas);
+    tokio::spawn(limits::rules_desk::serve(client.clone(), subjects.clone()).await?);
     let (permits, permits_ended) = start_threads(&config, &leader, &stopping).await?;
     let process = ProcessWatch::start(clock)?;
     let health = Arc::new(Health::new(config.resources.iter().map(|resource| resource.name())));
     let providers =
-    tokio::spawn(limits::rules_desk::serve(client.clone(), subjects.clone()).await?);
         config.resources.iter().map(|configured| open(configured, clock)).collect::<anyhow::Result<Vec<_>>>()?;
     let known = config.resources.iter().filter_map(Configured::resource).collect();
     let differences = Arc::new(Differences::default());

@@ -3,8 +3,9 @@
 use super::output;
 use rampmeter_account::matching::{new_limits, unmatched};
 use rampmeter_account::{Provider, ProviderSettings};
-use rampmeter_config::{self as config, Config, Configured};
+use rampmeter_config::{self as config, Config, Configured, NatsTable};
 use rampmeter_protocol::clock::Clock;
+use rampmeter_serve::connection::state_keys;
 use std::path::PathBuf;
 
 /// What `check` takes.
@@ -36,7 +37,11 @@ pub async fn run(args: &CheckArgs) -> anyhow::Result<()> {
     let config = config::load(path)?;
     config.nats.servers()?;
     rampmeter_front::check_settings(&config.http)?;
+    state_keys(&config.nats)?;
     for note in &config.notes {
+        output::line(format_args!("note: {note}"))?;
+    }
+    for note in of_users(&config.nats) {
         output::line(format_args!("note: {note}"))?;
     }
     for configured in &config.resources {
@@ -46,6 +51,17 @@ pub async fn run(args: &CheckArgs) -> anyhow::Result<()> {
         ask_providers(&config).await?;
     }
     output::line(format_args!("{}: valid", path.display()))
+}
+
+/// What a NATS server with users leaves open. Inboxes of its own show that the scheduler is one.
+fn of_users(nats: &NatsTable) -> impl Iterator<Item = &'static str> + use<> {
+    let has_users = nats.inbox_prefix != NatsTable::default().inbox_prefix;
+    let unsigned =
+        "the state is not signed (`nats.state_key_file`): whoever may write its KV bucket decides what is spent";
+    let unlisted = "unless each kind of worker has an account of its own, as in deploy/nats, list the inboxes of all \
+                    users (`nats.inboxes`): a worker can make up others";
+    let notes = [(nats.state_key_file.is_none(), unsigned), (nats.inboxes.is_empty(), unlisted)];
+    notes.into_iter().filter(move |(is_open, _)| has_users && *is_open).map(|(_, note)| note)
 }
 
 fn describe(configured: &Configured) -> String {

@@ -62,6 +62,11 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
             return Ok(());
         }
     };
+    if nats.state_key_file.is_none() && embedded.is_none() {
+        tracing::warn!(
+            "the state is not signed: whoever may write its KV bucket decides what is spent; see `nats.state_key_file`"
+        );
+    }
     if let Some(http) = running.http() {
         tracing::info!("health and metrics at http://{http}/metrics");
     }

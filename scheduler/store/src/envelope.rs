@@ -1,4 +1,7 @@
-//! An envelope that reveals damage: magic, version, length and checksum stand before the content.
+//! An envelope that reveals damage: magic, version, length and checksum stand before the content, and
+//! a signature if there are keys.
+
+use super::state_keys::StateKeys;
 
 /// The first word of every value of Rampmeter.
 const MAGIC: &str = "rampmeter";
@@ -32,24 +35,36 @@ pub enum RecordError {
     /// Bits have changed.
     #[error("its checksum is wrong")]
     Checksum,
+    /// The value has no signature.
+    #[error("it is not signed by a state key")]
+    Unsigned,
+    /// Somebody without a key has written the value, or it was written for another name.
+    #[error("its signature is by none of the state keys")]
+    Signature,
     /// The content can't be read.
     #[error("its content can't be read: {0}")]
     Content(String),
 }
 
-/// Puts `content` of this version into an envelope.
-pub(super) fn seal(version: u32, content: &[u8]) -> Vec<u8> {
-    let header = format!("{MAGIC} {version} {} {:08x}\n", content.len(), crc32c::crc32c(content));
-    [header.as_bytes(), content].concat()
+/// Puts `content` of this version into an envelope, and signs it as the value of `name`.
+pub(super) fn seal(keys: &StateKeys, name: &str, version: u32, content: &[u8]) -> Vec<u8> {
+    let mut header = format!("{MAGIC} {version} {} {:08x}", content.len(), crc32c::crc32c(content));
+    if let Some(signature) = keys.sign(name, &header, content) {
+        header = format!("{header} {signature}");
+    }
+    [header.as_bytes(), b"\n", content].concat()
 }
 
-/// Takes the content out of an envelope.
-pub(super) fn open(value: &[u8]) -> Result<&[u8], RecordError> {
+/// Takes the content out of the envelope of the value of `name`.
+pub(super) fn open<'a>(keys: &StateKeys, name: &str, value: &'a [u8]) -> Result<&'a [u8], RecordError> {
     let end = value.iter().position(|byte| *byte == b'\n').ok_or(RecordError::Foreign)?;
     let (header, content) = (&value[..end], &value[end + 1..]);
     let header = std::str::from_utf8(header).map_err(|_| RecordError::Foreign)?;
-    let [magic, version, length, checksum] = header.split(' ').collect::<Vec<_>>()[..] else {
-        return Err(RecordError::Foreign);
+    let words = header.split(' ').collect::<Vec<_>>();
+    let ([magic, version, length, checksum], signature) = match words[..] {
+        [magic, version, length, checksum] => ([magic, version, length, checksum], None),
+        [magic, version, length, checksum, signature] => ([magic, version, length, checksum], Some(signature)),
+        _ => return Err(RecordError::Foreign),
     };
     let version: u32 = version.parse().map_err(|_| RecordError::Foreign)?;
     let expected: usize = length.parse().map_err(|_| RecordError::Foreign)?;
@@ -58,7 +73,10 @@ pub(super) fn open(value: &[u8]) -> Result<&[u8], RecordError> {
         () if version > VERSION => Err(RecordError::Newer(version)),
         () if content.len() != expected => Err(RecordError::Length { expected, found: content.len() }),
         () if checksum != format!("{:08x}", crc32c::crc32c(content)) => Err(RecordError::Checksum),
-        () => Ok(content),
+        () => {
+            let header = signature.and_then(|_| header.rsplit_once(' ')).map_or(header, |(header, _)| header);
+            keys.check(name, header, content, signature).map(|()| content)
+        }
     }
 }
 
@@ -68,19 +86,21 @@ mod tests {
 
     #[test]
     fn a_sealed_value_can_be_opened() {
-        assert_eq!(open(&seal(FIRST, b"content")), Ok(&b"content"[..]));
+        let keys = StateKeys::default();
+        assert_eq!(open(&keys, "", &seal(&keys, "", FIRST, b"content")), Ok(&b"content"[..]));
     }
 
     #[test]
     fn every_bit_flip_and_every_truncation_is_noticed() {
-        let sealed = seal(FIRST, b"{\"epoch\":7}");
+        let keys = StateKeys::default();
+        let sealed = seal(&keys, "", FIRST, b"{\"epoch\":7}");
         for bit in 0..sealed.len() * 8 {
             let mut flipped = sealed.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);
-            assert_ne!(open(&flipped), Ok(&b"{\"epoch\":7}"[..]), "bit {bit}");
+            assert_ne!(open(&keys, "", &flipped), Ok(&b"{\"epoch\":7}"[..]), "bit {bit}");
         }
         for length in 0..sealed.len() {
-            assert!(open(&sealed[..length]).is_err(), "length {length}");
+            assert!(open(&keys, "", &sealed[..length]).is_err(), "length {length}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::bucket::{self, OPERATION, OpenError, StoreError, is_missing, unavailable, within};
 use super::envelope::{self, RecordError};
 use super::record::StateRecord;
+use super::state_keys::StateKeys;
 use async_nats::jetstream::kv::{self, Entry, Operation, UpdateErrorKind};
 use async_nats::jetstream::{self, stream::StorageType};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -50,6 +51,8 @@ pub struct Store {
     /// The last reading of its clock, and when it was made. The lock guards one reading: others of
     /// this process would push its value out of the store.
     clock: Arc<Mutex<Option<(Time, WallClockOrigin)>>>,
+    /// What signs records, permits and pages.
+    keys: StateKeys,
 }
 
 /// The revision of a resource's state record; 0 if there never was one.
@@ -93,7 +96,13 @@ impl Store {
             ..kv::Config::default()
         };
         let bucket = bucket::wait_for(&jetstream::new(client.clone()), &config).await?;
-        Ok(Store { client: client.clone(), bucket, clock: Arc::default() })
+        Ok(Store { client: client.clone(), bucket, clock: Arc::default(), keys: StateKeys::default() })
+    }
+
+    /// The same store, with keys that sign and verify what it holds.
+    #[must_use]
+    pub fn with_keys(self, keys: StateKeys) -> Self {
+        Store { keys, ..self }
     }
 
     /// The bucket called `prefix`, if it exists.
@@ -102,7 +111,8 @@ impl Store {
     /// If `JetStream` is off, or does not answer.
     pub async fn existing(client: &async_nats::Client, prefix: &Name) -> Result<Option<Self>, StoreError> {
         let bucket = bucket::existing(&jetstream::new(client.clone()), prefix).await?;
-        Ok(bucket.map(|bucket| Store { client: client.clone(), bucket, clock: Arc::default() }))
+        let keys = StateKeys::default();
+        Ok(bucket.map(|bucket| Store { client: client.clone(), bucket, clock: Arc::default(), keys }))
     }
 
     /// The server that holds the bucket, by an id that changes with every start. `None` in a
@@ -138,7 +148,7 @@ impl Store {
     pub async fn read(&self, resource: &Name) -> Result<StoredEntry, StoreError> {
         let entry = within(self.bucket.entry(state_key(resource))).await?;
         let Some(entry) = entry else { return Ok(StoredEntry { revision: 0, state: StoredState::Nothing }) };
-        let state = match parse(&entry) {
+        let state = match self.parse(&entry) {
             Ok(record) => StoredState::Record(Box::new(record)),
             Err(RecordError::Newer(version)) => StoredState::Newer(version),
             Err(damage) => StoredState::Damaged(damage, self.record_before(&entry).await),
@@ -165,7 +175,7 @@ impl Store {
         state: &StateRecord,
         revision: Revision,
     ) -> Result<Revision, StoreError> {
-        let value = envelope::seal(state.format(), &content(state));
+        let value = self.seal(&state_key(resource), state.format(), state);
         self.check_size(&value)?;
         match tokio::time::timeout(OPERATION, self.bucket.update(state_key(resource), value.into(), revision)).await {
             Ok(Ok(revision)) => Ok(revision),
@@ -241,7 +251,11 @@ impl Store {
             let index = writes.len();
             // Each part is encoded when its turn comes. To encode or measure all at once would
             // delay other tasks.
-            let write = async move { self.write_part(permits_key(resource, index), encode(&(epoch, part))).await };
+            let key = permits_key(resource, index);
+            let write = async move {
+                let value = self.seal(&key, envelope::FIRST, &(epoch, part));
+                self.write_part(key, value).await
+            };
             writes.push(write.boxed());
             rest = others;
             tokio::task::yield_now().await;
@@ -269,8 +283,8 @@ impl Store {
     }
 
     async fn read_part(&self, key: String, of_epoch: Epoch) -> Result<Vec<PermitSnapshot>, StoreError> {
-        let value = within(self.bucket.get(key)).await?;
-        let part = value.and_then(|value| decode::<(Epoch, Vec<PermitSnapshot>)>(&value).ok());
+        let value = within(self.bucket.get(&key)).await?;
+        let part = value.and_then(|value| self.unseal::<(Epoch, Vec<PermitSnapshot>)>(&key, &value).ok());
         Ok(part.filter(|(epoch, _)| *epoch == of_epoch).map(|(_, part)| part).unwrap_or_default())
     }
 
@@ -284,13 +298,40 @@ impl Store {
         self.client.server_info().max_payload.saturating_sub(HEADERS_BYTES)
     }
 
+    /// The record in an entry.
+    ///
+    /// # Errors
+    /// Why there is no record.
+    pub fn parse(&self, entry: &Entry) -> Result<StateRecord, RecordError> {
+        match entry.operation {
+            Operation::Put => self.unseal(&entry.key, &entry.value),
+            Operation::Delete | Operation::Purge => Err(RecordError::Deleted),
+        }
+    }
+
+    /// The value of `key` with this content.
+    pub(super) fn seal(&self, key: &str, version: u32, record: &impl Serialize) -> Vec<u8> {
+        envelope::seal(&self.keys, &self.name_of(key), version, &content(record))
+    }
+
+    /// The content of the value of `key`.
+    pub(super) fn unseal<T: DeserializeOwned>(&self, key: &str, value: &[u8]) -> Result<T, RecordError> {
+        from_content(envelope::open(&self.keys, &self.name_of(key), value)?)
+    }
+
+    /// The name under which a value is signed: with a key for two buckets, no value of one counts in
+    /// the other.
+    fn name_of(&self, key: &str) -> String {
+        format!("{}.{key}", self.bucket.name)
+    }
+
     /// The last readable record of the key before `entry`.
     async fn record_before(&self, entry: &Entry) -> Option<Box<StateRecord>> {
         let mut history = within(self.bucket.history(&entry.key)).await.ok()?;
         let mut before = None;
         while let Some(Ok(older)) = history.next().await {
             if older.revision < entry.revision {
-                before = parse(&older).ok().map(Box::new).or(before);
+                before = self.parse(&older).ok().map(Box::new).or(before);
             }
         }
         before
@@ -305,17 +346,6 @@ fn fitting(permits: &[PermitSnapshot], most: usize) -> usize {
     permits.iter().take_while(fits).count().clamp(1, permits.len())
 }
 
-/// The record in an entry.
-///
-/// # Errors
-/// Why there is no record.
-pub fn parse(entry: &Entry) -> Result<StateRecord, RecordError> {
-    match entry.operation {
-        Operation::Put => decode(&entry.value),
-        Operation::Delete | Operation::Purge => Err(RecordError::Deleted),
-    }
-}
-
 fn state_key(resource: &Name) -> String {
     format!("{STATE_KEYS}{resource}")
 }
@@ -324,20 +354,24 @@ fn permits_key(resource: &Name, part: usize) -> String {
     format!("permits.{resource}.{part}")
 }
 
+/// A value without a signature.
 pub(super) fn encode(record: &impl Serialize) -> Vec<u8> {
-    envelope::seal(envelope::FIRST, &content(record))
+    envelope::seal(&StateKeys::default(), "", envelope::FIRST, &content(record))
 }
 
 fn content(record: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(record).expect("records are plain data")
 }
 
-/// The content of a stored value.
+/// The content of a stored value, whoever has signed it.
 ///
 /// # Errors
 /// If the value is damaged, or a newer build wrote it.
 pub fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, RecordError> {
-    let content = envelope::open(value)?;
+    from_content(envelope::open(&StateKeys::default(), "", value)?)
+}
+
+fn from_content<T: DeserializeOwned>(content: &[u8]) -> Result<T, RecordError> {
     serde_json::from_slice(content).map_err(|error| RecordError::Content(error.to_string()))
 }
 

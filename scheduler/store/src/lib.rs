@@ -16,6 +16,7 @@ mod kv;
 mod pages;
 mod record;
 mod rules;
+mod state_keys;
 mod uses;
 
 pub use bucket::{OpenError, StoreError};
@@ -23,6 +24,7 @@ pub use clock_reading::{BootTime, ClockReading, boot_ms};
 pub use day_usage::{HOURS, MAX_CLIENTS, StoredClientUsage, StoredDayUsage};
 pub use discovered_record::DiscoveredRecord;
 pub use envelope::RecordError;
-pub use kv::{CLOCK_KEY, MAX_PERMITS, Revision, Store, StoredEntry, StoredState, decode, parse};
+pub use kv::{CLOCK_KEY, MAX_PERMITS, Revision, Store, StoredEntry, StoredState, decode};
 pub use record::{FullestKey, KeysRecord, StateRecord, StoredPages};
 pub use rules::{Edition, RuleStore, RulesRevision};
+pub use state_keys::StateKeys;

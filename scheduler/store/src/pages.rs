@@ -1,7 +1,8 @@
 //! Reads and writes the pages of keys that a record names.
 
 use super::bucket::{StoreError, unavailable, within};
-use super::kv::{PARTS_AT_ONCE, Store, decode, encode};
+use super::envelope::FIRST;
+use super::kv::{PARTS_AT_ONCE, Store};
 use super::record::{KeysRecord, StateRecord, StoredPages};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use rampmeter_protocol::epoch::Epoch;
@@ -17,12 +18,13 @@ impl Store {
     pub async fn write_pages(&self, resource: &Name, pages: &[NewPage]) -> Result<(), StoreError> {
         let mut writes = Vec::with_capacity(pages.len());
         for NewPage { id, keys } in pages {
-            let value = encode(&(id.serial, KeysRecord::listing(keys)));
+            let key = page_key(resource, *id);
+            let value = self.seal(&key, FIRST, &(id.serial, KeysRecord::listing(keys)));
             if let Err(error) = self.check_size(&value) {
                 tracing::error!(%resource, %error, "a page of keys is not written; its limits' keys may start empty");
                 continue;
             }
-            writes.push(within(self.bucket.put(page_key(resource, *id), value.into())).boxed());
+            writes.push(within(self.bucket.put(key, value.into())).boxed());
         }
         stream::iter(writes).buffer_unordered(PARTS_AT_ONCE).try_collect::<Vec<_>>().await.map(drop)
     }
@@ -40,12 +42,12 @@ impl Store {
     }
 
     async fn read_page(&self, resource: &Name, id: KeyPageId) -> Result<Option<Vec<KeySnapshot>>, StoreError> {
-        let value = within(self.bucket.get(page_key(resource, id))).await?;
-        let page = value.and_then(|value| decode::<(u64, KeysRecord)>(&value).ok());
+        let key = page_key(resource, id);
+        let value = within(self.bucket.get(&key)).await?;
+        let page = value.and_then(|value| self.unseal::<(u64, KeysRecord)>(&key, &value).ok());
         let page = page.filter(|(serial, _)| *serial == id.serial).map(|(_, keys)| keys.listed_keys());
         if page.is_none() {
-            let page = page_key(resource, id);
-            tracing::error!(%resource, page, "a page of keys is missing or damaged; its limits' keys start empty");
+            tracing::error!(%resource, page = key, "a page of keys is missing or damaged; its limits' keys start empty");
         }
         Ok(page)
     }

@@ -7,7 +7,7 @@ use async_nats::RequestErrorKind;
 use async_nats::jetstream::kv;
 use futures::StreamExt;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_store::{Revision, parse};
+use rampmeter_store::Revision;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -205,7 +205,7 @@ impl<'a> Failover<'a> {
             tokio::time::sleep(PROBE_EVERY).await;
             return false;
         };
-        let Ok(record) = parse(&entry) else { return false };
+        let Ok(record) = self.state.context().store.parse(&entry) else { return false };
         let another = self.state.seen().is_none_or(|seen| seen.record.leader != record.leader);
         self.state.note(record, entry.revision) && another
     }

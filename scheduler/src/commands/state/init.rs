@@ -11,7 +11,7 @@ use rampmeter_protocol::subject::Subjects;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_serve::connection::connect;
+use rampmeter_serve::connection::{connect, state_keys};
 use rampmeter_serve::limits::present_rules::PresentRules;
 use rampmeter_store::{
     ClockReading, KeysRecord, RuleStore, RulesRevision, StateRecord, Store, StoredEntry, StoredState,
@@ -69,6 +69,7 @@ pub(super) async fn run(args: InitArgs) -> anyhow::Result<()> {
         }
     }
     let store = Store::open(&client, &config.nats.prefix, config.nats.replicas).await?;
+    let store = store.with_keys(state_keys(&config.nats)?);
     for resource in resources {
         let (name, epoch) = (resource.name().clone(), write(&store, resource, args.level).await?);
         let level = if args.level == Level::Full { "full" } else { "empty" };

@@ -10,4 +10,5 @@ mod restart;
 mod rollback;
 mod spread;
 mod starting;
+mod state_keys;
 mod writes;

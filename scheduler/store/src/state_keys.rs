@@ -1,0 +1,159 @@
+//! Keys that sign the records of state, so that nobody but a scheduler can write one.
+
+use super::envelope::RecordError;
+use rampmeter_nats::key_file::bounded;
+use ring::hmac;
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The fewest characters of a key: enough that it cannot be guessed.
+const MIN_KEY: usize = 32;
+/// The most keys: the present one, and those before it that a rotation still needs.
+const MAX_KEYS: usize = 8;
+/// The line that accepts records without a signature, while a fleet turns signatures on.
+const UNSIGNED: &str = "unsigned";
+
+/// The keys of the schedulers of one state. The first signs, and all verify. Without keys, nothing
+/// is signed or verified. Cheap to clone.
+///
+/// A file has one key a line. A new key is added below the present one first; once every scheduler
+/// knows it, it becomes the first.
+#[derive(Clone, Default)]
+pub struct StateKeys {
+    keys: Arc<[hmac::Key]>,
+    accepts_unsigned: bool,
+}
+
+impl StateKeys {
+    /// The keys in the file at `path`. Empty lines, and lines that begin with `#`, are passed over.
+    ///
+    /// # Errors
+    /// If it can't be read, or has no valid keys. No error quotes a key.
+    pub fn read(path: &Path) -> io::Result<Self> {
+        let of_file = |error| io::Error::other(format!("{}: {error}", path.display()));
+        let text = bounded(path).and_then(|bytes| String::from_utf8(bytes).map_err(|_| io::Error::other("no text")));
+        Self::parse(&text.map_err(of_file)?).map_err(of_file)
+    }
+
+    fn parse(text: &str) -> io::Result<Self> {
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let (unsigned, keys): (Vec<&str>, Vec<&str>) = lines.partition(|line| *line == UNSIGNED);
+        if !(1..=MAX_KEYS).contains(&keys.len()) || keys.iter().any(|key| key.len() < MIN_KEY) {
+            let form = format!("1 to {MAX_KEYS} lines, each a key of {MIN_KEY} characters or more");
+            return Err(io::Error::other(format!(
+                "a file of state keys has {form}, and perhaps the line `{UNSIGNED}`"
+            )));
+        }
+        let keys = keys.iter().map(|key| hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes())).collect();
+        Ok(StateKeys { keys, accepts_unsigned: !unsigned.is_empty() })
+    }
+
+    /// Whether there is a key.
+    #[must_use]
+    pub fn signs(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
+    /// Whether records without a signature count, too.
+    #[must_use]
+    pub fn accepts_unsigned(&self) -> bool {
+        self.accepts_unsigned
+    }
+
+    /// The signature of the value of this name, in hexadecimal digits, if there is a key.
+    pub(super) fn sign(&self, name: &str, header: &str, content: &[u8]) -> Option<String> {
+        let tag = hmac::sign(self.keys.first()?, &signed(name, header, content));
+        Some(tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// # Errors
+    /// If the signature is missing, or by no key.
+    pub(super) fn check(
+        &self,
+        name: &str,
+        header: &str,
+        content: &[u8],
+        signature: Option<&str>,
+    ) -> Result<(), RecordError> {
+        let tag = match signature {
+            _ if !self.signs() => return Ok(()),
+            None if self.accepts_unsigned => return Ok(()),
+            None => return Err(RecordError::Unsigned),
+            Some(signature) => bytes_of(signature).ok_or(RecordError::Signature)?,
+        };
+        let signed = signed(name, header, content);
+        let is_by = |key: &hmac::Key| hmac::verify(key, &signed, &tag).is_ok();
+        if self.keys.iter().any(is_by) { Ok(()) } else { Err(RecordError::Signature) }
+    }
+}
+
+impl fmt::Debug for StateKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} state keys", self.keys.len())
+    }
+}
+
+/// What is signed. A name and a header have no line break, so that no other three parts give these
+/// bytes.
+fn signed(name: &str, header: &str, content: &[u8]) -> Vec<u8> {
+    [name.as_bytes(), b"\n", header.as_bytes(), b"\n", content].concat()
+}
+
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let pairs = digits.as_bytes().chunks(2);
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::envelope::{FIRST, open, seal};
+    use super::*;
+
+    const OLD: &str = "an-old-key-of-forty-characters-or-so-0123";
+    const NEW: &str = "a-new-key-of-forty-characters-or-so-45678";
+
+    fn keys(lines: &[&str]) -> StateKeys {
+        if lines.is_empty() { StateKeys::default() } else { StateKeys::parse(&lines.join("\n")).unwrap() }
+    }
+
+    #[test]
+    fn a_record_counts_if_a_key_has_signed_it_under_its_name() {
+        use RecordError::{Signature, Unsigned};
+        let written = |lines: &[&str], name: &str| seal(&keys(lines), name, FIRST, b"content");
+        let old = written(&[OLD], "b.state.hub");
+        let forged = String::from_utf8(old.clone()).unwrap().replace("content", "contend");
+        let forged = forged
+            .replace(&format!("{:08x}", crc32c::crc32c(b"content")), &format!("{:08x}", crc32c::crc32c(b"contend")));
+        #[rustfmt::skip]
+        let table = [
+            // What is stored, the keys of the reader, and what becomes of it.
+            (old.clone(),                          &[OLD][..],              None),
+            (old.clone(),                          &["# two", "", NEW, OLD], None),
+            (old.clone(),                          &[NEW],                  Some(Signature)),
+            (old.clone(),                          &[],                     None),
+            (forged.into_bytes(),                  &[OLD, "unsigned"],      Some(Signature)),
+            (written(&[OLD], "b.state.api"),       &[OLD],                  Some(Signature)),
+            (written(&[OLD], "c.state.hub"),       &[OLD],                  Some(Signature)),
+            (written(&[], "b.state.hub"),          &[OLD],                  Some(Unsigned)),
+            (written(&[], "b.state.hub"),          &["unsigned", OLD],      None),
+            (written(&["unsigned", NEW, OLD], ""), &[OLD],                  Some(Signature)),
+        ];
+        for (value, reader, expected) in table {
+            let read = open(&keys(reader), "b.state.hub", &value);
+            assert_eq!(read.err(), expected, "{} for {reader:?}", String::from_utf8_lossy(&value));
+        }
+        assert!(!String::from_utf8(old).unwrap().contains(OLD));
+    }
+
+    #[test]
+    fn files_without_keys_are_refused_and_no_error_or_debug_shows_one() {
+        let nine = [OLD; 9].join("\n");
+        for text in ["", "unsigned", "too-short-for-a-key", &nine, &format!("{OLD}\nshort")] {
+            let error = StateKeys::parse(text).unwrap_err().to_string();
+            assert!(error.starts_with("a file of state keys has 1 to 8 lines") && !error.contains("short"), "{error}");
+        }
+        assert_eq!(format!("{:?}", keys(&[OLD])), "1 state keys");
+    }
+}
