@@ -50,7 +50,7 @@ IN_CORE = [
     ("an operator's pause is the upstream's", "freeze_by_order", r"Freeze::ordered\(until\)", "Freeze::new(until)"),
     ("an operator's pause voids nothing", "freeze_by_order", r"voids \|= ", "let _ = "),
     ("the cause of a pause dies with its leader", "restore_freeze", r"if snapshot\.ordered", "if false"),
-    ("the earlier of two pauses counts", "joined", r"other\.until > self\.until", "other.until < self.until"),
+    ("the earlier of two pauses counts", "joined", r"added\.until > self\.until", "added.until < self.until"),
     ("a client that got nothing is the last", "client_shares", r"count\.granted > 0 \|\| \*waiting == 0", "false"),
     ("no start is ahead of its turn", "note", r"u64::from\(service\.is_promoted\)", "0"),
     ("a rejected call tells how long calls take", "settle_used", r"served\.then_some\(&actual\)", "Some(&actual)"),
@@ -100,8 +100,11 @@ IN_CORE = [
     ("a lapsed start is repeated", "answer_repeated", r"\S+ \+ LATENESS < now", "false"),
     ("a settled id is granted again", "answer_repeated", r"!granted\.is_open\(\)", "false"),
     ("a wrong unit undoes a settle", "settle_used", r"= (self\.resource\.check_units\(.*\));", r"= Ok(\1?);"),
-    ("one client's word is enough for hours", "pauses", r"reported\.min\(UNCONFIRMED\)", "reported"),
-    ("any call decides on a longer pause", "pauses", r"self\.ledger\.is_probe\(.*\)", "(true || start.serial > 0)"),
+    ("one client's word is enough for hours", "believe", r"None => UNCONFIRMED,", "None => reported,"),
+    ("any call decides on a longer pause", "believe", r"freeze\.is_probed_by\(key\)", "freeze.until() > now"),
+    ("a user confirms itself", "believe", r"if before\.by == user", "if before.by != user"),
+    ("a user confirms more than was said", "believe", r"before\.until\.since\(now\)", "reported"),
+    ("a spent quota leaves no note", "spend_quotas", r"self\.outbox\.push\(.*\);", ""),
     ("an answer speaks of any limit", "limits_in", r"charged\(&\|limit\| limit == named\)", "std::iter::once(named).collect()"),
     ("every limit is a quota", "exhausted", r"of\(Limit::is_quota\)", "of(|_| true)"),
     ("another store empties quotas", "distrust_stock", r"!limit\.has_long_period\(\)", "true"),
@@ -321,6 +324,9 @@ IN_PRICES = [
     ("prices are computed on the permit thread", "without_prices", r"wants_price\(&inbound\)", "wants_price(&inbound) && false"),
 ]
 IN_RECORDS = [
+    ("what nobody has signed counts", "check", r"return Err\(SignatureFault::Missing\)", "return Ok(())"),
+    ("a signature counts for any name", "signed", r"name\.as_bytes\(\)", "&name.as_bytes()[..0]"),
+    ("the first key alone verifies", "check", r"keys\.iter\(\)\.any", "keys.iter().take(1).any"),
     ("an addition counts twice", "note_addition", r">= number", "> number"),
     ("any number of clients has a row of a day", "count_row", r"clients\.len\(\) < MAX_CLIENTS", "true"),
     ("permits of any length share a value", "fitting", r"content\(permit\)\.len\(\)", "permit.keyed.len()"),
@@ -346,12 +352,18 @@ IN_FORECASTS = [
 IN_FOUND = [
     ("every message counts as refused", "note_handled", r"if is_refused", "if is_refused || handled.messages > 0"),
     ("a standby lists what it does not serve", "endpoints", r"reporter\.is_leading\(\)", "true"),
-    ("discovery answers at any subject", "answer", r"subjects\.may_answer_to\(reply\)", "true"),
+    ("discovery answers at any subject", "answer", r"answer_to\(subjects, &message\.subject, reply\)", "Some(reply)"),
+]
+IN_SUBJECTS = [
+    ("an inbox tells the user of an account", "answer_to", r"Some\(account\) => .*,", "Some(_) => Some(reply.into()),"),
+    ("any inbox is a user", "answer_to", r"self\.is_listed\(reply\)", "true"),
+    ("clients answer for accounts", "may_answer_to", r"\['\.', ACCOUNT\]", "'.'"),
 ]
 IN_ORDERS = [
     ("limits with keys are frozen", "without_keys", r"!limit\.is_keyed\(\)", "true"),
 ]
 IN_SUCCESSION = [
+    ("settles of accounts are lost", "begin", r"in accounts \{", "in accounts.take(0) {"),
     ("settles of a hand-over are lost", "keep", r"self\.kept\.push\(", "drop("),
     ("a leader does not wait for its successor", "hand_over", r"if has_standby", "if !has_standby"),
 ]
@@ -469,6 +481,7 @@ PARTS = [
     Part("scheduler/store/src", (STORE, system("usage")), IN_RECORDS, waits=True),
     Part("scheduler/store/src", (system("store::large_records"), system("first_start")), IN_STORE, waits=True),
     Part("scheduler/src/commands", (COMMANDS, system("usage")), IN_COMMANDS, waits=True),
+    Part("protocol/src", (SERVE,), IN_SUBJECTS),
     Part("telemetry/src", (Tests("rampmeter-telemetry", "lib"), system("traces")), IN_SPANS, waits=True),
     Part("proxy/src", (Tests("rampmeter-proxy", "lib"), system("proxy")), IN_PROXY, waits=True),
 ]

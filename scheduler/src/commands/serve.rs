@@ -5,7 +5,7 @@ use super::process::signal::asked_to_stop;
 use super::proxy::{self, Proxies};
 use crate::running::{self, Running};
 use anyhow::bail;
-use rampmeter_config::{self as config, Config, ProxySettings};
+use rampmeter_config::{self as config, Config, NatsTable, ProxySettings};
 use rampmeter_nats::servers::Servers;
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::name::Name;
@@ -62,11 +62,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
             return Ok(());
         }
     };
-    if nats.state_key_file.is_none() && embedded.is_none() {
-        tracing::warn!(
-            "the state is not signed: whoever may write its KV bucket decides what is spent; see `nats.state_key_file`"
-        );
-    }
+    warn_of_unsigned_state(&nats, embedded.is_some());
     if let Some(http) = running.http() {
         tracing::info!("health and metrics at http://{http}/metrics");
     }
@@ -87,6 +83,14 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// No other user of an embedded server writes state.
+fn warn_of_unsigned_state(nats: &NatsTable, is_embedded: bool) {
+    if nats.state_key_file.is_none() && !is_embedded {
+        let danger = "whoever may write its KV bucket decides what is spent";
+        tracing::warn!("the state is not signed: {danger}; see `nats.state_key_file`");
+    }
 }
 
 /// Logs once that start-up is over: which scheduler leads which resource, and where workers

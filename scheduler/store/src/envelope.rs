@@ -1,7 +1,7 @@
 //! An envelope that reveals damage: magic, version, length and checksum stand before the content, and
 //! a signature if there are keys.
 
-use super::state_keys::StateKeys;
+use super::state_keys::{SignatureFault, StateKeys};
 
 /// The first word of every value of Rampmeter.
 const MAGIC: &str = "rampmeter";
@@ -35,12 +35,9 @@ pub enum RecordError {
     /// Bits have changed.
     #[error("its checksum is wrong")]
     Checksum,
-    /// The value has no signature.
-    #[error("it is not signed by a state key")]
-    Unsigned,
-    /// Somebody without a key has written the value, or it was written for another name.
-    #[error("its signature is by none of the state keys")]
-    Signature,
+    /// No scheduler has signed the value.
+    #[error(transparent)]
+    Signature(#[from] SignatureFault),
     /// The content can't be read.
     #[error("its content can't be read: {0}")]
     Content(String),
@@ -75,7 +72,8 @@ pub(super) fn open<'a>(keys: &StateKeys, name: &str, value: &'a [u8]) -> Result<
         () if checksum != format!("{:08x}", crc32c::crc32c(content)) => Err(RecordError::Checksum),
         () => {
             let header = signature.and_then(|_| header.rsplit_once(' ')).map_or(header, |(header, _)| header);
-            keys.check(name, header, content, signature).map(|()| content)
+            keys.check(name, header, content, signature)?;
+            Ok(content)
         }
     }
 }
@@ -84,10 +82,51 @@ pub(super) fn open<'a>(keys: &StateKeys, name: &str, value: &'a [u8]) -> Result<
 mod tests {
     use super::*;
 
+    const OLD: &str = "an-old-key-of-forty-characters-or-so-0123";
+    const NEW: &str = "a-new-key-of-forty-characters-or-so-45678";
+
+    fn keys(lines: &[&str]) -> StateKeys {
+        if lines.is_empty() { StateKeys::default() } else { StateKeys::parse(&lines.join("\n")).unwrap() }
+    }
+
     #[test]
     fn a_sealed_value_can_be_opened() {
         let keys = StateKeys::default();
         assert_eq!(open(&keys, "", &seal(&keys, "", FIRST, b"content")), Ok(&b"content"[..]));
+    }
+
+    #[test]
+    fn a_record_counts_if_a_key_has_signed_it_under_its_name() {
+        use SignatureFault::{Missing, Wrong};
+        let written = |lines: &[&str], name: &str| seal(&keys(lines), name, FIRST, b"content");
+        let old = written(&[OLD], "b.state.hub");
+        let forged = String::from_utf8(old.clone()).unwrap().replace("content", "contend");
+        let forged = forged
+            .replace(&format!("{:08x}", crc32c::crc32c(b"content")), &format!("{:08x}", crc32c::crc32c(b"contend")));
+        #[rustfmt::skip]
+        let table = [
+            // What is stored, the keys of the reader, and what becomes of it.
+            (old.clone(),                          &[OLD][..],              None),
+            (old.clone(),                          &["# two", "", NEW, OLD], None),
+            (old.clone(),                          &[NEW],                  Some(Wrong)),
+            (old.clone(),                          &[],                     None),
+            (forged.into_bytes(),                  &[OLD, "unsigned"],      Some(Wrong)),
+            (written(&[OLD], "b.state.api"),       &[OLD],                  Some(Wrong)),
+            (written(&[OLD], "c.state.hub"),       &[OLD],                  Some(Wrong)),
+            (written(&[], "b.state.hub"),          &[OLD],                  Some(Missing)),
+            (written(&[], "b.state.hub"),          &["unsigned", OLD],      None),
+            (written(&["unsigned", NEW, OLD], ""), &[OLD],                  Some(Wrong)),
+        ];
+        for (value, reader, expected) in table {
+            let read = open(&keys(reader), "b.state.hub", &value);
+            assert_eq!(
+                read.err(),
+                expected.map(RecordError::Signature),
+                "{} for {reader:?}",
+                String::from_utf8_lossy(&value)
+            );
+        }
+        assert!(!String::from_utf8(old).unwrap().contains(OLD));
     }
 
     #[test]

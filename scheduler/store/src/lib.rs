@@ -27,4 +27,4 @@ pub use envelope::RecordError;
 pub use kv::{CLOCK_KEY, MAX_PERMITS, Revision, Store, StoredEntry, StoredState, decode};
 pub use record::{FullestKey, KeysRecord, StateRecord, StoredPages};
 pub use rules::{Edition, RuleStore, RulesRevision};
-pub use state_keys::StateKeys;
+pub use state_keys::{SignatureFault, StateKeys};

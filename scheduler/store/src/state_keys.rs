@@ -1,6 +1,5 @@
 //! Keys that sign the records of state, so that nobody but a scheduler can write one.
 
-use super::envelope::RecordError;
 use rampmeter_nats::key_file::bounded;
 use ring::hmac;
 use std::fmt;
@@ -26,6 +25,17 @@ pub struct StateKeys {
     accepts_unsigned: bool,
 }
 
+/// Why the signature of a value does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SignatureFault {
+    /// The value has none.
+    #[error("it is not signed by a state key")]
+    Missing,
+    /// Somebody without a key has written the value, or it was written for another name.
+    #[error("its signature is by none of the state keys")]
+    Wrong,
+}
+
 impl StateKeys {
     /// The keys in the file at `path`. Empty lines, and lines that begin with `#`, are passed over.
     ///
@@ -37,7 +47,7 @@ impl StateKeys {
         Self::parse(&text.map_err(of_file)?).map_err(of_file)
     }
 
-    fn parse(text: &str) -> io::Result<Self> {
+    pub(super) fn parse(text: &str) -> io::Result<Self> {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let (unsigned, keys): (Vec<&str>, Vec<&str>) = lines.partition(|line| *line == UNSIGNED);
         if !(1..=MAX_KEYS).contains(&keys.len()) || keys.iter().any(|key| key.len() < MIN_KEY) {
@@ -76,16 +86,16 @@ impl StateKeys {
         header: &str,
         content: &[u8],
         signature: Option<&str>,
-    ) -> Result<(), RecordError> {
+    ) -> Result<(), SignatureFault> {
         let tag = match signature {
             _ if !self.signs() => return Ok(()),
             None if self.accepts_unsigned => return Ok(()),
-            None => return Err(RecordError::Unsigned),
-            Some(signature) => bytes_of(signature).ok_or(RecordError::Signature)?,
+            None => return Err(SignatureFault::Missing),
+            Some(signature) => bytes_of(signature).ok_or(SignatureFault::Wrong)?,
         };
         let signed = signed(name, header, content);
         let is_by = |key: &hmac::Key| hmac::verify(key, &signed, &tag).is_ok();
-        if self.keys.iter().any(is_by) { Ok(()) } else { Err(RecordError::Signature) }
+        if self.keys.iter().any(is_by) { Ok(()) } else { Err(SignatureFault::Wrong) }
     }
 }
 
@@ -108,52 +118,18 @@ fn bytes_of(digits: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::envelope::{FIRST, open, seal};
     use super::*;
 
-    const OLD: &str = "an-old-key-of-forty-characters-or-so-0123";
-    const NEW: &str = "a-new-key-of-forty-characters-or-so-45678";
+    const KEY: &str = "an-old-key-of-forty-characters-or-so-0123";
 
-    fn keys(lines: &[&str]) -> StateKeys {
-        if lines.is_empty() { StateKeys::default() } else { StateKeys::parse(&lines.join("\n")).unwrap() }
-    }
-
-    #[test]
-    fn a_record_counts_if_a_key_has_signed_it_under_its_name() {
-        use RecordError::{Signature, Unsigned};
-        let written = |lines: &[&str], name: &str| seal(&keys(lines), name, FIRST, b"content");
-        let old = written(&[OLD], "b.state.hub");
-        let forged = String::from_utf8(old.clone()).unwrap().replace("content", "contend");
-        let forged = forged
-            .replace(&format!("{:08x}", crc32c::crc32c(b"content")), &format!("{:08x}", crc32c::crc32c(b"contend")));
-        #[rustfmt::skip]
-        let table = [
-            // What is stored, the keys of the reader, and what becomes of it.
-            (old.clone(),                          &[OLD][..],              None),
-            (old.clone(),                          &["# two", "", NEW, OLD], None),
-            (old.clone(),                          &[NEW],                  Some(Signature)),
-            (old.clone(),                          &[],                     None),
-            (forged.into_bytes(),                  &[OLD, "unsigned"],      Some(Signature)),
-            (written(&[OLD], "b.state.api"),       &[OLD],                  Some(Signature)),
-            (written(&[OLD], "c.state.hub"),       &[OLD],                  Some(Signature)),
-            (written(&[], "b.state.hub"),          &[OLD],                  Some(Unsigned)),
-            (written(&[], "b.state.hub"),          &["unsigned", OLD],      None),
-            (written(&["unsigned", NEW, OLD], ""), &[OLD],                  Some(Signature)),
-        ];
-        for (value, reader, expected) in table {
-            let read = open(&keys(reader), "b.state.hub", &value);
-            assert_eq!(read.err(), expected, "{} for {reader:?}", String::from_utf8_lossy(&value));
-        }
-        assert!(!String::from_utf8(old).unwrap().contains(OLD));
-    }
-
+    /// Reaches `state_keys::MAX_KEYS`.
     #[test]
     fn files_without_keys_are_refused_and_no_error_or_debug_shows_one() {
-        let nine = [OLD; 9].join("\n");
-        for text in ["", "unsigned", "too-short-for-a-key", &nine, &format!("{OLD}\nshort")] {
+        let nine = [KEY; 9].join("\n");
+        for text in ["", "unsigned", "too-short-for-a-key", &nine, &format!("{KEY}\nshort")] {
             let error = StateKeys::parse(text).unwrap_err().to_string();
             assert!(error.starts_with("a file of state keys has 1 to 8 lines") && !error.contains("short"), "{error}");
         }
-        assert_eq!(format!("{:?}", keys(&[OLD])), "1 state keys");
+        assert_eq!(format!("{:?}", StateKeys::parse(KEY).unwrap()), "1 state keys");
     }
 }

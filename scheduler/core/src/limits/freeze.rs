@@ -8,16 +8,14 @@ use rampmeter_protocol::time::{Span, Time};
 const PROBE_TIMEOUT: Span = Span::from_secs(2);
 /// The longest pause on the report of one user. After it, the probe call asks the upstream again.
 pub(crate) const UNCONFIRMED: Span = Span::from_secs(60);
-/// The most doublings of that pause: 32 days have fewer minutes.
-const MAX_DOUBLINGS: u32 = 16;
 
 /// The pause that one user has reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PauseClaim {
     by: Option<User>,
     until: Time,
-    /// How often the same user has repeated it as the probe.
-    repeats: u32,
+    /// How much of it was believed.
+    believed: Span,
 }
 
 /// No call starts before the freeze ends. Then one call starts, the probe. Other calls follow once
@@ -56,19 +54,15 @@ impl Freeze {
         user: Option<User>,
         reported: Span,
     ) -> (Span, PauseClaim) {
-        let claim = PauseClaim { by: user, until: now + reported, repeats: 0 };
-        let Some(probed) = freeze.filter(|freeze| freeze.is_probed_by(key)) else {
-            return (reported.min(UNCONFIRMED), claim);
+        let longest = match freeze.filter(|freeze| freeze.is_probed_by(key)) {
+            None => UNCONFIRMED,
+            Some(_) if user.is_none() => reported,
+            Some(Freeze { claim: Some(before), .. }) if before.by == user => before.believed + before.believed,
+            Some(Freeze { claim: Some(before), .. }) => before.until.since(now),
+            Some(Freeze { claim: None, .. }) => UNCONFIRMED,
         };
-        match probed.claim {
-            _ if user.is_none() => (reported, claim),
-            Some(before) if before.by == user => {
-                let repeats = (before.repeats + 1).min(MAX_DOUBLINGS);
-                (reported.min(Span::from_nanos(UNCONFIRMED.nanos() << repeats)), PauseClaim { repeats, ..claim })
-            }
-            Some(before) => (reported.min(before.until.since(now).max(UNCONFIRMED)), claim),
-            None => (reported.min(UNCONFIRMED), claim),
-        }
+        let believed = reported.min(longest.max(UNCONFIRMED));
+        (believed, PauseClaim { by: user, until: now + reported, believed })
     }
 
     /// A freeze that an operator orders.

@@ -168,3 +168,25 @@ fn json(value: &impl Serialize) -> Vec<u8> {
 fn shortened(text: &str) -> String {
     text.chars().take(MAX_ERROR).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reaches `rules_desk::MAX_ERROR`.
+    #[test]
+    fn what_is_read_is_what_was_written_and_faults_are_bounded() {
+        let text = "[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 4\nperiod = \"1s\"\n";
+        let long = "é".repeat(MAX_ERROR + 1);
+        for (text, refused) in [(text, None), ("", None), (text, Some(long))] {
+            let revision = RulesRevision::new(7);
+            let written = PresentRules { revision, rules: rules(text).unwrap(), refused, ..PresentRules::none() };
+            let read = present(&text_of(&written)).unwrap();
+            assert_eq!((read.revision, read.rules.text()), (revision, written.rules.text()));
+            let expected = written.refused.map(|refused| refused.chars().count() - 1);
+            assert_eq!(read.refused.map(|refused| refused.chars().count()), expected);
+        }
+        let error = present(&json(&Outcome::Error("the store is away".to_owned()))).unwrap_err();
+        assert_eq!(error.to_string(), "the store is away");
+    }
+}

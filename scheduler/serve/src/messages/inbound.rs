@@ -307,4 +307,16 @@ mod tests {
             assert_eq!(found, expected, "{message:?}");
         }
     }
+
+    /// Reaches `inbound::MAX_ACCOUNTS`.
+    #[test]
+    fn accounts_are_remembered_within_a_bound() {
+        let mut endpoints = Endpoints::new(&Subjects::default(), &Name::new("hub").unwrap(), false);
+        endpoints.note_account("rampmeter.settle.hub");
+        for number in 0..100 {
+            endpoints.note_account(&format!("rampmeter.settle@A{}.hub", number % 100));
+            endpoints.note_account(&format!("rampmeter.settle@A{number}.hub"));
+        }
+        assert_eq!(endpoints.accounts().count(), MAX_ACCOUNTS);
+    }
 }

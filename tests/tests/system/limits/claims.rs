@@ -92,3 +92,26 @@ async fn a_settle_with_a_wrong_unit_counts_as_far_as_it_can() {
     let counted = page.value("rampmeter_refused_settles_total", &[("resource", "hub"), ("code", "unknown_unit")]);
     assert_eq!(counted, 2.0);
 }
+
+#[tokio::test]
+async fn a_quota_that_is_spent_by_word_is_logged_shown_and_thawed() {
+    let hub = HUB.replace("name = \"units\",", "name = \"units\", algorithm = \"quota\", resets = \"never\",");
+    let hub = hub.replace("capacity = 100, period = \"400h\", margin = 0 },\n]", "capacity = 100 },\n]");
+    let (nats, process, worker) = Worker::beside_process(RAMPMETER, &hub).await;
+    let asked = |id: &str| json!({"id": id, "cost": {"processing-units": 1}});
+    for id in ["a", "b"] {
+        worker.ask(asked(id)).await;
+        worker.settle(json!({"id": id, "response": {"status": 403, "headers": {"retry-after": "2764800"}, "quota_spent": true}})).await;
+    }
+    let refused = worker.ask(asked("c")).await;
+    assert_eq!((&refused["code"], &refused["limited_by"]), (&json!("quota_spent"), &json!("units")), "{refused}");
+    let spent = worker.limit("units").await;
+    assert_eq!(spent.paused_by.map(|by| json!(by)), Some(json!("quota")), "{spent:?}");
+    let log = process.log();
+    let lines: Vec<&str> = log.lines().filter(|line| line.contains("is spent for 60 s by a client's word")).collect();
+    assert!(lines.len() == 1 && lines[0].contains("WARN") && lines[0].contains("`units`"), "{log}");
+    let (done, text, errors) = thaw(&nats, &["hub", "units"]).await;
+    assert_eq!((done, &*text), (true, "hub: units thawed\n"), "{errors}");
+    assert_eq!(worker.ask(asked("d")).await["status"], "granted");
+    process.stop().await;
+}
