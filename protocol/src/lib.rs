@@ -23,6 +23,7 @@ pub mod bounds;
 pub mod clock;
 pub mod headers;
 pub mod rate_limit;
+pub mod shared_places;
 pub mod splitmix;
 pub mod subject;
 pub mod suggestion;

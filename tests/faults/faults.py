@@ -39,6 +39,8 @@ class Fault:
 
 # name, function, the one place in it (a regular expression), what is planted there
 IN_CORE = [
+    ("a user fills the queue with new clients", "parties", r"user\.is_known\(\)", "false"),
+    ("one client fills a queue", "times_free", r"=> 1\b", "=> usize::MAX"),
     ("a settle does not correct the use", "use_up", r"self\.meter\.correct\(.*\);", ""),
     ("a call that was given back counts as use", "uncharge", r"self\.meter\.take_out\(.*\);", ""),
     ("a successor corrects the use of another client", "restore_permit", r"\.of_client\(client\.unwrap_or_default\(\)\)", ""),
@@ -114,7 +116,6 @@ IN_CORE = [
     ("waiting requests stay stopped after a delay", "delivered", r"self\.ledger\.note_change\(\)", "()"),
     ("capacity of delayed answers goes to the queue", "dispatch", r"self\.answers_are_late(?= \{)", "false"),
     ("one bucket for all keys", "find", r"(?s)let is_it = \|slot\| self\.get\(slot\)(.*?) && .*find\(key, is_it\)", r"self.buckets.nth_slot(0).filter(|slot| self.get(*slot)\1 && !key.is_empty()))"),
-    ("one client fills a queue", "has_room", r"\|count\| \*count < \w+", "|_| true"),
     ("a request for two keys moves between their queues for ever", "admit", r"\w+\.keep_for\((.*)\);", r"let _ = (\1);"),
     ("a key's reserved part stops all other requests", "earliest_of_key", r"\bbucket\b.*\.commit\(.*;", "let _ = (&mut bucket, start, kept, its_tier);\n            return Time::NEVER;"),
     ("changes of keys are not noted", "update", r"self\.note_change\(slot\);", ""),

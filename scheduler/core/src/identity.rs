@@ -47,6 +47,22 @@ impl Identity {
     }
 }
 
+/// A user who sends requests. The default means unknown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct User(u64);
+
+impl User {
+    /// The user of this name; unknown if it is empty.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        if name.is_empty() { User::default() } else { User(hash_of(name).max(1)) }
+    }
+
+    pub(crate) fn is_known(self) -> bool {
+        self != User::default()
+    }
+}
+
 /// Returns a hash for comparisons within one process. Its seed is random, so that no client can
 /// choose values whose hashes are equal.
 pub fn hash_of(value: impl Hash) -> u64 {

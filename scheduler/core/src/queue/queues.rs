@@ -8,6 +8,7 @@ use super::queue_updates::QueueUpdates;
 use super::waiting_request::Waiting;
 use crate::arithmetic::Credit;
 use crate::collections::Slot;
+use crate::identity::User;
 use crate::ids::ClassId;
 use crate::ledger::Backlog;
 use crate::policy::{Bill, KeyCharge, LimitSet, Resource};
@@ -90,8 +91,8 @@ impl Queues {
 
     /// Notes that a request which is in no queue has another bill.
     pub(crate) fn recharge<R>(&mut self, waiting: &Waiting<R>, before: &Bill, after: &Bill) {
-        self.cap.leave(&waiting.client, before);
-        self.cap.join(&waiting.client, after);
+        self.cap.leave(waiting.user, &waiting.client, before);
+        self.cap.join(waiting.user, &waiting.client, after);
     }
 
     /// Takes a request that stops waiting out of its queue. Returns the key if that was the queue
@@ -184,9 +185,9 @@ impl Queues {
         self.classes.iter().map(ClassQueue::waiting).sum()
     }
 
-    /// Whether the client and the keys of a request may have one of the `free` positions.
-    pub(crate) fn admits(&self, free: usize, client: &Arc<str>, bill: &Bill) -> bool {
-        self.cap.has_room(free, client, bill)
+    /// Whether the user, the client and the keys of a request may have one of the `free` positions.
+    pub(crate) fn admits(&self, free: usize, user: User, client: &Arc<str>, bill: &Bill) -> bool {
+        self.cap.has_room(free, user, client, bill)
     }
 
     /// How many requests of a client wait.
@@ -195,7 +196,7 @@ impl Queues {
     }
 
     pub(crate) fn add<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
-        self.cap.join(&waiting.client, bill);
+        self.cap.join(waiting.user, &waiting.client, bill);
         waiting.next_update.into_iter().for_each(|due| self.updates.add(due, waiting.arrival, slot));
         if let Some(deadline) = waiting.deadline {
             assert!(self.deadlines.insert((deadline, waiting.arrival, slot)), "a request waits once");
@@ -205,7 +206,7 @@ impl Queues {
     /// Forgets a request and the amounts that keys keep for it. Its position in a queue stays.
     pub(crate) fn remove<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill, keys: &[Slot]) {
         keys.iter().for_each(|key| self.keys.release(*key, slot));
-        self.cap.leave(&waiting.client, bill);
+        self.cap.leave(waiting.user, &waiting.client, bill);
         waiting.next_update.into_iter().for_each(|due| self.updates.remove(due, waiting.arrival, slot));
         if let Some(deadline) = waiting.deadline {
             assert!(

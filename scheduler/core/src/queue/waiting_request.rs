@@ -5,6 +5,7 @@ use super::fair_order::{Arrival, Turn};
 use super::key_queue::KeyQueuePosition;
 use super::queue_position::{ArrivalPosition, ClientPosition};
 use crate::collections::Slot;
+use crate::identity::User;
 use crate::ids::ClassId;
 use crate::policy::{Call, LimitSet};
 use rampmeter_protocol::time::Time;
@@ -19,6 +20,7 @@ pub(crate) struct Waiting<R> {
     pub(crate) arrival: Arrival,
     /// When this scheduler received it. No client gets ahead of another by the age that it states.
     pub(crate) came: Time,
+    pub(crate) user: User,
     pub(crate) client: Arc<str>,
     pub(crate) position: ClassPosition,
     pub(crate) deadline: Option<Time>,

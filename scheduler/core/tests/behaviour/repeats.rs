@@ -229,22 +229,45 @@ fn no_client_fills_the_queue_alone() {
         0    wait c3 client?x      ->
         0    wait c4 client?x      ->
         0    wait c5 client?x      ->
-        0    wait c6 client?x      ->
-        0    wait c7 client?x      ->
-        0    wait c8 client?x      ->
-        # Eight wait, four times as many as are free.
+        # Five wait, and as many places are free.
         0    wait d client?x       -> d:queue_full+1000
         0    wait e client?y       ->
         0    wait d client?x       -> d:queue_full+1000
         0    wait f client?y       ->
-        0    wait g client?y       -> g:queue_full+1000
-        # A request that leaves makes room.
-        0    unused c8             -> c8:unknown_permit c8:settled
         0    wait g client?y       ->
+        0    wait h client?y       -> h:queue_full+1000
+        # A request that leaves makes room.
+        0    unused e              -> e:unknown_permit e:settled
+        0    wait h client?y       ->
         ";
     for (spec, used, says) in [(&keyed, used[0], ":"), (&shared, used[1], "=")] {
         play_on(play(spec, used), &script.replace('?', says));
     }
+}
+
+/// A user has twice the free places, whatever clients its requests name.
+#[test]
+fn no_user_fills_the_queue_with_new_clients() {
+    let spec = shared(bounded(10, 100), &[]);
+    let script = "
+        0    reserve a requests=10       -> a@0
+        0    wait c1 from=x client=1     ->
+        0    wait c2 from=x client=2     ->
+        0    wait c3 from=x client=3     ->
+        0    wait c4 from=x client=4     ->
+        0    wait c5 from=x client=5     ->
+        0    wait c6 from=x client=6     ->
+        0    wait c7 from=x client=7     ->
+        0    wait d from=x client=8      -> d:queue_full+1000
+        0    wait e1 from=y client=9     ->
+        0    wait e2 from=y client=9     ->
+        0    wait f from=y client=9      -> f:queue_full+1000
+        # One of its quiet clients, and one user who is not known.
+        0    unused c7                   -> c7:unknown_permit c7:settled
+        0    wait f from=y client=10     ->
+        0    wait g                      ->
+        ";
+    play(&spec, script);
 }
 
 #[test]
