@@ -278,6 +278,9 @@ IN_JOBS = [
     ("jobs follow one that was not published", "publish", r"Err\(error\) => return Err\(.*\),", "Err(_) => {}"),
 ]
 IN_HTTP = [
+    ("a token takes the places of others", "take", r"taken\.by_holder\.may_take\(.*\) \{", "(taken.count < self.total) {"),
+    ("settles wait behind polls", "in_a_place", r"request\.uri\(\)\.path\(\)\.starts_with\(.*?\)", "true"),
+    ("the proxy is the client that is held back", "check", r"Party::at\(client\)", "Party::at(peer)"),
     ("a page of strangers asks", "check", r"self\.is_passed_on\(.*?\)", "true"),
     ("a path without a body reads one", "serve", r"reading::bodiless", "reading::whole"),
     ("any text is JSON", "json_only", r"content_type\.is_some_and\(is_json\)", "true"),

@@ -2,6 +2,7 @@
 
 use super::original_request::OriginalRequest;
 use super::permits::{Front, one};
+use super::places::{Party, Places};
 use super::rate_limit::Policies;
 use super::settling::give_back;
 use super::token::Caller;
@@ -33,6 +34,8 @@ pub(super) struct Check {
     /// Whether the last question got no answer from a scheduler. The log has a line for each change
     /// of it, not for each question.
     is_alone: AtomicBool,
+    /// The places of requests that are held back, by the client of the proxy.
+    held_back: Places<Party>,
 }
 
 /// The answer to a proxy. If it is dropped, because the proxy has hung up, its permit goes back.
@@ -54,17 +57,26 @@ impl Drop for Held<'_> {
 }
 
 impl Check {
-    pub(super) fn new(front: Arc<Front>, settings: CheckSettings) -> Self {
+    /// Answers proxies, of whose requests at most so many are held back.
+    pub(super) fn new(front: Arc<Front>, settings: CheckSettings, max_held_back: usize) -> Self {
         let policies = Policies::new(front.front_client().clone(), settings.resource.clone());
-        Check { front, settings, policies, is_alone: AtomicBool::new(false) }
+        let held_back = Places::new(max_held_back);
+        Check { front, settings, policies, is_alone: AtomicBool::new(false), held_back }
     }
 
-    async fn ask(&self, caller: &Caller, trace: Option<Box<MessageTrace>>, labels: Labels<'_>) -> Held<'_> {
+    /// Asks for a permit. Without `throttle`, the answer comes at once.
+    async fn ask(
+        &self,
+        caller: &Caller,
+        trace: Option<Box<MessageTrace>>,
+        labels: Labels<'_>,
+        throttle: Option<Span>,
+    ) -> Held<'_> {
         let request = PermitRequest {
             class: self.settings.class.as_ref().map(|class| Text::from(&**class)),
             labels,
-            mode: self.settings.throttle.map_or(Mode::Allow, |_| Mode::Wait),
-            max_wait_ms: self.settings.throttle.map(Millis::from),
+            mode: throttle.map_or(Mode::Allow, |_| Mode::Wait),
+            max_wait_ms: throttle.map(Millis::from),
             left: true,
             ..PermitRequest::default()
         };
@@ -137,10 +149,14 @@ pub(super) async fn check(State(check): State<Arc<Check>>, request: Request) -> 
     let (asked, _body) = request.into_parts();
     let caller = asked.extensions.get::<Caller>().expect("the guard adds it to every request");
     let peer = asked.extensions.get::<Connection>().expect("the limiter adds it to every request").address();
-    match OriginalRequest::new(&asked, peer, &check.settings.origin).and_then(|origin| origin.labels()) {
-        Ok(labels) => {
+    let origin = OriginalRequest::new(&asked, peer, &check.settings.origin);
+    match origin.and_then(|origin| Ok((origin.labels()?, origin.client_address().unwrap_or(peer)))) {
+        Ok((labels, client)) => {
             let trace = MessageTrace::of_http(&asked.headers);
-            let (answer, ()) = tokio::join!(check.ask(caller, trace, labels), check.policies.first_known());
+            let throttle =
+                check.settings.throttle.and_then(|most| Some((most, check.held_back.take(Party::at(client))?)));
+            let asking = check.ask(caller, trace, labels, throttle.as_ref().map(|(most, _place)| *most));
+            let (answer, ()) = tokio::join!(asking, check.policies.first_known());
             check.respond(answer).await
         }
         Err(ambiguity) => (StatusCode::BAD_REQUEST, format!("{ambiguity}\n")).into_response(),

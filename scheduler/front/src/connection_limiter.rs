@@ -1,5 +1,7 @@
 //! Connections: how many, how slow, and how they end.
 
+use super::places::{Party, Places};
+use super::token::Caller;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -10,7 +12,6 @@ use rampmeter_listener::{Connection, Connections, WhenFull};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tower_service::Service;
 
 /// The most bytes of a request's line and headers: what proxies pass on by default.
@@ -32,15 +33,16 @@ const FULL: &[u8] =
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionLimiter {
     connections: Arc<Connections>,
-    /// The places of requests of the front.
-    front_places: Arc<Semaphore>,
+    /// The places of requests of the front, by their client and whether they ask for permits: those
+    /// may wait long, and the other requests of the client find room beside them.
+    front_places: Places<(Party, bool)>,
 }
 
 impl ConnectionLimiter {
     pub(super) fn new(places: usize) -> Self {
         ConnectionLimiter {
             connections: Arc::new(Connections::new(places + KEPT_FOR_HEALTH, WhenFull::Evict(FULL))),
-            front_places: Arc::new(Semaphore::new(places)),
+            front_places: Places::new(places),
         }
     }
 
@@ -72,9 +74,12 @@ pub(super) async fn in_a_place(
     request: Request,
     next: Next,
 ) -> Response {
-    let Ok(_place) = connection_limiter.front_places.try_acquire() else {
+    let caller = request.extensions().get::<Caller>().expect("the guard adds it to every request");
+    let holder = (caller.party(), request.uri().path().starts_with("/v1/permit/"));
+    let Some(_place) = connection_limiter.front_places.take(holder) else {
         let headers = [(header::RETRY_AFTER, "1"), (header::CONNECTION, "close")];
-        let reason = "as many requests wait as `max_connections` in [http] allows\n";
+        let reason =
+            "as many requests wait as `max_connections` in [http] allows, of which one client has two thirds\n";
         return (StatusCode::SERVICE_UNAVAILABLE, headers, reason).into_response();
     };
     next.run(request).await

@@ -38,6 +38,7 @@ mod original_request;
 mod page;
 mod path;
 mod permits;
+mod places;
 mod probes;
 mod rate_limit;
 mod reading;
@@ -69,6 +70,9 @@ use std::sync::Arc;
 use token::Guard;
 pub use token::check as check_settings;
 use tokio::net::TcpListener;
+
+/// The part of `max_connections` that requests may take whose answer `throttle` holds back: half.
+const HELD_BACK: usize = 2;
 
 /// An address at which nothing is served yet.
 #[derive(Debug)]
@@ -206,8 +210,8 @@ fn routes(front: Arc<Front>, settings: &HttpSettings) -> Router {
         .route("/v1/settle/{resource}", post(permits::settle))
         .route_layer(from_fn(browser::json_only))
         .with_state(front.clone());
-    if let Some(settings) = &settings.check {
-        let check = Arc::new(Check::new(front, settings.clone()));
+    if let Some(check) = &settings.check {
+        let check = Arc::new(Check::new(front, check.clone(), (settings.max_connections / HELD_BACK).max(1)));
         let paths = ["/check", "/check/", "/check/{*path}"];
         let checks = paths.into_iter().fold(Router::new(), |checks, path| checks.route(path, any(check::check)));
         router = router.merge(checks.with_state(check));

@@ -143,7 +143,7 @@ impl<'a> OriginalRequest<'a> {
     /// The address in front of all trusted proxies. Each proxy appends the address that it was
     /// asked by. Addresses that a client has written itself stand in front of that, and are not
     /// reached.
-    fn client_address(&self) -> Result<IpAddr, Ambiguity> {
+    pub(super) fn client_address(&self) -> Result<IpAddr, Ambiguity> {
         let mut address = self.peer;
         if !self.trusts(self.peer) {
             return Ok(address);

@@ -1,5 +1,6 @@
 //! The tokens that clients of the front show.
 
+use super::places::Party;
 use super::token_holder::TokenHolder;
 use super::token_reader::{Holders, TokenReader};
 use axum::extract::{Request, State};
@@ -9,6 +10,8 @@ use axum::response::{IntoResponse, Response};
 use rampmeter_account::SecretSource;
 pub(super) use rampmeter_config::PageRight;
 use rampmeter_config::{HttpSettings, TokenSource};
+use rampmeter_listener::Connection;
+use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::watch;
 
@@ -18,7 +21,10 @@ pub(super) struct Guard(Option<watch::Receiver<Holders>>);
 
 /// The client that a request comes from. Without tokens every client may ask for everything.
 #[derive(Clone, Debug)]
-pub(super) struct Caller(Option<Arc<TokenHolder>>);
+pub(super) struct Caller {
+    holder: Option<Arc<TokenHolder>>,
+    address: IpAddr,
+}
 
 /// Checks that HTTP can be served by these settings, before it is. Environment variables are
 /// not read: those of the scheduler may differ.
@@ -44,9 +50,9 @@ impl Guard {
         Ok(Guard(reader))
     }
 
-    /// The client that has sent these headers; nothing if it shows no token that counts.
-    fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
-        let Some(holders) = &self.0 else { return Some(Caller(None)) };
+    /// The client at `address` that has sent these headers; nothing if it shows no token that counts.
+    fn caller(&self, headers: &HeaderMap, address: IpAddr) -> Option<Caller> {
+        let Some(holders) = &self.0 else { return Some(Caller { holder: None, address }) };
         let mut shown = headers.get_all(header::AUTHORIZATION).iter();
         let (Some(authorization), None) = (shown.next(), shown.next()) else { return None };
         let token = bearer(authorization.as_bytes())?;
@@ -54,18 +60,21 @@ impl Guard {
         // All tokens are compared, so that the time does not show which one matches.
         let matching =
             holders.iter().fold(None, |found, holder| if holder.shows(token) { Some(holder) } else { found });
-        matching.map(|holder| Caller(Some(holder.clone())))
+        matching.map(|holder| Caller { holder: Some(holder.clone()), address })
     }
 }
 
 impl Caller {
     /// The holder of the token, if one was shown.
     pub(super) fn holder(&self) -> Option<&TokenHolder> {
-        self.0.as_deref()
+        self.holder.as_deref()
     }
-}
 
-impl Caller {
+    /// The party whose places its requests take.
+    pub(super) fn party(&self) -> Party {
+        self.holder().map_or_else(|| Party::at(self.address), |holder| Party::Token(holder.name().clone()))
+    }
+
     /// What the client may do on the page; `None` means nothing. Without tokens every client may
     /// look.
     pub(super) fn page(&self) -> Option<PageRight> {
@@ -89,7 +98,8 @@ impl Caller {
 
 /// Lets a request with a token through, and notes its holder.
 pub(super) async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
-    match guard.caller(request.headers()) {
+    let address = request.extensions().get::<Connection>().expect("the limiter adds it to every request").address();
+    match guard.caller(request.headers(), address) {
         Some(caller) => {
             request.extensions_mut().insert(caller);
             next.run(request).await

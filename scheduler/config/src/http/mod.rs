@@ -63,8 +63,9 @@ keys! {
         /// and perhaps the `resources`, the `classes` and the `client` that its holder may name.
         /// It is read again when it changes.
         tokens_file: Option<Spanned<String>> = Example(r#""/run/secrets/rampmeter-tokens.toml""#),
-        /// How many connections may wait for permits at once. Beyond it, idle and slow ones are
-        /// closed. 64 more are kept for /healthz, /readyz and /metrics.
+        /// How many connections may wait for permits at once, two thirds of them with one token.
+        /// Beyond it, idle and slow ones are closed. 64 more are kept for /healthz, /readyz and
+        /// /metrics.
         max_connections: Option<Spanned<usize>> = Default("4096"),
         /// What reverse proxies ask.
         check: Option<Spanned<CheckTable>> = Table,

@@ -2,14 +2,14 @@
 
 use super::feed::Frame;
 use super::page_error::PageError;
+use crate::places::{Party, Places};
 use axum::body::Body;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{mpsc, watch};
 
 /// Streams at once. Each costs a connection and what is written to it.
 const MAX_STREAMS: usize = 64;
@@ -23,19 +23,22 @@ const HEARTBEAT: Bytes = Bytes::from_static(b":\n\n");
 
 /// The places of streams.
 #[derive(Clone, Debug)]
-pub(super) struct Streams(Arc<Semaphore>);
+pub(super) struct Streams(Places<Party>);
 
 impl Default for Streams {
     fn default() -> Self {
-        Streams(Arc::new(Semaphore::new(MAX_STREAMS)))
+        Streams(Places::new(MAX_STREAMS))
     }
 }
 
 impl Streams {
-    /// A stream of `frames`.
-    pub(super) fn open(&self, frames: watch::Receiver<Frame>) -> Result<Response, PageError> {
-        let Ok(place) = self.0.clone().try_acquire_owned() else {
-            let why = format!("{MAX_STREAMS} browsers are connected already; close one, or retry in a minute");
+    /// A stream of `frames` for a browser of `party`.
+    pub(super) fn open(&self, frames: watch::Receiver<Frame>, party: Party) -> Result<Response, PageError> {
+        let Some(place) = self.0.take(party) else {
+            let why = format!(
+                "as many browsers are connected as there may be, {MAX_STREAMS} in all and two thirds of them with one \
+                 token; close one, or retry in a minute"
+            );
             return Err(PageError::unavailable(why));
         };
         let (sender, receiver) = mpsc::channel(1);
@@ -80,6 +83,7 @@ async fn send_frames(mut frames: watch::Receiver<Frame>, browser: mpsc::Sender<B
 mod tests {
     use super::*;
     use axum::http::StatusCode;
+    use rampmeter_protocol::name::Name;
 
     fn frame(number: u64) -> Frame {
         Frame { number, whole: format!("whole {number}").into(), change: format!("change {number}").into() }
@@ -103,19 +107,24 @@ mod tests {
     async fn streams_are_bounded() {
         let streams = Streams::default();
         let frames = watch::Sender::new(frame(1));
-        let open: Vec<Response> = (0..MAX_STREAMS).map(|_| streams.open(frames.subscribe()).unwrap()).collect();
-        assert_eq!(streams.open(frames.subscribe()).unwrap_err().0, StatusCode::SERVICE_UNAVAILABLE);
-        drop(open);
+        let party = |name: &str| Party::Token(Name::new(name).unwrap());
+        let open = |name: &str| streams.open(frames.subscribe(), party(name));
+        let greedy: Vec<Response> = std::iter::from_fn(|| open("greedy").ok()).collect();
+        assert_eq!((greedy.len(), open("greedy").unwrap_err().0), (43, StatusCode::SERVICE_UNAVAILABLE));
+        let names: Vec<String> = (0..MAX_STREAMS).map(|number| number.to_string()).collect();
+        let others: Vec<Response> = names.iter().filter_map(|name| open(name).ok()).collect();
+        assert_eq!(others.len(), MAX_STREAMS - 43);
     }
 
     #[tokio::test]
     async fn a_browser_that_is_gone_has_no_place() {
         let streams = Streams::default();
         let frames = watch::Sender::new(frame(1));
-        drop(streams.open(frames.subscribe()).unwrap());
-        while streams.0.available_permits() < MAX_STREAMS {
+        let party = Party::at([127, 0, 0, 1].into());
+        drop(streams.open(frames.subscribe(), party).unwrap());
+        while frames.receiver_count() > 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(frames.receiver_count(), 0);
+        assert!(streams.0.is_empty());
     }
 }

@@ -23,7 +23,7 @@ pub(super) async fn overview(
     Extension(caller): Extension<Caller>,
 ) -> Result<Response, PageError> {
     check_all(&caller)?;
-    page.streams.open(page.feed.overview())
+    page.streams.open(page.feed.overview(), caller.party())
 }
 
 /// `GET /page/live/<resource>`
@@ -34,7 +34,7 @@ pub(super) async fn resource(
 ) -> Result<Response, PageError> {
     let name = page.resource(&caller, &resource, PageRight::View)?;
     let frames = page.feed.resource(&name).ok_or_else(|| PageError::unavailable("it is not observed"))?;
-    page.streams.open(frames)
+    page.streams.open(frames, caller.party())
 }
 
 /// The limit whose curve is asked for.

@@ -2,6 +2,7 @@
 
 use crate::prelude::*;
 use rampmeter_tests::process::run_in;
+use tokio::task::JoinSet;
 
 const API: &str = "[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 4\nperiod = \"1s\"\n";
 const CHECK: &str = "[http.check]\nresource = \"api\"";
@@ -229,7 +230,7 @@ async fn requests_that_wait_keep_their_places_and_leave_health_its_own() {
     // The test leads this resource, and lets every request wait.
     let mut asked = client.subscribe("rampmeter.permit.other").await.unwrap();
     client.flush().await.unwrap();
-    let front = Front::start(&nats, "max_connections = 3", API).await;
+    let front = Front::start(&nats, "max_connections = 4", API).await;
     let mut polls = Vec::new();
     let mut waiting = Vec::new();
     for _ in 0..3 {
@@ -258,4 +259,38 @@ async fn requests_that_wait_keep_their_places_and_leave_health_its_own() {
         assert_eq!(poll.await.unwrap(), 200);
     }
     assert_ne!(front.post("/v1/permit/api", "").await.status, 503, "the places are free again");
+}
+
+#[tokio::test]
+async fn a_token_that_polls_leaves_places_to_others_and_to_the_site() {
+    let nats = nats::start().await;
+    let file = NamedTempFile::new().unwrap();
+    let token = |name: &str| format!("[[token]]\nname = \"{name}\"\nsecret = \"canary-of-token-{name}\"\n");
+    std::fs::write(file.path(), token("a") + &token("b")).unwrap();
+    let http_settings = format!("max_connections = 9\ntokens_file = {:?}\n{CHECK}", file.path());
+    let busy = API.replace("\"api\"", "\"busy\"").replace("capacity = 4", "capacity = 1").replace("1s", "400h");
+    let front = Front::start(&nats, &http_settings, &format!("{API}{busy}")).await;
+    let ask = |token: &str, path: &str, body: Value| {
+        let request = http().post(format!("http://{}{path}", front.address())).json(&body);
+        let request = request.bearer_auth(format!("canary-of-token-{token}"));
+        async move { request.send().await.unwrap().status().as_u16() }
+    };
+    assert_eq!(ask("b", "/v1/permit/busy", json!({})).await, 200, "nothing is left of the limit");
+    let mut polls: JoinSet<u16> = (0..9).map(|_| ask("a", "/v1/permit/busy", json!({"mode": "wait"}))).collect();
+    for _ in 0..3 {
+        let beyond = within("it is sent away", polls.join_next()).await;
+        assert_eq!(beyond.unwrap().unwrap(), 503, "six wait, twice as many as places are free");
+    }
+    #[rustfmt::skip]
+    let table = [
+        ("a", "/check",         json!({}),              200),
+        ("a", "/v1/settle/api", json!({"id": "none"}),  404),
+        ("b", "/check",         json!({}),              200),
+        ("b", "/v1/permit/api", json!({}),              200),
+        ("a", "/v1/permit/api", json!({}),              503),
+    ];
+    for (token, path, body, status) in table {
+        assert_eq!(ask(token, path, body).await, status, "{token} {path}");
+    }
+    assert_eq!(polls.len(), 6, "they still wait");
 }

@@ -2,6 +2,7 @@
 
 use crate::prelude::*;
 use async_nats::Client;
+use tokio::task::JoinSet;
 
 const API: &str = r#"
 [[resource]]
@@ -182,6 +183,28 @@ async fn a_held_back_request_delays_no_other() {
         status = others => assert_eq!(status, 200),
     }
     until("who hung up waits no more", async || (worker.status().await.classes[0].queued == 0).then_some(())).await;
+}
+
+#[tokio::test]
+async fn one_client_of_the_site_takes_its_share_of_what_is_held_back() {
+    let check =
+        "max_connections = 8\n[http.check]\nresource = \"api\"\nthrottle = \"60s\"\ntrusted_proxies = [\"127.0.0.1\"]";
+    // One in ten seconds.
+    let busy = PACED.replace("capacity = 1", "capacity = 10").replace("250ms", "100s");
+    let (_nats, front, worker) = Worker::beside_front(check, &busy).await;
+    worker.ask(json!({"cost": {"requests": 10}})).await;
+    let ask = |client: &str| {
+        let request = http().get(format!("http://{}/check", front.address())).header("x-forwarded-for", client);
+        async move { request.send().await.unwrap().status().as_u16() }
+    };
+    let mut greedy: JoinSet<u16> = (0..5).map(|_| ask("9.9.9.9")).collect();
+    for _ in 0..2 {
+        let beyond = within("it is not held back", greedy.join_next()).await;
+        assert_eq!(beyond.unwrap().unwrap(), 429, "three of four places are one client's");
+    }
+    let quiet: JoinSet<u16> = [ask("8.8.8.8")].into_iter().collect();
+    until("the other client is held back", async || (worker.status().await.classes[0].queued == 4).then_some(())).await;
+    assert_eq!((greedy.len(), quiet.len()), (3, 1));
 }
 
 #[tokio::test]

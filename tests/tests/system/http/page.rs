@@ -343,7 +343,7 @@ async fn ten_thousand_streams_are_no_more_than_their_bound() {
     let together = join_all((0..200).map(|_| open())).await;
     let taken = together.iter().filter(|response| response.status() == 200).count();
     let refused = together.iter().filter(|response| response.status() == 503).count();
-    assert_eq!((taken, refused), (64, 136));
+    assert_eq!((taken, refused), (43, 157), "two thirds are one address's");
     drop(together);
     for _ in 0..98 {
         drop(join_all((0..100).map(|_| open())).await);
