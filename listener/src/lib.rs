@@ -1,9 +1,12 @@
-//! Lets HTTP clients in: how many, how slow, how their connections end, and no foreign web pages.
+//! Lets HTTP clients in: how many, how slow, how encrypted, how their connections end, and no
+//! foreign web pages.
 //!
 //! The HTTP front and the proxy accept clients alike and differ in their bounds, and in what
 //! happens when every place is taken ([`WhenFull`]).
 
 mod browser;
+pub mod tls;
+mod watched_files;
 
 pub use browser::{BrowserGuard, Unwelcome};
 

@@ -7,8 +7,7 @@
 //! `exchange` is the way of one request, and the place to begin reading. `listener` has the
 //! connections of clients, `pool` those to the upstream, and `connection` their history.
 //! `head_check` refuses what two servers could read differently. `request_body` keeps a body to
-//! send it again, `outgoing` is what is sent, `answer` settles at the end of an answer. `tls`
-//! encrypts. `route` and `requested_permit` say what a request asks for, and `tokens` counts the
+//! send it again, `outgoing` is what is sent, `answer` settles at the end of an answer. `route` and `requested_permit` say what a request asks for, and `tokens` counts the
 //! tokens of language models. `credential` is what the proxy shows in place of its clients. `trace`
 //! is the span of a request, and `failure` an answer of the proxy's own.
 
@@ -25,7 +24,6 @@ mod proxy;
 pub mod route;
 pub mod settings;
 mod start_error;
-pub mod tls;
 pub mod tokens;
 
 pub use proxy::Proxy;

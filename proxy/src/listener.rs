@@ -3,12 +3,12 @@
 use crate::checked_stream::{CheckedStream, MAX_HEAD};
 use crate::drain::Drain;
 use crate::exchange::{Exchange, Peer};
-use crate::tls::{Certificate, ClientName};
 use http::Request;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use hyper_util::server::conn::auto;
+use rampmeter_listener::tls::{Certificate, ClientName};
 use rampmeter_listener::{Connection, Connections, WhenFull};
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,8 +19,6 @@ use tokio::net::{TcpListener, TcpStream};
 /// How long a client may take for a head, which is also how long a connection may lie idle. Clients
 /// keep connections for up to a minute, and a request on a connection that closes is lost.
 const READ_HEAD: Duration = Duration::from_secs(75);
-/// How long a client may take to agree on encryption.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The most headers of one request.
 const MAX_HEADERS: usize = 128;
 /// The most requests that one HTTP/2 connection may have open.
@@ -63,9 +61,7 @@ impl Listener {
         let _owed = connection.owe();
         let mut peer = Peer { address: connection.address(), is_encrypted: self.certificate.is_some(), name: None };
         let Some(certificate) = &self.certificate else { return self.serve_requests(stream, &connection, peer).await };
-        // The handshake itself tells the client why it fails.
-        let handshake = certificate.acceptor().await.accept(stream);
-        if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, handshake).await {
+        if let Some(stream) = certificate.accept(stream).await {
             peer.name = ClientName::of(stream.get_ref().1);
             self.serve_requests(stream, &connection, peer).await;
         }

@@ -9,8 +9,8 @@ use crate::pool::Pool;
 use crate::pool::request_body::BodyMemory;
 use crate::settings::Settings;
 use crate::start_error::StartError;
-use crate::tls::Certificate;
 use rampmeter_listener::BrowserGuard;
+use rampmeter_listener::tls::{Certificate, HTTP_2_OR_1};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;
 use rampmeter_worker_sdk::Resource;
@@ -46,7 +46,8 @@ impl Proxy {
         let metrics = Arc::new(Metrics::new());
         let (phase, drain) = Drain::new();
         let (bounds, times, encryption) = (settings.bounds, settings.times, settings.encryption.clone());
-        let certificate = encryption.certificate.map(|files| Certificate::read(files, clock)).transpose()?;
+        let certificate =
+            encryption.certificate.map(|files| Certificate::read(files, HTTP_2_OR_1, clock)).transpose()?;
         let exchange = Exchange {
             guard: browser_guard(&settings),
             pool: Pool::new(times, &settings.upstream, encryption.upstream_ca.as_deref(), clock)?,

@@ -2,12 +2,12 @@
 
 use crate::credential::Credential;
 use crate::route::Routes;
-use crate::tls::CertificateFiles;
 use crate::tokens::TokenUnits;
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderName, Method, Uri};
 use ipnet::IpNet;
+use rampmeter_listener::tls::CertificateFiles;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::time::Span;
 use rampmeter_telemetry::Spans;

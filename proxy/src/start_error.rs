@@ -1,6 +1,6 @@
 //! Why a proxy cannot start.
 
-use crate::tls::TlsFileError;
+use rampmeter_listener::tls::TlsFileError;
 
 /// Why a proxy cannot start.
 #[derive(Debug, thiserror::Error)]

@@ -22,7 +22,6 @@ use crate::metrics::Metrics;
 use crate::pool::request_body::{BodyMemory, RequestBody};
 use crate::pool::{CallError, Pool};
 use crate::settings::Settings;
-use crate::tls::ClientName;
 use failure::Failure;
 use http::header::{ACCEPT_ENCODING, CONNECTION, HOST, HeaderName};
 use http::request::Parts;
@@ -30,6 +29,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Versio
 use hyper::body::Incoming;
 use outgoing::Outgoing;
 use rampmeter_listener::BrowserGuard;
+use rampmeter_listener::tls::ClientName;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::trace_context::TraceContext;

@@ -4,9 +4,9 @@ use super::path::normalised;
 use axum::http::{HeaderMap, HeaderName, Uri, request};
 use ipnet::IpNet;
 use rampmeter_config::{LabelSource, OriginSettings};
+use rampmeter_listener::tls::ClientName;
 use rampmeter_protocol::bounds::MAX_LABEL_VALUE;
 use rampmeter_protocol::labels::Labels;
-use rampmeter_proxy::tls::ClientName;
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// file beside the folders counts like an import.
 const LAYERS: &[(&str, &[&str])] = &[
     ("protocol/src", &["operator", "worker", "value"]),
-    ("proxy/src", &["exchange", "checked_stream", "pool", "tls"]),
+    ("proxy/src", &["exchange", "checked_stream", "pool"]),
     (
         "scheduler/core/src",
         &[

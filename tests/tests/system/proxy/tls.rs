@@ -1,8 +1,8 @@
 //! Encryption on both sides: one proxy is the upstream of another.
 
 use crate::prelude::*;
+use rampmeter_listener::tls::CertificateFiles;
 use rampmeter_proxy::settings::Encryption;
-use rampmeter_proxy::tls::CertificateFiles;
 use rampmeter_proxy::{Proxy, Settings};
 use rampmeter_tests::certificates::{Authority, Issued};
 use rampmeter_tests::http_proxy::{another, settings};

@@ -1,11 +1,12 @@
-//! Encryption towards clients, and the authorities of the upstream.
+//! Encryption: the certificate that a server shows to its clients, and authorities in files.
 
-pub(super) mod watched_files;
-
+use crate::watched_files::WatchedFiles;
 use rampmeter_nats::key_file;
 use rampmeter_protocol::clock::Clock;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio_rustls::TlsAcceptor;
@@ -14,12 +15,14 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig, ServerConnection};
-use watched_files::WatchedFiles;
+use tokio_rustls::server::TlsStream;
 
-/// The protocols that clients may choose, the better one first.
-const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+/// How long a client may take to agree on encryption.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Protocols that clients may choose, the better one first.
+pub const HTTP_2_OR_1: &[&[u8]] = &[b"h2", b"http/1.1"];
 
-/// The certificate of a proxy and its private key, as PEM.
+/// The certificate of a server and its private key, as PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
     /// The certificate, and those of intermediate authorities behind it.
@@ -36,7 +39,8 @@ pub struct ClientName(pub Arc<str>);
 
 impl ClientName {
     /// The name of the client that has begun this session.
-    pub(crate) fn of(session: &ServerConnection) -> Option<Self> {
+    #[must_use]
+    pub fn of(session: &ServerConnection) -> Option<Self> {
         let certificate = webpki::EndEntityCert::try_from(session.peer_certificates()?.first()?).ok()?;
         let name = certificate.valid_dns_names().next().map(Arc::from);
         name.map(ClientName)
@@ -88,8 +92,9 @@ impl From<pem::Error> for PemFault {
 
 /// The certificate that counts now. It is read again when a file changes.
 #[derive(Debug)]
-pub(crate) struct Certificate {
+pub struct Certificate {
     files: CertificateFiles,
+    protocols: &'static [&'static [u8]],
     clock: Clock,
     /// The lock guards what was read. It is held while files are read, so that each client gets
     /// what they say now.
@@ -108,20 +113,33 @@ impl std::fmt::Debug for Current {
 }
 
 impl Certificate {
+    /// Reads the files. Clients may choose one of `protocols`.
+    ///
     /// # Errors
     /// If a file cannot be used.
-    pub(crate) fn read(files: CertificateFiles, clock: Clock) -> Result<Self, TlsFileError> {
+    pub fn read(
+        files: CertificateFiles,
+        protocols: &'static [&'static [u8]],
+        clock: Clock,
+    ) -> Result<Self, TlsFileError> {
         let watched = WatchedFiles::new(files.all(), clock.now());
-        let current = Mutex::new(Current { acceptor: files.acceptor()?, watched });
-        Ok(Certificate { files, clock, current })
+        let current = Mutex::new(Current { acceptor: files.acceptor(protocols)?, watched });
+        Ok(Certificate { files, protocols, clock, current })
+    }
+
+    /// Agrees with a client on encryption; nothing if it does not, or takes too long. The handshake
+    /// itself tells the client why.
+    pub async fn accept(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
+        let handshake = self.acceptor().await.accept(stream);
+        tokio::time::timeout(HANDSHAKE, handshake).await.ok()?.ok()
     }
 
     /// The acceptor for the next client. While changed files cannot be used, the former ones count.
-    pub(crate) async fn acceptor(&self) -> TlsAcceptor {
+    async fn acceptor(&self) -> TlsAcceptor {
         let mut current = self.current.lock().await;
         if current.watched.have_changed(self.clock.now()) {
-            let files = self.files.clone();
-            match blocking(&self.files.cert_file, move || files.acceptor()).await {
+            let (files, protocols) = (self.files.clone(), self.protocols);
+            match blocking(&self.files.cert_file, move || files.acceptor(protocols)).await {
                 Ok(acceptor) => current.acceptor = acceptor,
                 Err(error) => {
                     let error = &error as &dyn std::error::Error;
@@ -142,7 +160,7 @@ impl CertificateFiles {
             .collect()
     }
 
-    fn acceptor(&self) -> Result<TlsAcceptor, TlsFileError> {
+    fn acceptor(&self, protocols: &[&[u8]]) -> Result<TlsAcceptor, TlsFileError> {
         let key = |text: &[u8]| Ok(PrivateKeyDer::from_pem_slice(text)?);
         let key = pem(&self.key_file, key, "it has no private key in PEM; `openssl pkey` writes one")?;
         let config = match &self.client_ca_file {
@@ -151,7 +169,7 @@ impl CertificateFiles {
         };
         let config = config.with_single_cert(certificates(&self.cert_file)?, key);
         let mut config = config.map_err(|error| fault(&self.key_file, error.to_string()))?;
-        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
         Ok(TlsAcceptor::from(Arc::new(config)))
     }
 }
@@ -160,7 +178,7 @@ impl CertificateFiles {
 ///
 /// # Errors
 /// If the file cannot be used.
-pub(crate) fn trusting(file: &Path) -> Result<ClientConfig, TlsFileError> {
+pub fn trusting(file: &Path) -> Result<ClientConfig, TlsFileError> {
     Ok(ClientConfig::builder().with_root_certificates(authorities(file)?).with_no_client_auth())
 }
 
