@@ -31,7 +31,8 @@ ALL: dict[str, Any] = {
         "inboxPrefix": "_INBOX_scheduler",
         "replicas": 3,
     },
-    "http": {"front": True, "tokensSecret": {"name": "tokens"}, "hosts": ["permits.example.com"]},
+    "http": {"front": True, "tokensSecret": {"name": "tokens"}, "hosts": ["permits.example.com"],
+             "tlsSecret": {"name": "http-tls"}, "behindTls": True},
     "networkPolicy": {
         "metrics": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
         "front": [{"podSelector": {"matchLabels": {"app": "worker"}}}],

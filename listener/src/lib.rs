@@ -232,6 +232,14 @@ impl Connection {
         }
     }
 
+    /// The output of `greeting`; nothing if the connection has to close first.
+    pub async fn unless_sent_away<T>(&self, greeting: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            done = greeting => Some(done),
+            () = self.state.leave.notified() => None,
+        }
+    }
+
     fn is_idle(&self) -> bool {
         !self.state.is_owed.load(Ordering::Relaxed) && !self.state.is_leaving.load(Ordering::Relaxed)
     }

@@ -49,6 +49,12 @@ impl Running {
         self.http.as_ref().map(HttpServer::address)
     }
 
+    /// The URL of HTTP, if it is served.
+    #[must_use]
+    pub fn http_url(&self) -> Option<&str> {
+        self.http.as_ref().map(HttpServer::url)
+    }
+
     /// Where spans go, if this process sends any.
     #[must_use]
     pub fn spans(&self) -> Option<Spans> {

@@ -278,6 +278,8 @@ IN_JOBS = [
     ("jobs follow one that was not published", "publish", r"Err\(error\) => return Err\(.*\),", "Err(_) => {}"),
 ]
 IN_HTTP = [
+    ("a slow handshake keeps its place", "greet", r"connection\.unless_sent_away\((.*)\)\.await", r"Some(\1.await)"),
+    ("a front beyond loopback is silent", "bind", r"settings\.is_in_the_clear\(address\.ip\(\)\)", "false"),
     ("a token takes the places of others", "take", r"taken\.by_holder\.may_take\(.*\) \{", "(taken.count < self.total) {"),
     ("settles wait behind polls", "in_a_place", r"request\.uri\(\)\.path\(\)\.starts_with\(.*?\)", "true"),
     ("the proxy is the client that is held back", "check", r"Party::at\(client\)", "Party::at(peer)"),

@@ -93,6 +93,11 @@ inbox_prefix = {{ .inboxPrefix | quote }}
 {{- end }}
 {{- end -}}
 
+{{/* The scheme of HTTP at the schedulers, as Kubernetes writes it. */}}
+{{- define "rampmeter.scheme" -}}
+{{ ternary "HTTPS" "HTTP" (ne .Values.http.tlsSecret.name "") }}
+{{- end -}}
+
 {{/* The configuration of the schedulers. */}}
 {{- define "rampmeter.configuration" -}}
 {{- $name := include "rampmeter.fullname" . -}}
@@ -111,6 +116,15 @@ tokens_file = "/run/secrets/rampmeter/http/{{ .Values.http.tokensSecret.key }}"
 {{- fail "http.front needs http.tokenSecret.name or http.tokensSecret.name" }}
 {{- end }}
 token_file = "/run/secrets/rampmeter/http/{{ .Values.http.tokenSecret.key }}"
+{{- end }}
+{{- if .Values.http.behindTls }}
+behind_tls = true
+{{- end }}
+{{- if .Values.http.tlsSecret.name }}
+
+[http.tls]
+cert_file = "/run/secrets/rampmeter/http-tls/tls.crt"
+key_file = "/run/secrets/rampmeter/http-tls/tls.key"
 {{- end }}
 {{- with .Values.extraConfiguration }}
 

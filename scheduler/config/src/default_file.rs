@@ -1,7 +1,7 @@
 //! Writes the commented configuration that users start from. `deploy/rampmeter.toml` is a copy of
 //! it.
 
-use super::http::{CheckTable, HttpTable};
+use super::http::{CheckTable, HttpTable, HttpTlsTable};
 use super::keys::{Key, Shown};
 use super::limits::algorithm::ALGORITHMS;
 use super::limits::table::{ClassTable, LimitTable, ResourceTable};
@@ -23,6 +23,10 @@ const HEAD: &str = "\
 
 const CHECK: &str = "\
 # The check that reverse proxies make before they let a request through: /check.
+";
+
+const HTTP_TLS: &str = "\
+# Encryption towards HTTP clients. Without this, listen at loopback or behind TLS.
 ";
 
 const TELEMETRY: &str = "\
@@ -76,6 +80,7 @@ pub fn default_file() -> String {
     let mut file = HEAD.to_owned();
     write(&mut file, "[nats]", NatsTable::KEYS);
     write(&mut file, "[http]", HttpTable::KEYS);
+    write_commented_out(&mut file, HTTP_TLS, "[http.tls]", HttpTlsTable::KEYS);
     write_commented_out(&mut file, CHECK, "[http.check]", CheckTable::KEYS);
     file.push_str(TELEMETRY);
     write(&mut file, "[telemetry]", TelemetryTable::KEYS);
@@ -138,6 +143,7 @@ mod tests {
         (NatsTable::KEYS, "[nats]\n", NAMED),
         (TlsTable::KEYS, "[nats.tls]\n", NAMED),
         (HttpTable::KEYS, "[http]\n", NAMED),
+        (HttpTlsTable::KEYS, "[http.tls]\n", NAMED),
         (CheckTable::KEYS, "[http.check]\nresource = \"api\"\n", NAMED),
         (TelemetryTable::KEYS, "[telemetry]\n", NAMED),
         (ProxyTable::KEYS, "[[proxy]]\nupstream = \"https://a\"\n", NAMED),

@@ -8,9 +8,11 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use rampmeter_listener::tls::Certificate;
 use rampmeter_listener::{Connection, Connections, WhenFull};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tower_service::Service;
 
@@ -47,8 +49,10 @@ impl ConnectionLimiter {
     }
 
     /// Lets clients in for ever.
-    pub(super) async fn open(self, listener: TcpListener, router: Router) {
-        self.connections.let_in(&listener, |stream, connection| serve(stream, connection, router.clone())).await;
+    pub(super) async fn open(self, listener: TcpListener, certificate: Option<Certificate>, router: Router) {
+        let certificate = certificate.map(Arc::new);
+        let greet = |stream, connection| greet(stream, connection, certificate.clone(), router.clone());
+        self.connections.let_in(&listener, greet).await;
     }
 
     /// Closes all connections, after the answers that are owed on them.
@@ -57,8 +61,17 @@ impl ConnectionLimiter {
     }
 }
 
+/// Encrypts the connection if there is a certificate, and serves it. A client that is slow to agree on
+/// encryption leaves its place to others, like any slow one.
+async fn greet(stream: TcpStream, connection: Connection, certificate: Option<Arc<Certificate>>, router: Router) {
+    let Some(certificate) = certificate else { return serve(stream, connection, router).await };
+    if let Some(Some(stream)) = connection.unless_sent_away(certificate.accept(stream)).await {
+        serve(stream, connection, router).await;
+    }
+}
+
 /// Serves a client on `stream`, and adds its connection to every request.
-async fn serve(stream: TcpStream, connection: Connection, router: Router) {
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, connection: Connection, router: Router) {
     let of_requests = connection.clone();
     let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(of_requests.clone());
@@ -113,7 +126,7 @@ mod tests {
         let limiter = ConnectionLimiter::new(1);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(limiter.open(listener, Router::new().route("/", get(hang))));
+        tokio::spawn(limiter.open(listener, None, Router::new().route("/", get(hang))));
         let mut owed = Vec::new();
         for _ in 0..=KEPT_FOR_HEALTH {
             owed.push(ask(address).await);

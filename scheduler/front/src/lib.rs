@@ -63,6 +63,8 @@ use permits::Front;
 use rampmeter_config::{HttpSettings, OriginSettings};
 use rampmeter_protocol::labels::Labels;
 use rampmeter_serve::SchedulerView;
+use rampmeter_listener::tls::Certificate;
+use rampmeter_protocol::clock::Clock;
 use rampmeter_serve::connection::connect_noting;
 use rampmeter_serve::denials::Denials;
 use std::net::{IpAddr, SocketAddr};
@@ -76,12 +78,16 @@ const HELD_BACK: usize = 2;
 
 /// An address at which nothing is served yet.
 #[derive(Debug)]
+/// The protocols of encrypted clients: a request holds its connection while it waits.
+const HTTP_1: &[&[u8]] = &[b"http/1.1"];
+
 pub struct BoundSocket {
     listener: TcpListener,
     address: SocketAddr,
     guard: Guard,
     settings: HttpSettings,
 }
+    certificate: Option<Certificate>,
 
 /// What the program around the front knows.
 #[derive(Clone, Copy, Debug)]
@@ -98,13 +104,14 @@ pub struct HttpServer {
     address: SocketAddr,
     connection_limiter: ConnectionLimiter,
     front_client: Option<FrontClient>,
+    url: String,
 }
 
 impl BoundSocket {
     /// Listens at the address in `settings`, if there is one.
     ///
     /// # Errors
-    /// If the address is not available, the token can't be read, or other hosts would reach the
+    /// If the address is not available, the token or the certificate can't be read, or other hosts would reach the
     /// front without a token.
     pub async fn bind(settings: HttpSettings) -> anyhow::Result<Option<Self>> {
         if settings.listen.is_empty() {
@@ -117,7 +124,17 @@ impl BoundSocket {
         let listener = bound.with_context(|| format!("`http.listen`: can't listen at {listen}"))?;
         let address = listener.local_addr()?;
         settings.check_reach(address.ip())?;
-        Ok(Some(BoundSocket { listener, address, guard, settings }))
+        let files = settings.tls.clone();
+        let certificate = files.map(|files| Certificate::read(files, HTTP_1, Clock::start())).transpose();
+        let certificate = certificate.context("`http.tls`")?;
+        if settings.is_in_the_clear(address.ip()) {
+            tracing::warn!(
+                %address,
+                "`http.listen`: tokens and permits travel in the clear; give `cert_file` and `key_file` in [http.tls], \
+                 or set `behind_tls = true` in [http] if TLS ends before this scheduler"
+            );
+        }
+        Ok(Some(BoundSocket { listener, address, guard, certificate, settings }))
     }
 
     /// Serves until the process ends. The front asks on a connection of its own, as any client
@@ -144,8 +161,9 @@ impl BoundSocket {
         let router = with_directions(open.layer(from_fn(reading::bodiless)).merge(asked), has_front, &self.settings);
         let browser_guard = FrontGuard::new(&self.settings);
         let router = router.layer(from_fn_with_state(browser_guard, browser::guard));
-        tokio::spawn(connection_limiter.clone().open(self.listener, router));
-        Ok(HttpServer { address: self.address, connection_limiter, front_client })
+        let url = self.settings.url(self.address);
+        tokio::spawn(connection_limiter.clone().open(self.listener, self.certificate, router));
+        Ok(HttpServer { address: self.address, url, connection_limiter, front_client })
     }
 }
 
@@ -240,6 +258,12 @@ impl HttpServer {
     /// doing.
     pub async fn clear(&self) {
         self.connection_limiter.clear().await;
+    /// The URL of its pages.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
         if let Some(front_client) = &self.front_client {
             front_client.flush().await;
         }

@@ -3,6 +3,7 @@
 use super::places::Party;
 use super::token_holder::TokenHolder;
 use super::token_reader::{Holders, TokenReader};
+use anyhow::Context;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
@@ -11,6 +12,8 @@ use rampmeter_account::SecretSource;
 pub(super) use rampmeter_config::PageRight;
 use rampmeter_config::{HttpSettings, TokenSource};
 use rampmeter_listener::Connection;
+use rampmeter_listener::tls::Certificate;
+use rampmeter_protocol::clock::Clock;
 use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -30,13 +33,16 @@ pub(super) struct Caller {
 /// not read: those of the scheduler may differ.
 ///
 /// # Errors
-/// If `listen` is no address, or there is no file with tokens.
+/// If `listen` is no address, or a file with tokens or a certificate can't be used.
 pub fn check(settings: &HttpSettings) -> anyhow::Result<()> {
     settings.check_address()?;
     match &settings.tokens {
         Some(TokenSource::One(SecretSource::Env(_))) | None => Ok(()),
         Some(_) if settings.listen.is_empty() || !settings.front => Ok(()),
         Some(source) => TokenReader::check(source),
+    }
+    if let Some(files) = settings.tls.clone().filter(|_| !settings.listen.is_empty()) {
+        Certificate::read(files, &[], Clock::start()).context("`http.tls`")?;
     }
 }
 

@@ -10,7 +10,6 @@ use rampmeter_nats::servers::Servers;
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::name::Name;
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::pin::pin;
 
@@ -63,10 +62,11 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         }
     };
     warn_of_unsigned_state(&nats, embedded.is_some());
-    if let Some(http) = running.http() {
-        tracing::info!("health and metrics at http://{http}/metrics");
+    let http = running.http_url().map(str::to_owned);
+    if let Some(http) = &http {
+        tracing::info!("health and metrics at {http}/metrics");
     }
-    let front = running.http().filter(|_| has_front);
+    let front = http.filter(|_| has_front);
     let proxies = Proxies::start_any(&nats, proxies, running.spans()).await?;
     let leaders = running.leaders();
     let reason = tokio::select! {
@@ -98,13 +98,13 @@ fn warn_of_unsigned_state(nats: &NatsTable, is_embedded: bool) {
 async fn log_ready(
     leaders: impl Future<Output = Vec<(Name, Option<String>)>>,
     servers: &Servers,
-    front: Option<SocketAddr>,
+    front: Option<String>,
 ) -> Infallible {
-    tracing::info!("{}", ready(&leaders.await, servers, front));
+    tracing::info!("{}", ready(&leaders.await, servers, front.as_deref()));
     std::future::pending().await
 }
 
-fn ready(leaders: &[(Name, Option<String>)], servers: &Servers, front: Option<SocketAddr>) -> String {
+fn ready(leaders: &[(Name, Option<String>)], servers: &Servers, front: Option<&str>) -> String {
     let own: Vec<String> =
         leaders.iter().filter(|(_, other)| other.is_none()).map(|(name, _)| format!("`{name}`")).collect();
     let leads = (!own.is_empty()).then(|| format!("leads {}", own.join(", ")));
@@ -112,7 +112,7 @@ fn ready(leaders: &[(Name, Option<String>)], servers: &Servers, front: Option<So
         .iter()
         .filter_map(|(name, other)| Some(format!("stands by for `{name}`, which {} leads", other.as_ref()?)));
     let duties = leads.into_iter().chain(others).collect::<Vec<_>>().join("; ");
-    let front = front.map(|address| format!(" or http://{address}")).unwrap_or_default();
+    let front = front.map(|url| format!(" or {url}")).unwrap_or_default();
     format!("ready: {duties}; workers connect to {servers}{front}")
 }
 
@@ -176,7 +176,6 @@ mod tests {
         let line = "ready: leads `a`, `c`; stands by for `b`, which scheduler-7 leads; \
                     workers connect to nats://10.0.0.1:4222";
         assert_eq!(ready(&leaders, &servers, None), line);
-        let front = Some(SocketAddr::from(([10, 0, 0, 2], 80)));
-        assert_eq!(ready(&leaders, &servers, front), format!("{line} or http://10.0.0.2:80"));
+        assert_eq!(ready(&leaders, &servers, Some("http://10.0.0.2:80")), format!("{line} or http://10.0.0.2:80"));
     }
 }

@@ -12,6 +12,7 @@ use axum::http::HeaderName;
 use axum::http::uri::Authority;
 use ipnet::IpNet;
 use rampmeter_account::SecretSource;
+use rampmeter_listener::tls::CertificateFiles;
 use rampmeter_protocol::bounds::{MAX_LABEL_KEY, MAX_LABELS};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
@@ -19,6 +20,7 @@ use serde::Deserialize;
 use settings::{CheckSettings, HttpSettings, LabelSource, OnUnavailable, OriginSettings, TokenSource};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use toml::Spanned;
 
 /// A shorter delay has no effect, and proxies themselves give up after a minute.
@@ -67,8 +69,26 @@ keys! {
         /// Beyond it, idle and slow ones are closed. 64 more are kept for /healthz, /readyz and
         /// /metrics.
         max_connections: Option<Spanned<usize>> = Default("4096"),
+        /// Whether TLS ends before this scheduler, at a proxy or in a mesh. Then there is no warning
+        /// at start that tokens travel in the clear beyond loopback without `[http.tls]`.
+        behind_tls: Option<bool> = Default("false"),
+        /// The certificate that clients see.
+        tls: Option<HttpTlsTable> = Table,
         /// What reverse proxies ask.
         check: Option<Spanned<CheckTable>> = Table,
+    }
+}
+
+keys! {
+    /// `[http.tls]`
+    #[derive(Clone, Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    pub(super) struct HttpTlsTable {
+        /// The certificate that clients see, as PEM, with those of intermediate authorities behind
+        /// it. Both files are read again when they change.
+        cert_file: PathBuf = Given(r#""/etc/rampmeter/http.pem""#),
+        /// The private key of that certificate, as PEM.
+        key_file: PathBuf = Given(r#""/etc/rampmeter/http-key.pem""#),
     }
 }
 
@@ -126,6 +146,12 @@ pub(super) fn settings(source: &Source, table: &HttpTable) -> Result<HttpSetting
         tokens: tokens(source, table)?,
         max_connections: counted(source, table.max_connections.as_ref(), &MAX_CONNECTIONS)?
             .unwrap_or(defaults.max_connections),
+        behind_tls: table.behind_tls.unwrap_or(defaults.behind_tls),
+        tls: table.tls.clone().map(|HttpTlsTable { cert_file, key_file }| CertificateFiles {
+            cert_file,
+            key_file,
+            client_ca_file: None,
+        }),
         check: table.check.as_ref().map(|check| check_settings(source, check.get_ref())).transpose()?,
     })
 }

@@ -5,6 +5,7 @@ use anyhow::bail;
 use axum::http::HeaderName;
 use ipnet::IpNet;
 use rampmeter_account::SecretSource;
+use rampmeter_listener::tls::CertificateFiles;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use std::net::{IpAddr, SocketAddr};
@@ -33,6 +34,10 @@ pub struct HttpSettings {
     pub tokens: Option<TokenSource>,
     /// The largest number of connections that have a request under way at the same time.
     pub max_connections: usize,
+    /// Whether TLS ends before this scheduler.
+    pub behind_tls: bool,
+    /// The certificate that clients see; without it, they are not encrypted.
+    pub tls: Option<CertificateFiles>,
     /// The settings of the check for reverse proxies, if it is served.
     pub check: Option<CheckSettings>,
 }
@@ -62,6 +67,20 @@ impl HttpSettings {
             "`http.listen`: at {address} others than this host reach /v1 and /check, and no token is asked for; set `http.token_env`, \
              `http.token_file` or `http.tokens_file`, listen at 127.0.0.1, or leave health and metrics alone with `front = false`"
         )
+    }
+
+    /// The URL at which clients reach `address`.
+    #[must_use]
+    pub fn url(&self, address: SocketAddr) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{address}")
+    }
+
+    /// Whether tokens and permits reach `address` in the clear, over a network.
+    #[must_use]
+    pub fn is_in_the_clear(&self, address: IpAddr) -> bool {
+        let is_safe = address.to_canonical().is_loopback() || self.tls.is_some() || self.behind_tls;
+        self.front && !is_safe
     }
 }
 
@@ -145,6 +164,8 @@ impl Default for HttpSettings {
             hosts: vec!["rampmeter".to_owned()],
             tokens: None,
             max_connections: DEFAULT_MAX_CONNECTIONS,
+            behind_tls: false,
+            tls: None,
             check: None,
         }
     }

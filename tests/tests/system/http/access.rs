@@ -2,7 +2,6 @@
 
 use crate::prelude::*;
 use rampmeter_tests::process::run_in;
-use tokio::task::JoinSet;
 
 const API: &str = "[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 4\nperiod = \"1s\"\n";
 const CHECK: &str = "[http.check]\nresource = \"api\"";

@@ -2,7 +2,6 @@
 
 use crate::prelude::*;
 use async_nats::Client;
-use tokio::task::JoinSet;
 
 const API: &str = r#"
 [[resource]]

@@ -8,4 +8,5 @@ mod health;
 mod memory;
 mod page;
 mod permits;
+mod tls;
 mod tokens;
