@@ -278,6 +278,9 @@ IN_JOBS = [
     ("jobs follow one that was not published", "publish", r"Err\(error\) => return Err\(.*\),", "Err(_) => {}"),
 ]
 IN_HTTP = [
+    ("guesses are not counted", "note", r"counts\[lacks as usize\]\.fetch_add\(1, Ordering::Relaxed\);", ""),
+    ("each guess is a line", "note", r"\.admit\(clock\.now\(\), lacks\)", ".admit(clock.now(), lacks).or(Some(0))"),
+    ("the page's orders leave no trace", "audit", r"\.log\(\)", ""),
     ("a slow handshake keeps its place", "greet", r"connection\.unless_sent_away\((.*)\)\.await", r"Some(\1.await)"),
     ("a front beyond loopback is silent", "bind", r"settings\.is_in_the_clear\(address\.ip\(\)\)", "false"),
     ("a token takes the places of others", "take", r"taken\.by_holder\.may_take\(.*\) \{", "(taken.count < self.total) {"),
@@ -367,6 +370,9 @@ IN_SUBJECTS = [
 ]
 IN_ORDERS = [
     ("limits with keys are frozen", "without_keys", r"!limit\.is_keyed\(\)", "true"),
+]
+IN_AUDIT = [
+    ("orders over NATS leave no trace", "audit", r"\.log\(\)", ""),
 ]
 IN_SUCCESSION = [
     ("settles of accounts are lost", "begin", r"in accounts \{", "in accounts.take(0) {"),
@@ -480,6 +486,7 @@ PARTS = [
     Part("scheduler/serve/src/permits/incoming", (SERVE, system("pricing")), IN_PRICES, waits=True),
     Part("scheduler/serve/src/permits/incoming", (system("freezes"),), IN_ORDERS, waits=True),
     Part("scheduler/serve/src/permits/answers", (SERVE,), IN_ANSWERS),
+    Part("scheduler/serve/src/permits", (system("audit"),), IN_AUDIT, waits=True),
     Part("scheduler/serve/src/permits", (system("hand_over"),), IN_SUCCESSION, waits=True),
     Part("scheduler/serve/src", (system("micro_service"),), IN_FOUND, waits=True),
     Part("scheduler/serve/src", (SERVE, system("traces")), IN_TRACES, waits=True),

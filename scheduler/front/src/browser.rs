@@ -1,6 +1,7 @@
 //! Requests that a web page may have sent. They are refused, except those of proxies that ask about
 //! requests of their own clients.
 
+use super::access_log::{AccessLog, Lacks};
 use super::original_request::{CHECK, is_forwarded};
 use super::reading::refuse;
 use axum::body::HttpBody;
@@ -20,14 +21,15 @@ pub(super) struct FrontGuard {
     guard: BrowserGuard,
     /// The proxies that pass on what browsers say to them.
     proxies: Arc<[IpNet]>,
+    access_log: AccessLog,
 }
 
 impl FrontGuard {
-    pub(super) fn new(settings: &HttpSettings) -> Self {
+    pub(super) fn new(settings: &HttpSettings, access_log: AccessLog) -> Self {
         let listen = settings.listen.rsplit_once(':').map(|(host, _port)| host.to_owned());
         let proxies = settings.check.iter().flat_map(|check| check.origin.trusted_proxies.iter().copied());
         let guard = BrowserGuard::new(settings.hosts.iter().cloned().chain(listen), "[http]");
-        FrontGuard { guard, proxies: proxies.collect() }
+        FrontGuard { guard, proxies: proxies.collect(), access_log }
     }
 
     /// Refuses `request`, which came from `peer`, if a page of another site may have sent it.
@@ -53,7 +55,10 @@ pub(super) async fn guard(State(guard): State<FrontGuard>, request: Request, nex
     let peer = request.extensions().get::<Connection>().expect("the limiter adds it to every request").address();
     match guard.check(&request, peer) {
         Ok(()) => next.run(request).await,
-        Err(unwelcome) => refuse(unwelcome.status(), format!("{unwelcome}\n")),
+        Err(unwelcome) => {
+            guard.access_log.note(Lacks::Program, peer, None);
+            refuse(unwelcome.status(), format!("{unwelcome}\n"))
+        }
     }
 }
 

@@ -28,6 +28,7 @@
 //!   sends it with the permit. `RateLimit-Policy` hardly ever changes, and the front reads it from
 //!   the status.
 
+mod access_log;
 mod browser;
 mod check;
 mod connection_limiter;
@@ -47,6 +48,7 @@ mod token;
 mod token_holder;
 mod token_reader;
 
+use access_log::AccessLog;
 use anyhow::Context;
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri, request};
@@ -61,10 +63,10 @@ pub use page::{Callers, ForecastError, Forecaster, WhatIf};
 use page::{JobQueues, WebPage};
 use permits::Front;
 use rampmeter_config::{HttpSettings, OriginSettings};
-use rampmeter_protocol::labels::Labels;
-use rampmeter_serve::SchedulerView;
 use rampmeter_listener::tls::Certificate;
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::labels::Labels;
+use rampmeter_serve::SchedulerView;
 use rampmeter_serve::connection::connect_noting;
 use rampmeter_serve::denials::Denials;
 use std::net::{IpAddr, SocketAddr};
@@ -76,18 +78,18 @@ use tokio::net::TcpListener;
 /// The part of `max_connections` that requests may take whose answer `throttle` holds back: half.
 const HELD_BACK: usize = 2;
 
-/// An address at which nothing is served yet.
-#[derive(Debug)]
 /// The protocols of encrypted clients: a request holds its connection while it waits.
 const HTTP_1: &[&[u8]] = &[b"http/1.1"];
 
+/// An address at which nothing is served yet.
+#[derive(Debug)]
 pub struct BoundSocket {
     listener: TcpListener,
     address: SocketAddr,
     guard: Guard,
+    certificate: Option<Certificate>,
     settings: HttpSettings,
 }
-    certificate: Option<Certificate>,
 
 /// What the program around the front knows.
 #[derive(Clone, Copy, Debug)]
@@ -102,9 +104,9 @@ pub struct Program {
 #[derive(Debug)]
 pub struct HttpServer {
     address: SocketAddr,
+    url: String,
     connection_limiter: ConnectionLimiter,
     front_client: Option<FrontClient>,
-    url: String,
 }
 
 impl BoundSocket {
@@ -143,7 +145,9 @@ impl BoundSocket {
     /// # Errors
     /// If the front can't connect, or can't listen for answers.
     pub async fn serve(self, scheduler: &Arc<SchedulerView>, program: Program) -> anyhow::Result<HttpServer> {
-        let mut open = probes::router(scheduler.clone(), program.lost_lines).method_not_allowed_fallback(misused);
+        let access_log = AccessLog::new(scheduler.clock);
+        let mut open = probes::router(scheduler.clone(), program.lost_lines, access_log.clone())
+            .method_not_allowed_fallback(misused);
         let (mut front_client, mut asked, has_front) = (None, Router::new(), self.settings.front);
         let connection_limiter = ConnectionLimiter::new(self.settings.max_connections);
         if has_front {
@@ -156,10 +160,10 @@ impl BoundSocket {
                 asked = asked.merge(page::routes(WebPage::start(asking, scheduler, jobs, program.forecaster)));
                 open = open.merge(page::files());
             }
-            asked = guarded(asked, self.guard, &connection_limiter);
+            asked = guarded(asked, self.guard, access_log.clone(), &connection_limiter);
         }
         let router = with_directions(open.layer(from_fn(reading::bodiless)).merge(asked), has_front, &self.settings);
-        let browser_guard = FrontGuard::new(&self.settings);
+        let browser_guard = FrontGuard::new(&self.settings, access_log);
         let router = router.layer(from_fn_with_state(browser_guard, browser::guard));
         let url = self.settings.url(self.address);
         tokio::spawn(connection_limiter.clone().open(self.listener, self.certificate, router));
@@ -239,12 +243,12 @@ fn routes(front: Arc<Front>, settings: &HttpSettings) -> Router {
 
 /// The routes of `asked`, behind the front's guards: a request needs a token, if there are tokens. It
 /// is read then, and needs a place.
-fn guarded(asked: Router, guard: Guard, connection_limiter: &ConnectionLimiter) -> Router {
+fn guarded(asked: Router, guard: Guard, access_log: AccessLog, connection_limiter: &ConnectionLimiter) -> Router {
     asked
         .method_not_allowed_fallback(misused)
         .route_layer(from_fn_with_state(connection_limiter.clone(), connection_limiter::in_a_place))
         .route_layer(from_fn(reading::whole))
-        .route_layer(from_fn_with_state(guard, token::guard))
+        .route_layer(from_fn_with_state((guard, access_log), token::guard))
 }
 
 impl HttpServer {
@@ -254,16 +258,16 @@ impl HttpServer {
         self.address
     }
 
-    /// Closes all connections, after their answers. A later client still sees how the scheduler is
-    /// doing.
-    pub async fn clear(&self) {
-        self.connection_limiter.clear().await;
     /// The URL of its pages.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
+    /// Closes all connections, after their answers. A later client still sees how the scheduler is
+    /// doing.
+    pub async fn clear(&self) {
+        self.connection_limiter.clear().await;
         if let Some(front_client) = &self.front_client {
             front_client.flush().await;
         }

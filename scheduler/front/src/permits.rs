@@ -153,7 +153,10 @@ fn allowed<T>(
 ) -> Element<T> {
     let Some(holder) = caller.holder() else { return Ok(asked) };
     let held = holder.check_resource(resource).and_then(|()| held_by(holder, asked));
-    held.map_err(|forbidden| refuse(id.as_ref(), Refused::new(Code::Forbidden, forbidden.to_string())))
+    held.map_err(|forbidden| {
+        caller.note_forbidden();
+        refuse(id.as_ref(), Refused::new(Code::Forbidden, forbidden.to_string()))
+    })
 }
 
 fn unknown(error: &rampmeter_protocol::name::NameError) -> Answer<'static> {

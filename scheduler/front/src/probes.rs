@@ -1,5 +1,6 @@
 //! Health, readiness and metrics over HTTP.
 
+use super::access_log::AccessLog;
 use super::metrics;
 use crate::metrics::exposition;
 use axum::extract::State;
@@ -11,11 +12,11 @@ use rampmeter_serve::SchedulerView;
 use std::sync::Arc;
 
 /// The pages about this scheduler. They need no token.
-pub(super) fn router(view: Arc<SchedulerView>, lost_lines: fn() -> u64) -> Router {
+pub(super) fn router(view: Arc<SchedulerView>, lost_lines: fn() -> u64, access_log: AccessLog) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
-        .route("/metrics", get(move |view| metrics(view, lost_lines)))
+        .route("/metrics", get(move |view| metrics(view, lost_lines, access_log.clone())))
         .with_state(view)
 }
 
@@ -36,11 +37,18 @@ async fn ready(State(view): State<Arc<SchedulerView>>) -> Response {
     (status, Json(body)).into_response()
 }
 
-async fn metrics(State(view): State<Arc<SchedulerView>>, lost_lines: fn() -> u64) -> Response {
+async fn metrics(State(view): State<Arc<SchedulerView>>, lost_lines: fn() -> u64, access_log: AccessLog) -> Response {
     let mut reports = Vec::new();
     for reporter in &view.reporters {
         reports.extend(reporter.report().await);
     }
-    let text = metrics::render(&reports, &view.health, &view.rules.borrow(), &view.differences, lost_lines());
+    let text = metrics::render(
+        &reports,
+        &view.health,
+        &view.rules.borrow(),
+        &view.differences,
+        lost_lines(),
+        access_log.counts(),
+    );
     exposition::respond(&text)
 }

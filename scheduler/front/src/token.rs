@@ -1,5 +1,6 @@
 //! The tokens that clients of the front show.
 
+use super::access_log::{AccessLog, Lacks};
 use super::places::Party;
 use super::token_holder::TokenHolder;
 use super::token_reader::{Holders, TokenReader};
@@ -14,6 +15,7 @@ use rampmeter_config::{HttpSettings, TokenSource};
 use rampmeter_listener::Connection;
 use rampmeter_listener::tls::Certificate;
 use rampmeter_protocol::clock::Clock;
+use rampmeter_serve::audit::Action;
 use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -27,6 +29,7 @@ pub(super) struct Guard(Option<watch::Receiver<Holders>>);
 pub(super) struct Caller {
     holder: Option<Arc<TokenHolder>>,
     address: IpAddr,
+    access_log: AccessLog,
 }
 
 /// Checks that HTTP can be served by these settings, before it is. Environment variables are
@@ -36,13 +39,13 @@ pub(super) struct Caller {
 /// If `listen` is no address, or a file with tokens or a certificate can't be used.
 pub fn check(settings: &HttpSettings) -> anyhow::Result<()> {
     settings.check_address()?;
+    if let Some(files) = settings.tls.clone().filter(|_| !settings.listen.is_empty()) {
+        Certificate::read(files, &[], Clock::start()).context("`http.tls`")?;
+    }
     match &settings.tokens {
         Some(TokenSource::One(SecretSource::Env(_))) | None => Ok(()),
         Some(_) if settings.listen.is_empty() || !settings.front => Ok(()),
         Some(source) => TokenReader::check(source),
-    }
-    if let Some(files) = settings.tls.clone().filter(|_| !settings.listen.is_empty()) {
-        Certificate::read(files, &[], Clock::start()).context("`http.tls`")?;
     }
 }
 
@@ -56,17 +59,20 @@ impl Guard {
         Ok(Guard(reader))
     }
 
-    /// The client at `address` that has sent these headers; nothing if it shows no token that counts.
-    fn caller(&self, headers: &HeaderMap, address: IpAddr) -> Option<Caller> {
-        let Some(holders) = &self.0 else { return Some(Caller { holder: None, address }) };
+    /// The holder of the token in these headers, if one is needed.
+    ///
+    /// # Errors
+    /// If no token that counts is shown.
+    fn holder(&self, headers: &HeaderMap) -> Result<Option<Arc<TokenHolder>>, NoToken> {
+        let Some(holders) = &self.0 else { return Ok(None) };
         let mut shown = headers.get_all(header::AUTHORIZATION).iter();
-        let (Some(authorization), None) = (shown.next(), shown.next()) else { return None };
-        let token = bearer(authorization.as_bytes())?;
+        let (Some(authorization), None) = (shown.next(), shown.next()) else { return Err(NoToken) };
+        let token = bearer(authorization.as_bytes()).ok_or(NoToken)?;
         let holders = holders.borrow().clone();
         // All tokens are compared, so that the time does not show which one matches.
         let matching =
             holders.iter().fold(None, |found, holder| if holder.shows(token) { Some(holder) } else { found });
-        matching.map(|holder| Caller { holder: Some(holder.clone()), address })
+        matching.cloned().map(Some).ok_or(NoToken)
     }
 }
 
@@ -74,6 +80,17 @@ impl Caller {
     /// The holder of the token, if one was shown.
     pub(super) fn holder(&self) -> Option<&TokenHolder> {
         self.holder.as_deref()
+    }
+
+    /// Logs an order that the client gives, of a resource or queue.
+    pub(super) fn audit(&self, what: &str, on: &str, order: &[u8]) {
+        let who = self.holder().map_or("", |holder| holder.name());
+        Action { who, what, on, from: &self.address.to_string(), order }.log();
+    }
+
+    /// Notes that the client lacks the right to what it asks for.
+    pub(super) fn note_forbidden(&self) {
+        self.access_log.note(Lacks::Right, self.address, self.holder().map(|holder| &**holder.name()));
     }
 
     /// The party whose places its requests take.
@@ -102,15 +119,23 @@ impl Caller {
     }
 }
 
+/// A request shows no token that counts.
+struct NoToken;
+
 /// Lets a request with a token through, and notes its holder.
-pub(super) async fn guard(State(guard): State<Guard>, mut request: Request, next: Next) -> Response {
+pub(super) async fn guard(
+    State((guard, access_log)): State<(Guard, AccessLog)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let address = request.extensions().get::<Connection>().expect("the limiter adds it to every request").address();
-    match guard.caller(request.headers(), address) {
-        Some(caller) => {
-            request.extensions_mut().insert(caller);
+    match guard.holder(request.headers()) {
+        Ok(holder) => {
+            request.extensions_mut().insert(Caller { holder, address, access_log });
             next.run(request).await
         }
-        None => {
+        Err(NoToken) => {
+            access_log.note(Lacks::Token, address, None);
             let body = "the token is missing or wrong: Authorization: Bearer TOKEN\n";
             (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], body).into_response()
         }

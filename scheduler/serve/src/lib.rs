@@ -5,6 +5,7 @@
 //! [`limits`] decides which limits are in force. [`discovery`] tells other programs what is served.
 //! Imports go one way: from leadership to permits, and from permits to limits and messages.
 
+pub mod audit;
 pub mod connection;
 pub mod denials;
 pub mod discovery;
@@ -12,7 +13,7 @@ mod forecast;
 pub mod health;
 pub mod leadership;
 pub mod limits;
-pub(crate) mod log_throttle;
+pub mod log_throttle;
 pub mod messages;
 pub mod permits;
 mod service_messages;

@@ -9,7 +9,7 @@ const LOGGED_EVERY: Span = Span::from_secs(60);
 /// When a line of each kind was written last. Kinds are words of the code or names of limits, so
 /// that there are few.
 #[derive(Debug)]
-pub(crate) struct LogThrottle<Kind = &'static str>(BTreeMap<Kind, LastLogged>);
+pub struct LogThrottle<Kind = &'static str>(BTreeMap<Kind, LastLogged>);
 
 #[derive(Debug)]
 struct LastLogged {
@@ -26,7 +26,7 @@ impl<Kind> Default for LogThrottle<Kind> {
 impl<Kind: Clone + Ord> LogThrottle<Kind> {
     /// Whether to write a line of this kind. `Some` is the number of lines that were left out since
     /// the last written one; `None` leaves this line out, too.
-    pub(crate) fn admit(&mut self, now: Time, kind: Kind) -> Option<u64> {
+    pub fn admit(&mut self, now: Time, kind: Kind) -> Option<u64> {
         let Some(last) = self.0.get_mut(&kind) else {
             self.0.insert(kind, LastLogged { at: now, left_out: 0 });
             return Some(0);

@@ -25,6 +25,7 @@ pub fn render(
     rules: &Rulebook,
     differences: &Differences,
     lost_lines: u64,
+    http_refused: impl Iterator<Item = (&'static str, u64)>,
 ) -> String {
     let mut registry = Registry::with_prefix("rampmeter");
     register_duties(&mut registry, health);
@@ -40,6 +41,12 @@ pub fn render(
     register_shadows(&mut registry, reports);
     register_forecasts(&mut registry, reports);
     register_logs(&mut registry, lost_lines);
+    let refused = http_refused.map(|(reason, count)| (vec![("reason", reason.to_owned())], Counter(count)));
+    registry.register(
+        "http_refused",
+        "HTTP requests that were refused for want of a right",
+        Samples(refused.collect()),
+    );
     let mut text = String::new();
     encode(&mut text, &registry).expect("a string can always be written to");
     text

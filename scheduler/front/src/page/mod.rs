@@ -30,9 +30,11 @@ mod waiting;
 mod web_page;
 mod what_if;
 
+use crate::token::Caller;
 use axum::Router;
-use axum::http::{HeaderValue, header};
-use axum::middleware::map_response;
+use axum::extract::{Extension, Request};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn, map_response};
 use axum::response::Response;
 use axum::routing::{get, post};
 pub(super) use jobs::JobQueues;
@@ -64,7 +66,17 @@ pub(super) fn routes(page: Arc<WebPage>) -> Router {
         .route("/page/order/delete-job", post(orders::delete_job))
         .route("/page/order/apply", post(orders::apply))
         .with_state(page)
+        .layer(from_fn(note_forbidden))
         .layer(map_response(unkept))
+}
+
+/// Notes requests that their client's token does not allow.
+async fn note_forbidden(Extension(caller): Extension<Caller>, request: Request, next: Next) -> Response {
+    let response = next.run(request).await;
+    if response.status() == StatusCode::FORBIDDEN {
+        caller.note_forbidden();
+    }
+    response
 }
 
 /// Forbids caches to keep an answer, and browsers to guess its type.

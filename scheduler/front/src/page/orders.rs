@@ -37,8 +37,8 @@ pub(super) async fn thaw(
     Json(order): Json<LimitOrder>,
 ) -> OrderAnswer {
     let name = page.resource(&caller, &resource, PageRight::Operate)?;
-    note(&caller, "thaw", &name);
     let payload = serde_json::to_vec(&order).expect("an order is plain data");
+    caller.audit("thaw", &name, &payload);
     let limits = thawed(|| ask(&page.front_client, &name, &Endpoint::Thaw, payload.clone())).await?;
     Ok(Json(json!({"limits": limits})))
 }
@@ -67,8 +67,8 @@ pub(super) async fn freeze(
     Json(order): Json<FreezeOrder>,
 ) -> OrderAnswer {
     let name = page.resource(&caller, &resource, PageRight::Operate)?;
-    note(&caller, "freeze", &name);
     let payload = serde_json::to_vec(&order).expect("an order is plain data");
+    caller.audit("freeze", &name, &payload);
     let done: LimitOrderDone = ask(&page.front_client, &name, &Endpoint::Freeze, payload).await?;
     Ok(Json(json!({"limits": done.limits})))
 }
@@ -89,7 +89,7 @@ pub(super) async fn cancel(
 ) -> OrderAnswer {
     let name = page.resource(&caller, &resource, PageRight::Operate)?;
     let id = page.waiting.id(&request)?;
-    note(&caller, "cancel", &name);
+    caller.audit("cancel", &name, b"");
     let payload = serde_json::to_vec(&Settle::unused(id)).expect("a settle is plain data");
     let answer: Value = ask(&page.front_client, &name, &Endpoint::Settle, payload).await?;
     Ok(Json(json!({"status": answer["status"]})))
@@ -103,8 +103,8 @@ pub(super) async fn purge(
     Json(order): Json<Purge>,
 ) -> OrderAnswer {
     let name = page.resource(&caller, &resource, PageRight::Operate)?;
-    note(&caller, "purge", &name);
     let payload = serde_json::to_vec(&order).expect("an order is plain data");
+    caller.audit("purge", &name, &payload);
     let purged: Purged = ask(&page.front_client, &name, &Endpoint::Purge, payload).await?;
     Ok(Json(json!({"ended": purged.ended})))
 }
@@ -126,7 +126,7 @@ pub(super) async fn delete_job(
 ) -> OrderAnswer {
     caller.check_page(PageRight::Operate).map_err(PageError::forbidden)?;
     check_all(&caller)?;
-    tracing::info!(queue, sequence, order = "delete job", token = token(&caller), "an operator's order from the page");
+    caller.audit("delete job", &queue, sequence.to_string().as_bytes());
     let deleted = page.jobs.delete(&queue, sequence).await?;
     Ok(Json(json!({"deleted": deleted})))
 }
@@ -166,7 +166,7 @@ pub(super) async fn apply(
         let why = format!("the rules have revision {}, not {expected}: look at the difference again", present.revision);
         return Err(PageError(StatusCode::CONFLICT, why));
     }
-    rules.names().for_each(|name| note(&caller, "apply", name));
+    rules.names().for_each(|name| caller.audit("apply", name, format!("over revision {expected}").as_bytes()));
     let written = write(&store, &present, &after).await;
     let written = written.map_err(|error| PageError(StatusCode::CONFLICT, format!("{error:#}")))?;
     Ok(Json(json!({"written": written})))
@@ -185,15 +185,6 @@ async fn limits_in_force_of(front_client: &FrontClient, rules: &Rules) -> Result
         }
     }
     Ok(in_force)
-}
-
-/// Every order leaves a line in the log, with the name of its token.
-fn note(caller: &Caller, order: &str, resource: &Name) {
-    tracing::info!(%resource, order, token = token(caller), "an operator's order from the page");
-}
-
-fn token(caller: &Caller) -> String {
-    caller.holder().map(|holder| holder.name().to_string()).unwrap_or_default()
 }
 
 #[cfg(test)]

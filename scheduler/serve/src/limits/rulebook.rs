@@ -4,6 +4,7 @@
 //! as a whole. An invalid edition is refused and shown. The last good one stays in force, over
 //! restarts too.
 
+use crate::audit::Action;
 use crate::denials::Denials;
 use async_nats::Client;
 use futures::StreamExt;
@@ -135,6 +136,11 @@ impl Rulebook {
             resources,
             "rules are in force in place of the configuration's limits"
         );
+        for (rules, applied) in rules.resources.iter().filter_map(|rules| Some((rules, rules.applied.as_ref()?))) {
+            let order = format!("revision {} of {}", revision.get(), applied.at);
+            let from = &applied.file;
+            Action { who: &applied.by, what: "apply", on: &rules.name, from, order: order.as_bytes() }.log();
+        }
         self.revision = revision;
         self.rules = Arc::new(rules);
     }

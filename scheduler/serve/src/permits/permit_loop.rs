@@ -1,5 +1,6 @@
 //! The loop that answers requests for one resource: one subscription, one thread, one core.
 
+use crate::audit::Action;
 use crate::limits::differences::Differences;
 use crate::limits::limit_sources::LimitSources;
 use crate::log_throttle::LogThrottle;
@@ -36,6 +37,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
+/// The orders of operators, as the log names them.
+const ORDERS: [(Endpoint, &str); 4] =
+    [(Endpoint::Purge, "purge"), (Endpoint::Thaw, "thaw"), (Endpoint::Freeze, "freeze"), (Endpoint::Empty, "empty")];
 /// The most messages that are taken before answers are sent. Sending wakes the server and reads the
 /// connection, which costs as much as some permits.
 const BURST: usize = 256;
@@ -243,6 +247,7 @@ impl PermitLoop {
     fn handle(&mut self, now: Time, inbound: Inbound, prices: &[Option<Priced>]) -> Time {
         let Inbound { endpoint, reply, payload, trace } = inbound;
         let trace = trace.as_deref();
+        self.audit(&endpoint, reply.as_ref(), &payload);
         let counted = endpoint.kind().map(|kind| (kind, self.driver.tally.refused(kind)));
         match endpoint {
             Endpoint::Permit => self.ask(now, reply, &payload, None, prices, trace),
@@ -270,6 +275,14 @@ impl PermitLoop {
             tally.note_handled(kind, done.since(now), refused_before);
         }
         done
+    }
+
+    /// Logs an operator's order that came over NATS. The page of this process has logged its own.
+    fn audit(&self, endpoint: &Endpoint, reply: Option<&Address>, order: &[u8]) {
+        let what = ORDERS.iter().find(|(order, _)| order == endpoint).map(|(_, what)| *what);
+        if let (Some(what), Some(who)) = (what, reply.and_then(Address::user)) {
+            Action { who, what, on: self.driver.core().resource().name(), from: "nats", order }.log();
+        }
     }
 
     fn refuse(&mut self, now: Time, reply: Option<Address>, why: String) {

@@ -1,6 +1,7 @@
 //! The HTTP front: permits, `/check`, the page, health.
 
 mod access;
+mod audit;
 mod browser;
 mod check;
 mod gateways;

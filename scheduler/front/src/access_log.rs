@@ -1,0 +1,65 @@
+//! Requests that are refused for want of a right: counted, and logged once a minute.
+
+use rampmeter_protocol::clock::Clock;
+use rampmeter_serve::log_throttle::LogThrottle;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a refused request lacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Lacks {
+    /// A token that counts.
+    Token,
+    /// A right of its token.
+    Right,
+    /// A sender that is no foreign web page.
+    Program,
+}
+
+impl Lacks {
+    const ALL: [Lacks; 3] = [Lacks::Token, Lacks::Right, Lacks::Program];
+
+    /// The reason in metrics and in the log.
+    fn reason(self) -> &'static str {
+        match self {
+            Lacks::Token => "unauthorized",
+            Lacks::Right => "forbidden",
+            Lacks::Program => "web_page",
+        }
+    }
+}
+
+/// The refused requests. Clones share them.
+#[derive(Clone, Debug)]
+pub(super) struct AccessLog(Arc<Refusals>);
+
+#[derive(Debug)]
+struct Refusals {
+    counts: [AtomicU64; Lacks::ALL.len()],
+    clock: Clock,
+    /// The lock guards when lines were written, for the time of a look.
+    throttle: Mutex<LogThrottle<Lacks>>,
+}
+
+impl AccessLog {
+    pub(super) fn new(clock: Clock) -> Self {
+        AccessLog(Arc::new(Refusals { counts: Default::default(), clock, throttle: Mutex::default() }))
+    }
+
+    /// Notes that a request of the client at `address` is refused. `token` is the name of its token.
+    pub(super) fn note(&self, lacks: Lacks, address: IpAddr, token: Option<&str>) {
+        let Refusals { counts, clock, throttle } = &*self.0;
+        counts[lacks as usize].fetch_add(1, Ordering::Relaxed);
+        let left_out = throttle.lock().unwrap_or_else(PoisonError::into_inner).admit(clock.now(), lacks);
+        if let Some(left_out) = left_out {
+            let reason = lacks.reason();
+            tracing::warn!(reason, %address, token, left_out, "an HTTP request is refused");
+        }
+    }
+
+    /// How many requests were refused, by reason.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Lacks::ALL.into_iter().map(|lacks| (lacks.reason(), self.0.counts[lacks as usize].load(Ordering::Relaxed)))
+    }
+}
