@@ -5,6 +5,7 @@
 //! happens when every place is taken ([`WhenFull`]).
 
 mod browser;
+mod streams;
 pub mod tls;
 mod watched_files;
 
@@ -13,7 +14,7 @@ pub use browser::{BrowserGuard, Unwelcome};
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
-use hyper::service::Service;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use streams::Streams;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore, watch};
@@ -33,6 +35,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How many clients are turned away with an answer at a time, and how long each may take to read
 /// it. Further connections are closed without an answer.
 const TURNED_AWAY: (usize, Duration) = (64, Duration::from_secs(1));
+
+/// How long an idle client may take to hear that its connection ends.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// What becomes of a client that finds every place taken.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +83,7 @@ pub struct Connection {
 #[derive(Debug, Default)]
 struct State {
     is_owed: AtomicBool,
+    streams: Streams,
     /// Notified when the connection has to close.
     leave: Notify,
     is_leaving: AtomicBool,
@@ -209,22 +215,33 @@ impl Connection {
     }
 
     /// Serves the requests on `stream` until the client ends it, or until it has to close: at once,
-    /// or after the answer that is owed.
+    /// or after the answer that is owed. It also closes once it has been without a request for `idle`,
+    /// whatever an HTTP/2 client does to keep it.
     pub async fn serve<S, B>(
         &self,
         http: &auto::Builder<TokioExecutor>,
+        idle: Duration,
         stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
         service: S,
     ) where
-        S: Service<Request<Incoming>, Response = Response<B>, Future: Send + 'static>,
+        S: Service<Request<Incoming>, Response = Response<B>, Error: Send, Future: Send + 'static>,
         S::Error: Into<Box<dyn Error + Send + Sync>>,
-        B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + 'static,
+        B: Body<Data: Send, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin + 'static,
     {
-        let mut served = pin!(http.serve_connection(TokioIo::new(stream), service));
+        let counted = service_fn(|request| {
+            let (stream, answered) = (self.state.streams.begin(), service.call(request));
+            async move { answered.await.map(|response| response.map(|body| stream.until_end_of(body))) }
+        });
+        let mut served = pin!(http.serve_connection(TokioIo::new(stream), counted));
         tokio::select! {
             // The client may end its connection in any way.
             _ended = served.as_mut() => return,
             () = self.state.leave.notified() => {}
+            () = self.state.streams.idle_for(idle) => {
+                served.as_mut().graceful_shutdown();
+                tokio::time::timeout(FAREWELL, served).await.ok();
+                return;
+            }
         }
         if self.state.is_owed.load(Ordering::Relaxed) {
             served.as_mut().graceful_shutdown();
@@ -274,6 +291,7 @@ mod tests {
     use std::convert::Infallible;
     use tokio::io::AsyncReadExt;
 
+    const IDLE: Duration = Duration::from_millis(300);
     const FULL: &[u8] = b"full";
 
     /// Answers `/panic` by a panic, `/hang` never, and anything else at once.
@@ -282,8 +300,10 @@ mod tests {
         match request.uri().path() {
             "/panic" => panic!("a request that panics"),
             "/hang" => std::future::pending().await,
-            _ => Ok(Response::new(Full::default())),
+            "/slow" => tokio::time::sleep(4 * IDLE).await,
+            _ => {}
         }
+        Ok(Response::new(Full::default()))
     }
 
     async fn start(places: usize, when_full: WhenFull) -> (SocketAddr, Arc<Connections>) {
@@ -294,7 +314,7 @@ mod tests {
             let greet = |stream, connection: Connection| async move {
                 let owing = connection.clone();
                 let service = service_fn(move |request| answer(request, owing.clone()));
-                connection.serve(&http(Duration::from_secs(60), 16_384), stream, service).await;
+                connection.serve(&http(Duration::from_secs(60), 16_384), IDLE, stream, service).await;
             };
             serving.let_in(&listener, greet).await;
         });
@@ -361,5 +381,23 @@ mod tests {
         let _owed = ask(address, "/hang").await;
         until_owed(&connections, 1).await;
         assert!(tokio::time::timeout(Duration::from_millis(100), connections.clear()).await.is_err());
+    }
+
+    /// A client that answers pings, and so never seems gone.
+    #[tokio::test]
+    async fn an_http_2_connection_ends_once_it_has_no_stream_for_a_while() {
+        let (address, _connections) = start(4, WhenFull::Wait).await;
+        for path in [None, Some("/"), Some("/slow")] {
+            let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
+            let (mut sender, connection) =
+                hyper::client::conn::http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+            let ended = tokio::spawn(connection);
+            if let Some(path) = path {
+                let request = Request::get(format!("http://a{path}")).body(Full::<Bytes>::default()).unwrap();
+                assert_eq!(sender.send_request(request).await.unwrap().status(), 200, "{path}");
+            }
+            let ended = tokio::time::timeout(Duration::from_secs(20), ended).await;
+            assert!(ended.is_ok_and(|ended| ended.unwrap().is_ok()), "{path:?}: it ends, and says so");
+        }
     }
 }

@@ -77,7 +77,7 @@ impl Listener {
             let (exchange, peer) = (self.exchange.clone(), peer.clone());
             async move { Ok::<_, Infallible>(exchange.answer(request, peer).await) }
         });
-        connection.serve(&builder(), CheckedStream::new(stream), service).await;
+        connection.serve(&builder(), READ_HEAD, CheckedStream::new(stream), service).await;
     }
 }
 

@@ -78,7 +78,7 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, connection
         router.clone().call(request.map(Body::new))
     });
     let http = rampmeter_listener::http(READ_HEAD, MAX_HEAD).http1_only();
-    connection.serve(&http, stream, service).await;
+    connection.serve(&http, READ_HEAD, stream, service).await;
 }
 
 /// Serves a request of the front, which may wait, in one of the places for them.
