@@ -20,7 +20,8 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
-/// Prices that are computed at once. Each may keep a processor busy for a tenth of a second.
+/// Bodies that are read at once for their tokens and prices. Each may keep a processor busy for a tenth of a
+/// second, and takes a hundred times its bytes.
 const PRICING: usize = 2;
 
 /// A proxy that serves. Dropping it ends it at once; [`stop`](Proxy::stop) lets held requests

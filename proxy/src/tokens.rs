@@ -38,7 +38,7 @@ pub(crate) struct Tokens {
 
 /// Finds the usage in an answer while it passes.
 #[derive(Debug)]
-pub(crate) struct UsageReader {
+pub struct UsageReader {
     is_stream: bool,
     /// The line or the answer so far.
     text: Vec<u8>,
@@ -49,12 +49,14 @@ pub(crate) struct UsageReader {
 
 impl TokenUnits {
     /// What a request with this body costs, beside the `cost` of its route if it has one.
-    pub(crate) fn estimated(&self, cost: Option<Cost>, body: &[u8]) -> Option<Cost> {
+    #[must_use]
+    pub fn estimated(&self, cost: Option<Cost>, body: &[u8]) -> Option<Cost> {
         self.with(cost, Tokens::estimate(body))
     }
 
     /// What the answer says that the call took; `None` if it says nothing.
-    pub(crate) fn used(&self, usage: UsageReader) -> Option<Cost> {
+    #[must_use]
+    pub fn used(&self, usage: UsageReader) -> Option<Cost> {
         let used = usage.end();
         if self.settles { self.with(None, used) } else { None }
     }
@@ -109,13 +111,14 @@ fn input(request: &Value) -> usize {
 
 impl UsageReader {
     /// A reader of an answer with this content type.
-    pub(crate) fn new(content_type: &[u8]) -> Self {
+    #[must_use]
+    pub fn new(content_type: &[u8]) -> Self {
         let is_stream = content_type.starts_with(b"text/event-stream");
         UsageReader { is_stream, text: Vec::new(), is_lost: false, found: Tokens::default() }
     }
 
     /// Takes the next piece of the answer.
-    pub(crate) fn read(&mut self, piece: &[u8]) {
+    pub fn read(&mut self, piece: &[u8]) {
         if !self.is_stream {
             return self.add(piece);
         }

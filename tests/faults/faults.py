@@ -327,6 +327,7 @@ IN_SESSION = [
 ]
 IN_PRICES = [
     ("a message may have any number of bodies", "prices", r"bodies > MAX_BODIES", "bodies > MAX_BODIES * 1024"),
+    ("bodies wait to be priced without end", "start", r"in_room\(WAITING_BYTES\)", "in_room(usize::MAX)"),
     ("a cost beside a price counts", "prices", r"!request\.cost\.is_empty\(\)", "false"),
     ("any kind is priced by the resource's rules", "cost", r"\*price\.kind != \*pricing\.name\(\)", "false"),
     ("what is given is not looked at", "cost", r"&given\.given\(\)\?", "&GivenTable { samples: given.samples, ..GivenTable::default() }.given().map(|_| Given::default())?"),
@@ -345,6 +346,7 @@ IN_LISTENER = [
     ("a page of strangers asks", "check_page", r"origins\.all\(is_origin_own\)", "true"),
     ("any name leads here", "is_ours", r"self\.names\.contains\(.*\)", "true"),
     ("an owed answer is cut off", "serve", r"self\.state\.is_owed\.load\(Ordering::Relaxed\)", "false"),
+    ("an idle connection stays", "idle_for", r"\*open == 0", "*open == usize::MAX"),
     ("a connection that is owed an answer is evicted", "has_room", r"\.filter\(\|connection\| connection\.is_idle\(\)\)", ""),
 ]
 IN_LEADERSHIP = [

@@ -16,6 +16,7 @@ use rampmeter_front as front;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
+use rampmeter_proxy::tokens::{TokenUnits, UsageReader};
 use rampmeter_scheduler_core::durability::snapshot::PermitSnapshot;
 use rampmeter_sentinel_hub::{Api, Estimate, Given};
 use rampmeter_store::{self as store, KeysRecord, StateRecord, StoredPages};
@@ -35,6 +36,8 @@ const PER_BYTE: usize = 16;
 const PER_BYTE_OF_RULES: usize = 128;
 /// The same for scripts: tokens, and the body around the script.
 const PER_BYTE_OF_SCRIPTS: usize = 32;
+/// The same for bodies that are read as values: an empty list of two bytes is a value of 32.
+const PER_BYTE_OF_VALUES: usize = 96;
 /// Bytes of memory that even the shortest input may take: buffers, tables, the text of a fault.
 const AT_LEAST: usize = 128 * 1024;
 /// Room for the elements of an array, of which each may be two bytes long, and for the patterns of
@@ -63,11 +66,14 @@ pub enum Decoder {
     HttpHead,
     /// Evalscripts in bodies that are priced.
     Script,
+    /// Bodies that pass a proxy: requests to language models, and their answers.
+    ProxyBody,
 }
 
 impl Decoder {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Permit, Self::Settle, Self::Rules, Self::Record, Self::HttpHead, Self::Script];
+    pub const ALL: [Self; 7] =
+        [Self::Permit, Self::Settle, Self::Rules, Self::Record, Self::HttpHead, Self::Script, Self::ProxyBody];
 
     /// Its name, which is that of its corpus.
     pub fn name(self) -> &'static str {
@@ -78,6 +84,7 @@ impl Decoder {
             Self::Record => "record",
             Self::HttpHead => "http-head",
             Self::Script => "script",
+            Self::ProxyBody => "proxy-body",
         }
     }
 
@@ -90,12 +97,13 @@ impl Decoder {
     pub fn most_memory(self, length: usize) -> usize {
         let room = match self {
             Self::Permit | Self::Settle | Self::Rules => FOR_PARTS,
-            Self::Record | Self::HttpHead => AT_LEAST,
+            Self::Record | Self::HttpHead | Self::ProxyBody => AT_LEAST,
             Self::Script => FOR_LITERALS,
         };
         let each = match self {
             Self::Rules => PER_BYTE_OF_RULES,
             Self::Script => PER_BYTE_OF_SCRIPTS,
+            Self::ProxyBody => PER_BYTE_OF_VALUES,
             Self::Permit | Self::Settle | Self::Record | Self::HttpHead => PER_BYTE,
         };
         each * length + room
@@ -113,6 +121,7 @@ impl Decoder {
             Self::Record => read_record(input),
             Self::HttpHead => read_head(input),
             Self::Script => read_script(input),
+            Self::ProxyBody => read_proxy_body(input),
         }
     }
 }
@@ -231,5 +240,17 @@ fn read_script(input: &[u8]) {
             Ok(estimate) => assert!(estimate.amount().units() >= estimate.minimum().to_f64()),
             Err(error) => assert!(!error.to_string().is_empty()),
         }
+    }
+}
+
+/// Counts the tokens of a request, and of an answer that comes whole or as a stream, in small pieces.
+fn read_proxy_body(input: &[u8]) {
+    let [input_unit, output, total] = ["input", "output", "total"].map(|unit| Some(unit.to_owned()));
+    let units = TokenUnits { input: input_unit, output, total, settles: true };
+    assert!(units.estimated(None, input).is_some(), "each body has an estimate");
+    for content_type in ["application/json", "text/event-stream"] {
+        let mut answer = UsageReader::new(content_type.as_bytes());
+        input.chunks(61).for_each(|piece| answer.read(piece));
+        let _used = units.used(answer);
     }
 }

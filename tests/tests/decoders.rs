@@ -6,10 +6,13 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 use peak_alloc::PeakAlloc;
+use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::splitmix::SplitMix64;
+use rampmeter_protocol::time::Span;
 use rampmeter_tests::decoders::Decoder;
 use rampmeter_tests::repository;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
@@ -20,6 +23,10 @@ const CHANGES: u64 = 30;
 const STRETCH: u64 = 64;
 /// The largest message that a nats-server takes by default.
 const LONGEST: usize = 1 << 20;
+/// How long reading that may take, beside other programs and without much optimisation: no decoder's time
+/// grows faster than its input.
+const LONGEST_READING: Span = Span::from_secs(2);
+static CLOCK: LazyLock<Clock> = LazyLock::new(Clock::start);
 /// Letters with a meaning in one of the formats.
 const LETTERS: &[u8] = b"0123456789.-+eE{}[]\",:\\ \t\r\n=#/;%_<>\x00\x80\xff";
 
@@ -62,18 +69,25 @@ const REPETITIONS: &[(Decoder, &str, &str)] = &[
     (Decoder::Script,   "",                                                 "let a=1,b=2\n"),
     (Decoder::Script,   "",                                                 "function f(){}"),
     (Decoder::Script,   "'",                                                "\u{1}"),
+    (Decoder::ProxyBody, "",                                                "["),
+    (Decoder::ProxyBody, "[",                                               "[],"),
+    (Decoder::ProxyBody, "",                                                "data: {\"usage\":{\"input_tokens\":1}}\n"),
+    (Decoder::ProxyBody, "{\"",                                             "a"),
 ];
 
 /// Reads `input`, and tells if that takes too much memory. There is one test in this program,
 /// because memory is counted for all threads.
 fn check(decoder: Decoder, input: &[u8], what: &str) -> Option<String> {
+    let begun = CLOCK.now();
     ALLOCATOR.reset_peak_usage();
     let before = ALLOCATOR.current_usage();
     decoder.read(input);
     let taken = ALLOCATOR.peak_usage().saturating_sub(before);
     let (most, length) = (decoder.most_memory(input.len()), input.len());
     let told = format!("{}, {what}: {taken} bytes of memory for {length} of input, at most {most}", decoder.name());
-    (taken > most).then_some(told)
+    let took = CLOCK.now().since(begun);
+    let slow = (took > LONGEST_READING).then(|| format!("{}, {what}: {took} for {length} bytes", decoder.name()));
+    (taken > most).then_some(told).or(slow)
 }
 
 /// The inputs in the repository, by name.

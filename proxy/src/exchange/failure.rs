@@ -41,6 +41,9 @@ pub(crate) enum Failure {
     /// The bound of held requests is reached.
     #[error("as many requests wait as this proxy holds")]
     TooManyHeld,
+    /// The body waited too long to be read.
+    #[error("too many bodies wait to be read for what they cost")]
+    Unpriced,
     /// The bound of calls in flight is reached, and none ended in time.
     #[error("no connection to the upstream became free in time")]
     NoPlace,
@@ -123,6 +126,7 @@ impl Failure {
                 shape(StatusCode::BAD_REQUEST, "broken_body", "http_request_error")
             }
             Failure::TooManyHeld => soon(StatusCode::SERVICE_UNAVAILABLE, "too_many_held", "connection_limit_reached"),
+            Failure::Unpriced => soon(StatusCode::SERVICE_UNAVAILABLE, "unpriced", "connection_limit_reached"),
             Failure::NoPlace => soon(StatusCode::SERVICE_UNAVAILABLE, "no_place", "connection_limit_reached"),
             Failure::NoCredential => {
                 soon(StatusCode::SERVICE_UNAVAILABLE, "no_credential", "proxy_configuration_error")
@@ -153,6 +157,7 @@ impl Failure {
             | Failure::Unwelcome(_)
             | Failure::BrokenBody
             | Failure::TooManyHeld
+            | Failure::Unpriced
             | Failure::NoPlace
             | Failure::NoCredential
             | Failure::Call(_)
@@ -173,9 +178,12 @@ impl Failure {
                 true
             }
             Failure::Call(error) => matches!(error, CallError::BrokenBody | CallError::SlowClient),
-            Failure::Loop | Failure::TooManyHeld | Failure::NoPlace | Failure::NoCredential | Failure::Permit(_) => {
-                false
-            }
+            Failure::Loop
+            | Failure::TooManyHeld
+            | Failure::Unpriced
+            | Failure::NoPlace
+            | Failure::NoCredential
+            | Failure::Permit(_) => false,
         }
     }
 }

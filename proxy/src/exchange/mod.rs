@@ -38,6 +38,7 @@ use requested_permit::RequestedPermit;
 use response::{Relay, ResponseBody, Silence, UnsettledCall};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use trace::{Answered, Held, RequestTrace};
 use tracing::Instrument;
@@ -45,6 +46,8 @@ use tracing::Instrument;
 /// The most times that one request is sent. Each 429 pauses the whole fleet; after several in a
 /// row, another try is useless.
 const MAX_SENDINGS: u32 = 16;
+/// How long a body may wait to be read. The places for that are few, and each body takes a moment.
+const PRICED_WITHIN: Duration = Duration::from_secs(5);
 const WAIT_MS: HeaderName = HeaderName::from_static("x-rampmeter-wait-ms");
 /// With the value `false`, OpenAI and Anthropic say that repeating after a 429 is useless.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
@@ -63,7 +66,7 @@ pub(crate) struct Exchange {
     pub(crate) held: Semaphore,
     /// One place for each call that may be in flight at a time.
     pub(crate) in_flight: Arc<Semaphore>,
-    /// One place for each price that may be computed at a time.
+    /// One place for each body that may be read as values at a time.
     pub(crate) pricing: Semaphore,
     pub(crate) drain: Drain,
     pub(crate) clock: Clock,
@@ -250,6 +253,8 @@ impl Exchange {
                 false => Ok(checked),
             };
         };
+        let turn = tokio::time::timeout(PRICED_WITHIN, self.pricing.acquire()).await;
+        let _turn = turn.map_err(|_| Failure::Unpriced)?;
         let CheckedRequest { asked_in, requested, outgoing, begun } = checked;
         let mut requested = requested.with_labels_of(&asking.body_labels, &body).map_err(Failure::Unclear)?;
         if let Some(units) = &asking.tokens {
@@ -265,7 +270,6 @@ impl Exchange {
     async fn price(&self, outgoing: &Outgoing, body: Vec<u8>) -> Option<Vec<(String, f64)>> {
         let price = self.settings.asking.price.clone()?;
         let (method, path) = (outgoing.method.clone(), outgoing.target.path().to_owned());
-        let _turn = self.pricing.acquire().await;
         let computing = tokio::task::spawn_blocking(move || price.compute(&method, &path, &body));
         let computed = computing.await.unwrap_or_else(|_| Err("the computation has failed".to_owned()));
         computed.inspect_err(|why| tracing::debug!(why, "a request costs what its route says")).ok()

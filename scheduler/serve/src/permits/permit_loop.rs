@@ -231,8 +231,8 @@ impl PermitLoop {
 
     /// Takes a message at `now`, and returns when that was done.
     fn take(&mut self, now: Time, inbound: Inbound) -> Time {
-        let Some(inbound) = self.intake.without_prices(inbound) else { return now };
-        self.handle(now, inbound, &[])
+        let Some(PricedMessage { inbound, prices }) = self.intake.without_prices(inbound) else { return now };
+        self.handle(now, inbound, &prices)
     }
 
     /// Takes a message whose costs are known by now.

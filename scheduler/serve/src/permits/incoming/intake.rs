@@ -121,21 +121,21 @@ impl Intake {
 
     /// How many messages were lost since the last call, because too many waited.
     pub(crate) fn take_lost(&mut self) -> u64 {
-        self.waiting.take_lost() + self.prices.as_mut().map_or(0, Prices::take_lost)
+        self.waiting.take_lost()
     }
 
-    /// The message, unless costs in it have to be computed first. Then it comes back with them.
-    pub(crate) fn without_prices(&mut self, inbound: Inbound) -> Option<Inbound> {
-        let Some(prices) = self.prices.as_mut().filter(|_| wants_price(&inbound)) else { return Some(inbound) };
-        prices.push(inbound);
-        None
-    }
-
-    /// Has the costs in a message computed again, because it can't be answered yet.
-    pub(crate) fn price_again(&mut self, inbound: Inbound) {
-        if let Some(prices) = &mut self.prices {
-            prices.push(inbound);
+    /// The message, unless costs in it have to be computed first. Then it comes back with them, or at once
+    /// if too many wait for that.
+    pub(crate) fn without_prices(&mut self, inbound: Inbound) -> Option<PricedMessage> {
+        match self.prices.as_mut().filter(|_| wants_price(&inbound)) {
+            Some(prices) => prices.push(inbound),
+            None => Some(PricedMessage { inbound, prices: Vec::new() }),
         }
+    }
+
+    /// Has a message wait again, and the costs in it computed again, because it can't be answered yet.
+    pub(crate) fn price_again(&mut self, inbound: Inbound) {
+        self.waiting.push(inbound);
     }
 
     /// A notice of *no responders* that is here already. It is older than the messages that are

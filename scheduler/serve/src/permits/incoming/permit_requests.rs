@@ -3,7 +3,7 @@
 use crate::messages::inbound::Address;
 use crate::messages::message_trace::{ElementTrace, MessageTrace};
 use crate::messages::reply::ReplyTo;
-use crate::permits::incoming::pricing::Priced;
+use crate::permits::incoming::pricing::{Priced, Unpriced};
 use crate::permits::permit_loop::PermitLoop;
 use rampmeter_nats::entropy::secret;
 use rampmeter_protocol::clock::unix_ms;
@@ -105,7 +105,13 @@ impl PermitLoop {
         let price = prices.get(index).and_then(Option::as_ref);
         match with_price(driver.core().resource(), &mut request, price) {
             Ok(cost) => to.cost = cost,
-            Err(reason) => return driver.refuse_invalid(now, to, request.id.as_ref(), format!("`price`: {reason}")),
+            Err(Unpriced::Wrong(reason)) => {
+                return driver.refuse_invalid(now, to, request.id.as_ref(), format!("`price`: {reason}"));
+            }
+            Err(Unpriced::TooMany) => {
+                let message = "too many bodies wait to be priced; ask again in a second".to_owned();
+                return driver.refuse_with(now, to, request.id.as_ref(), Code::QueueFull, message);
+            }
         }
         let trace = ElementTrace { message: trace, index };
         let trace = driver.traces.begin(now, driver.core().resource(), &request, class, trace);
@@ -144,20 +150,19 @@ fn with_price(
     resource: &Resource,
     request: &mut PermitRequest<'_>,
     price: Option<&Priced>,
-) -> Result<Option<Arc<Cost<'static>>>, String> {
-    match price {
-        Some(Ok(cost)) => {
-            for (unit, amount) in cost.iter().filter(|(unit, _)| resource.counts(unit)) {
-                request.cost.set(unit.to_owned(), amount).map_err(|error| error.to_string())?;
-            }
-            Ok(Some(Arc::clone(cost)))
-        }
-        Some(Err(reason)) => Err(reason.clone()),
-        None if request.price.is_some() => {
-            Err(format!("`{}` computes no costs; set `pricing` of the resource, or give a `cost`", resource.name()))
-        }
-        None => Ok(None),
+) -> Result<Option<Arc<Cost<'static>>>, Unpriced> {
+    if request.price.is_none() {
+        return Ok(None);
     }
+    let Some(priced) = price else {
+        let reason = "computes no costs; set `pricing` of the resource, or give a `cost`";
+        return Err(Unpriced::Wrong(format!("`{}` {reason}", resource.name())));
+    };
+    let cost = priced.as_ref().map_err(Unpriced::clone)?;
+    for (unit, amount) in cost.iter().filter(|(unit, _)| resource.counts(unit)) {
+        request.cost.set(unit.to_owned(), amount).map_err(|error| Unpriced::Wrong(error.to_string()))?;
+    }
+    Ok(Some(Arc::clone(cost)))
 }
 
 /// For how many milliseconds the sender of a request has certainly given up, in spite of the

@@ -4,6 +4,7 @@
 use crate::messages::inbound::{Endpoint, Inbound};
 use crate::permits::incoming::waiting_messages::WaitingMessages;
 use rampmeter_config::Pricing;
+use rampmeter_protocol::bounds::MAX_BATCH;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::incoming::Incoming;
 use rampmeter_protocol::price::Price;
@@ -22,8 +23,20 @@ const PRICE: &[u8] = b"\"price\"";
 /// The most messages in each channel between loop and thread.
 const UNDER_WAY: usize = 1;
 
+/// The most bytes of messages that wait for the thread, which reads them within a second or two.
+const WAITING_BYTES: usize = 16 << 20;
+
 /// A computed cost, or why there is none.
-pub(crate) type Priced = Result<Arc<Cost<'static>>, String>;
+pub(crate) type Priced = Result<Arc<Cost<'static>>, Unpriced>;
+
+/// Why there is no cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unpriced {
+    /// The request is wrong, or its body tells too little.
+    Wrong(String),
+    /// Too many bodies wait to be read.
+    TooMany,
+}
 
 /// A message, and the computed costs of its elements; `None` for elements that name their cost.
 #[derive(Debug)]
@@ -51,13 +64,14 @@ impl Prices {
             tracing::error!(%error, "there is no thread to compute costs on");
             return None;
         }
-        Some(Prices { waiting: WaitingMessages::default(), to_thread, priced })
+        Some(Prices { waiting: WaitingMessages::in_room(WAITING_BYTES), to_thread, priced })
     }
 
-    /// Takes a message whose elements have prices. Users take turns.
-    pub(crate) fn push(&mut self, inbound: Inbound) {
-        self.waiting.push(inbound);
+    /// Takes a message whose elements have prices, or gives it back if too many wait. Users take turns.
+    pub(crate) fn push(&mut self, inbound: Inbound) -> Option<PricedMessage> {
+        let refused = self.waiting.try_push(inbound).err();
         self.feed();
+        refused.map(|inbound| PricedMessage { inbound, prices: vec![Some(Err(Unpriced::TooMany)); MAX_BATCH] })
     }
 
     /// The next message whose costs are known. Cancelling loses nothing.
@@ -65,11 +79,6 @@ impl Prices {
         let priced = self.priced.recv().await.expect("the thread ends with this");
         self.feed();
         priced
-    }
-
-    /// How many messages were lost since the last call, because too many waited.
-    pub(crate) fn take_lost(&mut self) -> u64 {
-        self.waiting.take_lost()
     }
 
     fn feed(&mut self) {
@@ -115,6 +124,7 @@ fn prices(pricing: Pricing, payload: &[u8]) -> Vec<Option<Priced>> {
             false if !request.cost.is_empty() => Err("give a `cost` or a `price`, not both".to_owned()),
             false => cost(pricing, price).map(Arc::new),
         })
+        .map(|priced| priced.map_err(Unpriced::Wrong))
     };
     requests.iter().map(|request| request.as_ref().ok().and_then(&mut priced)).collect()
 }
@@ -181,5 +191,45 @@ impl GivenTable {
                     .deployment(host.parse::<Deployment>().map_err(|error| format!("`given.deployment`: {error}"))?))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::inbound::Address;
+    use bytes::Bytes;
+    use rampmeter_protocol::clock::Clock;
+    use rampmeter_protocol::time::Span;
+    use std::iter::repeat_with;
+
+    fn asking(user: &str, body: &str) -> Inbound {
+        let price = serde_json::json!({ "kind": "sentinel-hub", "api": "process", "body": { "evalscript": body } });
+        let payload = Bytes::from(serde_json::json!({ "price": price }).to_string());
+        let reply = Some(Address::Subject(format!("{user}.a.1").into()));
+        Inbound { endpoint: Endpoint::Permit, reply, payload, trace: None }
+    }
+
+    /// Each message that is not taken is refused at once, and the others are priced soon: a sender of the
+    /// longest scripts leaves room for another.
+    #[tokio::test]
+    async fn bodies_beyond_the_room_are_refused_at_once_and_the_others_are_priced_soon() {
+        let (mut prices, clock) = (Prices::start(Pricing::SentinelHub).unwrap(), Clock::start());
+        let script = format!("function setup() {{ return {{ input: [{}", "[0],".repeat(200_000));
+        let flood: Vec<PricedMessage> =
+            repeat_with(|| asking("flood", &script)).take(100).filter_map(|sent| prices.push(sent)).collect();
+        let quiet = prices.push(asking("quiet", &script));
+        assert!(quiet.is_none() && (80..100).contains(&flood.len()), "{} are refused", flood.len());
+        assert!(flood.iter().all(|refused| refused.prices[0] == Some(Err(Unpriced::TooMany))));
+        let mut senders = Vec::new();
+        for _ in 0..=100 - flood.len() {
+            let PricedMessage { inbound, prices } = prices.next().await;
+            assert!(matches!(prices[..], [Some(Err(Unpriced::Wrong(_)))]), "{prices:?}");
+            senders.push(inbound.reply.as_ref().and_then(Address::user).map(str::to_owned));
+        }
+        // Behind what was under way, and one turn of the other.
+        let place = senders.iter().position(|sender| sender.as_deref() == Some("quiet"));
+        assert!(place.is_some_and(|place| place <= 4), "{senders:?}");
+        assert!(clock.now().since(Clock::START) < Span::from_secs(10), "{:?}", clock.now());
     }
 }

@@ -25,26 +25,44 @@ type Connections = RoundRobin<Connection, InOrder>;
 /// Messages that wait. A message without room is lost and counted: its client asks again. A
 /// connection may take as much room as it leaves free: half of the room, if no other connection
 /// waits.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct WaitingMessages {
     users: RoundRobin<User, Connections>,
     echoes: VecDeque<Numbered>,
     order: Arrivals,
     bytes: usize,
+    /// The most that `bytes` may be.
+    room: usize,
     /// Messages that were lost since the last call of `take_lost`.
     lost: u64,
     /// Messages that were dropped unread since the last call of `take_foreign`.
     foreign: u64,
 }
 
+impl Default for WaitingMessages {
+    fn default() -> Self {
+        WaitingMessages::in_room(MAX_BYTES)
+    }
+}
+
 impl WaitingMessages {
+    /// Room for messages of this many bytes together.
+    pub(crate) fn in_room(room: usize) -> Self {
+        let (users, echoes, order) = (RoundRobin::default(), VecDeque::new(), Arrivals::default());
+        WaitingMessages { users, echoes, order, bytes: 0, room, lost: 0, foreign: 0 }
+    }
+
     pub(crate) fn push(&mut self, message: Inbound) {
+        self.lost += u64::from(self.try_push(message).is_err());
+    }
+
+    /// Takes a message, or gives it back if there is no room.
+    pub(crate) fn try_push(&mut self, message: Inbound) -> Result<(), Inbound> {
         let (user, connection) = sender(&message);
         let bytes = size(&message);
         let is_echo = message.endpoint == Endpoint::Echo;
         if !(is_echo && self.has_room(bytes) || self.has_room_for(user, connection, bytes)) {
-            self.lost += 1;
-            return;
+            return Err(message);
         }
         self.bytes += bytes;
         let numbered = Numbered { number: self.order.arrive(), message };
@@ -53,6 +71,7 @@ impl WaitingMessages {
         } else {
             self.users.add(user, bytes).add(connection, bytes).messages.push_back(numbered);
         }
+        Ok(())
     }
 
     /// Adds a message, or counts one that is dropped because no answer may go where it wants one.
@@ -88,11 +107,11 @@ impl WaitingMessages {
     }
 
     fn has_room(&self, bytes: usize) -> bool {
-        self.order.waiting < MOST && self.bytes + bytes <= MAX_BYTES
+        self.order.waiting < MOST && self.bytes + bytes <= self.room
     }
 
     fn has_room_for(&self, user: User, connection: Connection, bytes: usize) -> bool {
-        let free = MAX_BYTES - self.bytes;
+        let free = self.room - self.bytes;
         // No lane has more than all lanes together.
         if self.bytes + bytes <= free {
             return self.has_room(bytes);
