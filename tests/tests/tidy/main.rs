@@ -6,6 +6,7 @@ mod architecture;
 mod bounds;
 mod documents;
 mod layers;
+mod memory;
 mod module;
 mod package;
 mod packages;
