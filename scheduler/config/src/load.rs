@@ -22,12 +22,10 @@ use rampmeter_protocol::suggestion::{closest, quoted};
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
-    ClassField, ClassSpec, Learn, LimitField, LimitSpec, Margin, ResourceField, ResourceSpec, SpecError, SpecField,
-    StartPolicy,
+    ClassSpec, Learn, LimitSpec, Margin, ResourceSpec, SpecField, StartPolicy,
 };
 use serde::Deserialize;
 use std::collections::BTreeSet;
-use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
 
@@ -190,20 +188,21 @@ pub(super) fn checked(
     parts: WrittenResource,
 ) -> Option<ResourceSpec> {
     let WrittenResource { spec, limits, classes, all_classes, whole } = parts;
+    let table = spanned.get_ref();
     let mut found = Resource::faults(&spec);
     // Faults of parts that could not be read are noted already, and are not noted again here.
     found.retain(|fault| match fault.field {
-        SpecField::Resource(ResourceField::Limits) => whole,
-        SpecField::Resource(ResourceField::DefaultClass) => all_classes,
+        SpecField::Resource("limits") => whole,
+        SpecField::Resource("default_class") => all_classes,
         SpecField::Resource(_) | SpecField::Limit(..) | SpecField::Class(..) => true,
     });
-    for fault in &mut found {
-        fault.field = match fault.field {
-            SpecField::Resource(field) => SpecField::Resource(field),
-            SpecField::Limit(index, field) => SpecField::Limit(limits[index], field),
-            SpecField::Class(index, field) => SpecField::Class(classes[index], field),
+    for fault in &found {
+        let span = match fault.field {
+            SpecField::Resource(field) => source.value_in(spanned, field),
+            SpecField::Limit(index, field) => source.value_in(&table.limit[limits[index]], field),
+            SpecField::Class(index, field) => source.value_in(&table.classes[classes[index]], field),
         };
-        faults.add(source.fault(&span_of(spanned, fault), fault.to_string()));
+        faults.add(source.fault(&span, fault.to_string()));
     }
     (whole && found.is_empty()).then_some(spec)
 }
@@ -299,63 +298,6 @@ fn class_spec(source: &Source, table: &ClassTable) -> Result<ClassSpec, ConfigEr
     let mut spec = ClassSpec::new(name(source, &table.name)?);
     table.fill(&mut spec);
     Ok(spec)
-}
-
-/// The span in the file of the part that the core refuses.
-fn span_of(resource: &Spanned<ResourceTable>, error: &SpecError) -> Range<usize> {
-    let table = resource.get_ref();
-    match error.field {
-        SpecField::Resource(field) => resource_field(resource, field),
-        SpecField::Limit(index, field) => limit_field(table.limit[index].get_ref(), field),
-        SpecField::Class(index, field) => class_field(table.classes[index].get_ref(), field),
-    }
-}
-
-fn resource_field(resource: &Spanned<ResourceTable>, field: ResourceField) -> Range<usize> {
-    let table = resource.get_ref();
-    let name = table.name.span();
-    match field {
-        // A provider may give the limits, and classes have a default: the file may lack both.
-        ResourceField::Limits | ResourceField::Classes => name,
-        ResourceField::DiscoverKey => table.discover_key.first().map_or(name, Spanned::span),
-        ResourceField::DefaultClass => table.default_class.as_ref().map_or(resource.span(), Spanned::span),
-        ResourceField::Horizon => table.horizon.as_ref().map_or(name, Spanned::span),
-        ResourceField::MaxWaiting => table.max_waiting.as_ref().map_or(name, Spanned::span),
-        ResourceField::MaxPermits => table.max_permits.as_ref().map_or(name, Spanned::span),
-        ResourceField::MaxKeys => table.max_keys.as_ref().map_or(name, Spanned::span),
-        ResourceField::Reservation => table.reservation.as_ref().map_or(name, Spanned::span),
-        ResourceField::Validity => table.validity.as_ref().map_or(name, Spanned::span),
-        ResourceField::MaxAhead => table.max_ahead.as_ref().map_or(name, Spanned::span),
-        ResourceField::RideFor => table.ride_for.as_ref().map_or(name, Spanned::span),
-    }
-}
-
-pub(super) fn limit_field(limit: &LimitTable, field: LimitField) -> Range<usize> {
-    let velocity = limit.drain_velocity.as_ref().map(Spanned::span);
-    let period = limit
-        .period
-        .as_ref()
-        .or(limit.refill_interval.as_ref())
-        .or(limit.time_to_live.as_ref())
-        .map(Spanned::span)
-        .or(velocity);
-    match field {
-        LimitField::Capacity => limit.capacity.span(),
-        LimitField::Period => period.unwrap_or(limit.name.span()),
-        LimitField::Margin => limit.margin.as_ref().map_or(limit.name.span(), Spanned::span),
-        LimitField::Match => limit.r#match.keys().next().map_or(limit.name.span(), Spanned::span),
-        LimitField::Key => limit.key.first().map_or(limit.name.span(), Spanned::span),
-        LimitField::Floor => limit.floor.as_ref().map_or(limit.name.span(), Spanned::span),
-        LimitField::Name => limit.name.span(),
-    }
-}
-
-fn class_field(class: &ClassTable, field: ClassField) -> Range<usize> {
-    match field {
-        ClassField::Headroom => class.headroom.as_ref().map_or(class.name.span(), Spanned::span),
-        ClassField::MaxStarvation => class.max_starvation.as_ref().map_or(class.name.span(), Spanned::span),
-        ClassField::Name => class.name.span(),
-    }
 }
 
 fn notes(tables: &[Spanned<ResourceTable>]) -> Vec<Note> {

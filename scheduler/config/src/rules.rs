@@ -1,7 +1,7 @@
 //! Rules: limits of resources that change while schedulers run, in the format of the configuration.
 
 use super::limits::table::LimitTable;
-use super::load::{limit_field, limit_spec, readable};
+use super::load::{limit_spec, readable};
 use super::reading::faults::{Faults, read};
 use super::reading::source::{ConfigError, Source};
 use super::reading::value::name;
@@ -199,7 +199,7 @@ fn resource_rules(
     let is_whole = places.len() == table.limit.len() && !faults.spoiled(spanned);
     for fault in Resource::faults(&ResourceSpec::new(name.clone(), limits.clone())) {
         let span = match fault.field {
-            SpecField::Limit(index, field) => limit_field(table.limit[places[index]].get_ref(), field),
+            SpecField::Limit(index, field) => source.value_in(&table.limit[places[index]], field),
             SpecField::Resource(_) | SpecField::Class(..) if is_whole => table.name.span(),
             SpecField::Resource(_) | SpecField::Class(..) => continue,
         };

@@ -4,6 +4,8 @@ use rampmeter_protocol::plain_types::in_plain_types;
 use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
 /// A fault of the configuration: file, line, column and reason.
 #[derive(Debug, thiserror::Error)]
@@ -79,10 +81,34 @@ impl<'a> Source<'a> {
         ConfigError::Wrong { path: self.path.to_owned(), position: self.position(span.start), reason }
     }
 
+    /// Where `table` gives the value of `field`. If it leaves the field out, where its name is.
+    pub(crate) fn value_in<T>(&self, table: &Spanned<T>, field: &str) -> Range<usize> {
+        let keys = match field {
+            "period" => &["period", "refill_interval", "time_to_live", "drain_velocity", "name"][..],
+            field => &[field, "name"],
+        };
+        let root = DeTable::parse(self.text).map(|root| Spanned::new(root.span(), DeValue::Table(root.into_inner())));
+        root.ok().and_then(|root| value_in(&root, &table.span(), keys)).unwrap_or(table.span())
+    }
+
     fn position(&self, offset: usize) -> Position {
         let before = self.text.get(..offset).unwrap_or(self.text);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let line = before.matches('\n').count() + 1;
         Position { line, column: before[line_start..].chars().count() + 1 }
+    }
+}
+
+/// Where the table at `span` gives the value of the first of these keys that it has.
+fn value_in(within: &Spanned<DeValue<'_>>, span: &Range<usize>, keys: &[&str]) -> Option<Range<usize>> {
+    match within.get_ref() {
+        DeValue::Table(table) if within.span() == *span => {
+            keys.iter().find_map(|key| table.get(*key)).map(Spanned::span)
+        }
+        DeValue::Table(table) => table.values().find_map(|value| value_in(value, span, keys)),
+        DeValue::Array(elements) => elements.iter().find_map(|element| value_in(element, span, keys)),
+        DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_) => {
+            None
+        }
     }
 }

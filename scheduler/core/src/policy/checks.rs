@@ -2,9 +2,8 @@
 
 use super::applies::{MAX_KEY_LABELS, Pattern};
 use super::spec::{
-    ClassField, ClassSpec, Learn, LimitField, LimitSpec, MAX_BOUND, MAX_CLASSES, MAX_HORIZON, MAX_LIMITS, MAX_PERIOD,
-    MAX_RESERVATION, MAX_RIDE, MIN_FLOOR, MIN_RESERVATION, MIN_VALIDITY, Margin, OnStoreLoss, ResourceField,
-    ResourceSpec, SpecError, SpecField,
+    ClassSpec, Learn, LimitSpec, MAX_BOUND, MAX_CLASSES, MAX_HORIZON, MAX_LIMITS, MAX_PERIOD, MAX_RESERVATION,
+    MAX_RIDE, MIN_FLOOR, MIN_RESERVATION, MIN_VALIDITY, Margin, OnStoreLoss, ResourceSpec, SpecError, SpecField,
 };
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
@@ -12,7 +11,7 @@ use rampmeter_protocol::time::Span;
 use std::ops::RangeInclusive;
 
 /// A field, whether it is valid, and the message if it is not.
-type Rule<Field> = (Field, bool, String);
+type Rule = (&'static str, bool, String);
 
 /// All faults of the resource itself, then of its limits, then of its classes.
 pub(crate) fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
@@ -21,20 +20,20 @@ pub(crate) fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
     let ride = if let OnStoreLoss::Ride(span) = spec.on_store_loss { span } else { MAX_RIDE };
     let has_limits = spec.has_limits() && limits.len() <= MAX_LIMITS;
     let rules = [
-        (ResourceField::Limits, has_limits, format!("a resource has 1 to {MAX_LIMITS} limits")),
-        (ResourceField::Classes, classes.len() <= MAX_CLASSES, format!("a resource has at most {MAX_CLASSES} classes")),
-        within(ResourceField::Horizon, "horizon", spec.horizon, Span::ZERO..=MAX_HORIZON),
-        bound(ResourceField::MaxWaiting, spec.bounds.max_waiting),
-        bound(ResourceField::MaxPermits, spec.bounds.max_permits),
-        bound(ResourceField::MaxKeys, spec.bounds.max_keys),
-        within(ResourceField::Reservation, "reservation", spec.reservation, MIN_RESERVATION..=MAX_RESERVATION),
-        within(ResourceField::Validity, "validity", spec.validity, MIN_VALIDITY..=MAX_PERIOD),
-        within(ResourceField::MaxAhead, "max_ahead", spec.max_ahead.unwrap_or(MAX_PERIOD), Span::ZERO..=MAX_PERIOD),
-        within(ResourceField::RideFor, "ride_for", ride, MIN_RESERVATION..=MAX_RIDE),
-        (ResourceField::DefaultClass, classes.iter().any(|class| class.name == *default), no_class(default, classes)),
+        ("limits", has_limits, format!("a resource has 1 to {MAX_LIMITS} limits")),
+        ("classes", classes.len() <= MAX_CLASSES, format!("a resource has at most {MAX_CLASSES} classes")),
+        within("horizon", spec.horizon, Span::ZERO..=MAX_HORIZON),
+        bound("max_waiting", spec.bounds.max_waiting),
+        bound("max_permits", spec.bounds.max_permits),
+        bound("max_keys", spec.bounds.max_keys),
+        within("reservation", spec.reservation, MIN_RESERVATION..=MAX_RESERVATION),
+        within("validity", spec.validity, MIN_VALIDITY..=MAX_PERIOD),
+        within("max_ahead", spec.max_ahead.unwrap_or(MAX_PERIOD), Span::ZERO..=MAX_PERIOD),
+        within("ride_for", ride, MIN_RESERVATION..=MAX_RIDE),
+        ("default_class", classes.iter().any(|class| class.name == *default), no_class(default, classes)),
     ];
     let mut faults = broken(SpecField::Resource, rules);
-    faults.extend(broken(SpecField::Resource, key_rules(ResourceField::DiscoverKey, &spec.discover_key)));
+    faults.extend(broken(SpecField::Resource, key_rules("discover_key", &spec.discover_key)));
     faults.extend((0..limits.len()).flat_map(|index| limit_faults(index, &limits[index], &limits[..index])));
     faults.extend((0..classes.len()).flat_map(|index| class_faults(index, &classes[index], &classes[..index])));
     faults
@@ -45,13 +44,13 @@ fn no_class(name: &Name, classes: &[ClassSpec]) -> String {
     format!("there is no class `{name}`; there are {}", known.join(", "))
 }
 
-fn within(field: ResourceField, name: &str, span: Span, range: RangeInclusive<Span>) -> Rule<ResourceField> {
-    let reason = format!("`{name}` is from {} to {}, not {span}", range.start(), range.end());
+fn within(field: &'static str, span: Span, range: RangeInclusive<Span>) -> Rule {
+    let reason = format!("`{field}` is from {} to {}, not {span}", range.start(), range.end());
     (field, range.contains(&span), reason)
 }
 
 /// A bound of 0 would shut out all clients.
-fn bound(field: ResourceField, bound: usize) -> Rule<ResourceField> {
+fn bound(field: &'static str, bound: usize) -> Rule {
     (field, (1..=MAX_BOUND).contains(&bound), format!("a bound is from 1 to {MAX_BOUND}"))
 }
 
@@ -64,23 +63,23 @@ fn limit_faults(index: usize, limit: &LimitSpec, before: &[LimitSpec]) -> Vec<Sp
     let wrong = expressions.find_map(Result::err).map_or(String::new(), |error| error.to_string());
     let floors = format!("a floor is a share of the rate from {MIN_FLOOR} to 1, not {floor}");
     let rules = [
-        (LimitField::Name, before.iter().all(|other| other.name != *name), format!("there are two limits `{name}`")),
-        (LimitField::Capacity, *capacity > Amount::ZERO, "a capacity is above 0".to_owned()),
-        (LimitField::Period, is_period, "a period is above 0 and at most 366 days".to_owned()),
-        (LimitField::Floor, (MIN_FLOOR..=1.0).contains(&floor), floors),
+        ("name", before.iter().all(|other| other.name != *name), format!("there are two limits `{name}`")),
+        ("capacity", *capacity > Amount::ZERO, "a capacity is above 0".to_owned()),
+        ("period", is_period, "a period is above 0 and at most 366 days".to_owned()),
+        ("floor", (MIN_FLOOR..=1.0).contains(&floor), floors),
         (
-            LimitField::Margin,
+            "margin",
             *capacity == Amount::ZERO || margin < *capacity,
             format!("a margin is below the capacity of {capacity}"),
         ),
-        (LimitField::Match, wrong.is_empty(), format!("not a regular expression: {wrong}")),
+        ("match", wrong.is_empty(), format!("not a regular expression: {wrong}")),
     ];
-    let rules = rules.into_iter().chain(key_rules(LimitField::Key, &applies.key));
+    let rules = rules.into_iter().chain(key_rules("key", &applies.key));
     broken(|field| SpecField::Limit(index, field), rules)
 }
 
 /// The rules of a key, be it written or of discovered limits.
-fn key_rules<Field: Copy>(field: Field, key: &[String]) -> [Rule<Field>; 3] {
+fn key_rules(field: &'static str, key: &[String]) -> [Rule; 3] {
     let named_twice = (1..key.len()).any(|second| key[..second].contains(&key[second]));
     [
         (field, key.len() <= MAX_KEY_LABELS, format!("a key is of at most {MAX_KEY_LABELS} labels, not {}", key.len())),
@@ -92,22 +91,15 @@ fn key_rules<Field: Copy>(field: Field, key: &[String]) -> [Rule<Field>; 3] {
 fn class_faults(index: usize, class: &ClassSpec, before: &[ClassSpec]) -> Vec<SpecError> {
     let ClassSpec { name, headroom, max_starvation } = class;
     let rules = [
-        (ClassField::Name, before.iter().all(|other| other.name != *name), format!("there are two classes `{name}`")),
-        (
-            ClassField::Headroom,
-            (0.0..1.0).contains(headroom),
-            format!("a headroom is a share from 0 to below 1, not {headroom}"),
-        ),
-        (ClassField::MaxStarvation, *max_starvation != Some(Span::ZERO), "a starvation is longer than 0".to_owned()),
+        ("name", before.iter().all(|other| other.name != *name), format!("there are two classes `{name}`")),
+        ("headroom", (0.0..1.0).contains(headroom), format!("a headroom is a share from 0 to below 1, not {headroom}")),
+        ("max_starvation", *max_starvation != Some(Span::ZERO), "a starvation is longer than 0".to_owned()),
     ];
     broken(|field| SpecField::Class(index, field), rules)
 }
 
 /// The faults: one for each rule that is not kept.
-fn broken<Field>(
-    field_of: impl Fn(Field) -> SpecField,
-    rules: impl IntoIterator<Item = Rule<Field>>,
-) -> Vec<SpecError> {
+fn broken(field_of: impl Fn(&'static str) -> SpecField, rules: impl IntoIterator<Item = Rule>) -> Vec<SpecError> {
     let broken = rules.into_iter().filter(|(_, is_kept, _)| !is_kept);
     broken.map(|(field, _, reason)| SpecError { field: field_of(field), reason }).collect()
 }

@@ -360,53 +360,13 @@ pub struct SpecError {
     pub reason: String,
 }
 
-/// A part of a specification.
+/// A part of a specification. Its fields have the names of their keys in the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpecField {
     /// A field of the resource itself.
-    Resource(ResourceField),
+    Resource(&'static str),
     /// A field of the limit with this index.
-    Limit(usize, LimitField),
+    Limit(usize, &'static str),
     /// A field of the class with this index.
-    Class(usize, ClassField),
-}
-
-/// A field of a resource that can be wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is named as the field is")]
-pub enum ResourceField {
-    Limits,
-    Classes,
-    Horizon,
-    MaxWaiting,
-    MaxPermits,
-    MaxKeys,
-    DiscoverKey,
-    DefaultClass,
-    Reservation,
-    Validity,
-    MaxAhead,
-    RideFor,
-}
-
-/// A field of a limit that can be wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is named as the field is")]
-pub enum LimitField {
-    Name,
-    Capacity,
-    Period,
-    Margin,
-    Floor,
-    Match,
-    Key,
-}
-
-/// A field of a class that can be wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "each is named as the field is")]
-pub enum ClassField {
-    Name,
-    Headroom,
-    MaxStarvation,
+    Class(usize, &'static str),
 }

@@ -7,8 +7,8 @@ use rampmeter_scheduler_core::event::{Ask, Settle};
 use rampmeter_scheduler_core::identity::{Identity, User};
 use rampmeter_scheduler_core::policy::applies::MAX_KEY_LABELS;
 use rampmeter_scheduler_core::policy::spec::{
-    ClassField, FairShare, LimitField, MAX_BOUND, MAX_CLASSES, MAX_HORIZON, MAX_LIMITS, MAX_PERIOD, MAX_RESERVATION,
-    MAX_RIDE, OnStoreLoss, ResourceField, SpecField,
+    FairShare, MAX_BOUND, MAX_CLASSES, MAX_HORIZON, MAX_LIMITS, MAX_PERIOD, MAX_RESERVATION, MAX_RIDE, OnStoreLoss,
+    SpecField,
 };
 
 const MOST: f64 = 1e9;
@@ -140,41 +140,35 @@ fn wrong_specifications_say_where_and_why() {
     let good = ten_per_second;
     type Spoil = fn(&mut ResourceSpec);
     let table: [(Spoil, SpecField); 21] = [
-        (|spec| spec.limits.clear(), SpecField::Resource(ResourceField::Limits)),
-        (|spec| spec.limits = vec![spec.limits[0].clone(); MAX_LIMITS + 1], SpecField::Resource(ResourceField::Limits)),
-        (|spec| spec.limits.push(spec.limits[0].clone()), SpecField::Limit(1, LimitField::Name)),
-        (|spec| spec.limits[0].capacity = Amount::ZERO, SpecField::Limit(0, LimitField::Capacity)),
-        (|spec| spec.limits[0].period = Span::ZERO, SpecField::Limit(0, LimitField::Period)),
-        (|spec| spec.limits[0].period = YEAR + Span::from_nanos(1), SpecField::Limit(0, LimitField::Period)),
+        (|spec| spec.limits.clear(), SpecField::Resource("limits")),
+        (|spec| spec.limits = vec![spec.limits[0].clone(); MAX_LIMITS + 1], SpecField::Resource("limits")),
+        (|spec| spec.limits.push(spec.limits[0].clone()), SpecField::Limit(1, "name")),
+        (|spec| spec.limits[0].capacity = Amount::ZERO, SpecField::Limit(0, "capacity")),
+        (|spec| spec.limits[0].period = Span::ZERO, SpecField::Limit(0, "period")),
+        (|spec| spec.limits[0].period = YEAR + Span::from_nanos(1), SpecField::Limit(0, "period")),
         (
             |spec| spec.limits[0].applies.key = (0..=MAX_KEY_LABELS).map(|label| label.to_string()).collect(),
-            SpecField::Limit(0, LimitField::Key),
+            SpecField::Limit(0, "key"),
         ),
-        (|spec| spec.discover_key = vec!["guild".to_owned(); 2], SpecField::Resource(ResourceField::DiscoverKey)),
-        (|spec| spec.discover_key = vec![String::new()], SpecField::Resource(ResourceField::DiscoverKey)),
-        (|spec| spec.horizon = MAX_HORIZON + Span::from_nanos(1), SpecField::Resource(ResourceField::Horizon)),
-        (|spec| spec.bounds.max_waiting = 0, SpecField::Resource(ResourceField::MaxWaiting)),
-        (|spec| spec.bounds.max_permits = 0, SpecField::Resource(ResourceField::MaxPermits)),
-        (|spec| spec.bounds.max_keys = MAX_BOUND + 1, SpecField::Resource(ResourceField::MaxKeys)),
-        (
-            |spec| spec.reservation = MAX_RESERVATION + Span::from_nanos(1),
-            SpecField::Resource(ResourceField::Reservation),
-        ),
+        (|spec| spec.discover_key = vec!["guild".to_owned(); 2], SpecField::Resource("discover_key")),
+        (|spec| spec.discover_key = vec![String::new()], SpecField::Resource("discover_key")),
+        (|spec| spec.horizon = MAX_HORIZON + Span::from_nanos(1), SpecField::Resource("horizon")),
+        (|spec| spec.bounds.max_waiting = 0, SpecField::Resource("max_waiting")),
+        (|spec| spec.bounds.max_permits = 0, SpecField::Resource("max_permits")),
+        (|spec| spec.bounds.max_keys = MAX_BOUND + 1, SpecField::Resource("max_keys")),
+        (|spec| spec.reservation = MAX_RESERVATION + Span::from_nanos(1), SpecField::Resource("reservation")),
         (
             |spec| spec.on_store_loss = OnStoreLoss::Ride(MAX_RIDE + Span::from_nanos(1)),
-            SpecField::Resource(ResourceField::RideFor),
+            SpecField::Resource("ride_for"),
         ),
-        (
-            |spec| spec.limits[0].margin = Margin::Fixed(spec.limits[0].capacity),
-            SpecField::Limit(0, LimitField::Margin),
-        ),
-        (|spec| spec.classes = vec![class("a", 0.0), class("a", 0.5)], SpecField::Class(1, ClassField::Name)),
-        (|spec| spec.classes = vec![class("a", 1.0)], SpecField::Class(0, ClassField::Headroom)),
-        (|spec| spec.classes = vec![class("a", f64::NAN)], SpecField::Class(0, ClassField::Headroom)),
-        (|spec| spec.default_class = Some(name("nobody")), SpecField::Resource(ResourceField::DefaultClass)),
+        (|spec| spec.limits[0].margin = Margin::Fixed(spec.limits[0].capacity), SpecField::Limit(0, "margin")),
+        (|spec| spec.classes = vec![class("a", 0.0), class("a", 0.5)], SpecField::Class(1, "name")),
+        (|spec| spec.classes = vec![class("a", 1.0)], SpecField::Class(0, "headroom")),
+        (|spec| spec.classes = vec![class("a", f64::NAN)], SpecField::Class(0, "headroom")),
+        (|spec| spec.default_class = Some(name("nobody")), SpecField::Resource("default_class")),
         (
             |spec| spec.classes = (0..=MAX_CLASSES).map(|at| class(&format!("c{at}"), 0.0)).collect(),
-            SpecField::Resource(ResourceField::Classes),
+            SpecField::Resource("classes"),
         ),
     ];
     Resource::new(&good()).unwrap();
@@ -185,7 +179,7 @@ fn wrong_specifications_say_where_and_why() {
     }
     let mut at_once = with_bulk(good(), 0.0);
     at_once.classes[1].max_starvation = Some(Span::ZERO);
-    assert_eq!(Resource::new(&at_once).unwrap_err().field, SpecField::Class(1, ClassField::MaxStarvation));
+    assert_eq!(Resource::new(&at_once).unwrap_err().field, SpecField::Class(1, "max_starvation"));
 }
 
 #[test]
@@ -197,10 +191,10 @@ fn all_faults_of_a_specification_are_told() {
     let faults = Resource::faults(&spec);
     let places: Vec<SpecField> = faults.iter().map(|fault| fault.field).collect();
     let expected = [
-        SpecField::Resource(ResourceField::DefaultClass),
-        SpecField::Limit(0, LimitField::Capacity),
-        SpecField::Limit(0, LimitField::Period),
-        SpecField::Class(1, ClassField::Headroom),
+        SpecField::Resource("default_class"),
+        SpecField::Limit(0, "capacity"),
+        SpecField::Limit(0, "period"),
+        SpecField::Class(1, "headroom"),
     ];
     assert_eq!(places, expected);
     assert_eq!(faults[0].reason, "there is no class `nobody`; there are `urgent`, `bulk`");

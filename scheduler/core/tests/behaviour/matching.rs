@@ -1,7 +1,7 @@
 //! The limits that apply to a request, and its keys.
 
 use crate::prelude::*;
-use rampmeter_scheduler_core::policy::spec::{LimitField, Pattern, SpecField};
+use rampmeter_scheduler_core::policy::spec::{Pattern, SpecField};
 
 fn limits(applies: Vec<Applies>) -> ResourceSpec {
     let one = |(number, applies)| LimitSpec {
@@ -107,6 +107,6 @@ fn different_values_make_different_keys() {
 fn an_invalid_regular_expression_is_a_fault() {
     let spec = limits(vec![Applies::default(), matching("route", expression("("))]);
     let fault = Resource::new(&spec).unwrap_err();
-    assert_eq!(fault.field, SpecField::Limit(1, LimitField::Match));
+    assert_eq!(fault.field, SpecField::Limit(1, "match"));
     assert!(fault.reason.starts_with("not a regular expression: regex parse error"), "{fault}");
 }

@@ -90,8 +90,8 @@ fn wrong_fields_of_a_resource_are_reported_with_their_place() {
         ("horizon = \"50ms\"",              "validity = \"99ms\"",                           "8:12: `validity` is from 100ms to 31622400s, not 99ms"),
         ("horizon = \"50ms\"",              "max_ahead = \"8785h\"",                         "8:13: `max_ahead` is from 0ns to 31622400s, not 31626000s"),
         ("horizon = \"50ms\"",              "on_kv_loss = \"ride\"\nride_for = \"3601s\"",  "9:12: `ride_for` is from 50ms to 3600s, not 3601s"),
-        ("horizon = \"50ms\"",              "discover_key = [\"a\", \"b\", \"c\", \"d\", \"e\"]", "8:17: a key is of at most 4 labels"),
-        ("classes = [{ name = \"urgent\" }, { name = \"bulk\", headroom = 0.2, max_starvation = \"60s\" }]", &classes, "5:8: a resource has at most 16 classes"),
+        ("horizon = \"50ms\"",              "discover_key = [\"a\", \"b\", \"c\", \"d\", \"e\"]", "8:16: a key is of at most 4 labels"),
+        ("classes = [{ name = \"urgent\" }, { name = \"bulk\", headroom = 0.2, max_starvation = \"60s\" }]", &classes, "7:11: a resource has at most 16 classes"),
     ];
     check_faults(&table);
 }
@@ -194,11 +194,11 @@ fn wrong_matchers_are_reported_with_their_place() {
     let table = [
         // instead of                       this,
         // line:column: reason
-        ("unit = \"requests\"",             "match = { route = \"^(\" }",                   "11:11: not a regular expression: regex parse error"),
+        ("unit = \"requests\"",             "match = { route = \"^(\" }",                   "11:9: not a regular expression: regex parse error"),
         ("unit = \"requests\"",             "match = { route = 5 }",                        "11:19: a label is matched with a value, a \"prefix*\", a \"^regular expression\" or a list of values"),
         ("unit = \"requests\"",             "match = { route = [] }",                       "11:19: an empty list matches nothing; name the values, or leave the label out"),
-        ("unit = \"requests\"",             "key = [\"a\", \"b\", \"c\", \"d\", \"e\"]",        "11:8: a key is of at most 4 labels, not 5"),
-        ("unit = \"requests\"",             "key = [\"a\", \"a\"]",                         "11:8: a label is named twice"),
+        ("unit = \"requests\"",             "key = [\"a\", \"b\", \"c\", \"d\", \"e\"]",        "11:7: a key is of at most 4 labels, not 5"),
+        ("unit = \"requests\"",             "key = [\"a\", \"a\"]",                         "11:7: a label is named twice"),
         ("unit = \"requests\"",             "key = [\"\"]",                                 "11:8: a label's name has 1 to 64 characters, not 0"),
         ("unit = \"requests\"",             "group = \"a b\"",                              "11:9: a name is 1 to 64 characters of [A-Za-z0-9_-]"),
         ("horizon = \"50ms\"",              "max_keys = 0",                                 "8:12: a bound is from 1 to 4294967295"),
