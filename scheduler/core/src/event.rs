@@ -1,7 +1,7 @@
 //! All that the driver tells the scheduler of a resource.
 
 use crate::adaptation::Observation;
-use crate::identity::{Identity, User};
+use crate::identity::Identity;
 use crate::ids::{CheckpointNumber, ClassId, LimitId};
 use crate::policy::{Bill, Call, Resource};
 use rampmeter_protocol::amount::Amount;
@@ -126,8 +126,6 @@ pub struct Ask<R> {
     pub id: PermitId,
     /// Hashes of sender and content. A repeated request under this id must have the same.
     pub identity: Identity,
-    /// The user who asks.
-    pub user: User,
     /// The amounts that the call takes from each bucket.
     pub bill: Bill,
     /// Priority class.
@@ -153,9 +151,9 @@ impl<R> Ask<R> {
     /// unknown user and client.
     #[must_use]
     pub fn new(to: R, id: PermitId, bill: Bill, class: ClassId, mode: Mode) -> Self {
-        let (identity, user, age) = (Identity::default(), User::default(), Span::ZERO);
+        let (identity, age) = (Identity::default(), Span::ZERO);
         let (max_wait, progress, client, call) = (None, false, None, None);
-        Ask { to, id, identity, user, bill, class, mode, max_wait, age, progress, client, call }
+        Ask { to, id, identity, bill, class, mode, max_wait, age, progress, client, call }
     }
 }
 

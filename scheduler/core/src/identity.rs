@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 pub struct Identity([u16; 4]);
 
 /// The hash of a NATS user.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct User(u16);
 
 impl Identity {
@@ -44,22 +44,6 @@ impl Identity {
     /// Whether both may belong to the same request. Unknown parts are not compared.
     pub(crate) fn may_be(self, other: Identity) -> bool {
         self.0.iter().zip(other.0).all(|(own, other)| *own == other || *own == 0 || other == 0)
-    }
-}
-
-/// A user who sends requests. The default means unknown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct User(u64);
-
-impl User {
-    /// The user of this name; unknown if it is empty.
-    #[must_use]
-    pub fn of(name: &str) -> Self {
-        if name.is_empty() { User::default() } else { User(hash_of(name).max(1)) }
-    }
-
-    pub(crate) fn is_known(self) -> bool {
-        self != User::default()
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::adaptation::Observation;
 use crate::command::{BucketName, Command, FreezeNotice};
 use crate::event;
-use crate::identity::{Identity, User};
+use crate::identity::Identity;
 use crate::ids::{ClassId, LimitId};
 use crate::policy::{Call, Resource};
 use crate::refusal::Refusal;
@@ -56,7 +56,6 @@ pub fn ask<R>(
         to,
         id,
         identity: Identity::of(user, request),
-        user: User::of(user),
         bill,
         class,
         mode: request.mode,

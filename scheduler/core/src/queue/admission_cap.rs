@@ -31,16 +31,15 @@ impl Party {
 pub(crate) struct AdmissionCap(SharedPlaces<Party>);
 
 /// The user, the client and the keys of a request. Without a name, a user or client has no cap.
-fn parties(user: User, client: &Arc<str>, bill: &Bill) -> impl Iterator<Item = Party> {
-    let user = user.is_known().then_some(Party::User(user));
+fn parties(user: Option<User>, client: &Arc<str>, bill: &Bill) -> impl Iterator<Item = Party> {
     let client = (!client.is_empty()).then(|| Party::Client(Arc::clone(client)));
     let keys = bill.keyed().map(|charge| Party::Key(charge.limit, Arc::clone(&charge.key)));
-    user.into_iter().chain(client).chain(keys)
+    user.map(Party::User).into_iter().chain(client).chain(keys)
 }
 
 impl AdmissionCap {
     /// Whether a request may have one of the `free` positions.
-    pub(crate) fn has_room(&self, free: usize, user: User, client: &Arc<str>, bill: &Bill) -> bool {
+    pub(crate) fn has_room(&self, free: usize, user: Option<User>, client: &Arc<str>, bill: &Bill) -> bool {
         parties(user, client, bill).all(|party| self.0.may_take(&party, party.times_free(), free))
     }
 
@@ -49,11 +48,11 @@ impl AdmissionCap {
         self.0.held_by(&Party::Client(Arc::clone(client)))
     }
 
-    pub(crate) fn join(&mut self, user: User, client: &Arc<str>, bill: &Bill) {
+    pub(crate) fn join(&mut self, user: Option<User>, client: &Arc<str>, bill: &Bill) {
         parties(user, client, bill).for_each(|party| self.0.take(party));
     }
 
-    pub(crate) fn leave(&mut self, user: User, client: &Arc<str>, bill: &Bill) {
+    pub(crate) fn leave(&mut self, user: Option<User>, client: &Arc<str>, bill: &Bill) {
         parties(user, client, bill).for_each(|party| self.0.give_back(&party));
     }
 }

@@ -186,7 +186,7 @@ impl Queues {
     }
 
     /// Whether the user, the client and the keys of a request may have one of the `free` positions.
-    pub(crate) fn admits(&self, free: usize, user: User, client: &Arc<str>, bill: &Bill) -> bool {
+    pub(crate) fn admits(&self, free: usize, user: Option<User>, client: &Arc<str>, bill: &Bill) -> bool {
         self.cap.has_room(free, user, client, bill)
     }
 

@@ -20,7 +20,7 @@ pub(crate) struct Waiting<R> {
     pub(crate) arrival: Arrival,
     /// When this scheduler received it. No client gets ahead of another by the age that it states.
     pub(crate) came: Time,
-    pub(crate) user: User,
+    pub(crate) user: Option<User>,
     pub(crate) client: Arc<str>,
     pub(crate) position: ClassPosition,
     pub(crate) deadline: Option<Time>,

@@ -24,7 +24,7 @@ impl<R: Clone> Scheduler<R> {
         let client = ask.client.clone().unwrap_or_default();
         let what = match free {
             0 => Bounded::Waiting,
-            _ if !self.queues.admits(free, ask.user, &client, &ask.bill) => Bounded::WaitingOfClient,
+            _ if !self.queues.admits(free, ask.identity.user(), &client, &ask.bill) => Bounded::WaitingOfClient,
             _ => return None,
         };
         Some(Refusal::BoundReached { what, bound, retry_after: RETRY_AFTER_BOUND })
@@ -43,7 +43,7 @@ impl<R: Clone> Scheduler<R> {
             class,
             arrival,
             came: now,
-            user: ask.user,
+            user: ask.identity.user(),
             client: ask.client.unwrap_or_default(),
             position: ClassPosition::default(),
             deadline,

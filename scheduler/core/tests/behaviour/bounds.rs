@@ -4,7 +4,7 @@ use crate::prelude::*;
 use proptest::prelude::*;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_scheduler_core::event::{Ask, Settle};
-use rampmeter_scheduler_core::identity::{Identity, User};
+use rampmeter_scheduler_core::identity::Identity;
 use rampmeter_scheduler_core::policy::applies::MAX_KEY_LABELS;
 use rampmeter_scheduler_core::policy::spec::{
     FairShare, MAX_BOUND, MAX_CLASSES, MAX_HORIZON, MAX_LIMITS, MAX_PERIOD, MAX_RESERVATION, MAX_RIDE, OnStoreLoss,
@@ -320,7 +320,6 @@ fn event_of(resource: &Resource, to: usize, kind: &Kind) -> Event<usize> {
             to,
             id: id.map_or(PermitId::secret(to as u128), permit),
             identity: Identity::default(),
-            user: User::default(),
             bill: resource.bill(&labels(*client), [("requests", units(*cost))].into_iter()).unwrap(),
             class: resource.class(if *bulk { "bulk" } else { "urgent" }).unwrap(),
             mode: *mode,

@@ -251,20 +251,20 @@ fn no_user_fills_the_queue_with_new_clients() {
     let spec = shared(bounded(10, 100), &[]);
     let script = "
         0    reserve a requests=10       -> a@0
-        0    wait c1 from=x client=1     ->
-        0    wait c2 from=x client=2     ->
-        0    wait c3 from=x client=3     ->
-        0    wait c4 from=x client=4     ->
-        0    wait c5 from=x client=5     ->
-        0    wait c6 from=x client=6     ->
-        0    wait c7 from=x client=7     ->
-        0    wait d from=x client=8      -> d:queue_full+1000
-        0    wait e1 from=y client=9     ->
-        0    wait e2 from=y client=9     ->
-        0    wait f from=y client=9      -> f:queue_full+1000
+        0    wait c1 user=x client=1     ->
+        0    wait c2 user=x client=2     ->
+        0    wait c3 user=x client=3     ->
+        0    wait c4 user=x client=4     ->
+        0    wait c5 user=x client=5     ->
+        0    wait c6 user=x client=6     ->
+        0    wait c7 user=x client=7     ->
+        0    wait d user=x client=8      -> d:queue_full+1000
+        0    wait e1 user=y client=9     ->
+        0    wait e2 user=y client=9     ->
+        0    wait f user=y client=9      -> f:queue_full+1000
         # One of its quiet clients, and one user who is not known.
         0    unused c7                   -> c7:unknown_permit c7:settled
-        0    wait f from=y client=10     ->
+        0    wait f user=y client=10     ->
         0    wait g                      ->
         ";
     play(&spec, script);

@@ -10,7 +10,7 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::Observation;
 use rampmeter_scheduler_core::command::{BucketName, Command, FreezeNotice, Note};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
-use rampmeter_scheduler_core::identity::{Identity, User};
+use rampmeter_scheduler_core::identity::Identity;
 use rampmeter_scheduler_core::policy::bill::Bill;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
@@ -131,12 +131,12 @@ impl World {
         let id = wish.id.map_or(PermitId::secret(u128::from(self.scheduler.epoch().get()) << 64 | to as u128), |id| {
             PermitId::new(id).unwrap()
         });
-        let (identity, user) = (wish.identity(&by_unit), User::of(wish.from.unwrap_or_default()));
+        let identity = wish.identity(&by_unit);
         let client = wish.client.map(Into::into);
         let Wish { mode, max_wait, age, progress, .. } = *wish;
         self.handle(
             now,
-            Event::Ask(Ask { to, id, identity, user, bill, class, mode, max_wait, age, progress, client, call }),
+            Event::Ask(Ask { to, id, identity, bill, class, mode, max_wait, age, progress, client, call }),
         );
         to
     }

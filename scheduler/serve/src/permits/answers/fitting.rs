@@ -64,7 +64,8 @@ mod tests {
             let sent: serde_json::Value = serde_json::from_slice(&sent).unwrap();
             let all = sent.as_array().map(|all| all.iter().map(|one| one["code"].is_null()).collect::<Vec<_>>());
             assert_eq!(all.as_deref(), expected, "{sent}");
-            let has_ids = |all: &Vec<serde_json::Value>| all.iter().enumerate().all(|(id, one)| one["id"] == id.to_string());
+            let has_ids =
+                |all: &Vec<serde_json::Value>| all.iter().enumerate().all(|(id, one)| one["id"] == id.to_string());
             assert!(sent.as_array().is_none_or(has_ids), "{sent}");
         }
     }
