@@ -30,7 +30,7 @@ impl<R: Clone> Scheduler<R> {
     /// Takes a new request, or one that has waited for the store.
     pub(crate) fn ask(&mut self, now: Time, ask: Ask<R>) {
         if self.term.is_ending() {
-            return self.outbox.refuse(ask.to, Some(ask.id), Refusal::HandingOver);
+            return self.refuse(ask.to, Some(ask.id), Refusal::HandingOver);
         }
         if let Some(slot) = self.permits.find(&ask.id) {
             return self.answer_repeated(now, slot, ask);
@@ -40,7 +40,7 @@ impl<R: Clone> Scheduler<R> {
         }
         let refusal = self.spent_quota(now, &ask.bill).or_else(|| self.check_room(now, &ask.bill).err());
         if let Some(refusal) = refusal {
-            return self.outbox.refuse(ask.to, Some(ask.id), refusal);
+            return self.refuse(ask.to, Some(ask.id), refusal);
         }
         match ask.mode {
             Mode::Allow => self.reserve(now, ask, Span::ZERO),
@@ -86,28 +86,28 @@ impl<R: Clone> Scheduler<R> {
     /// another call under its id would be free.
     fn answer_repeated(&mut self, now: Time, slot: Slot, ask: Ask<R>) {
         if self.is_anothers(slot, &ask) {
-            return self.outbox.refuse(ask.to, Some(ask.id), Refusal::IdInUse);
+            return self.refuse(ask.to, Some(ask.id), Refusal::IdInUse);
         }
         let permit = self.permits.get_mut(slot);
         permit.learn_identity(ask.identity);
         match &mut permit.state {
-            State::Returned => self.outbox.refuse(ask.to, Some(ask.id), Refusal::UnknownPermit),
+            State::Returned => self.refuse(ask.to, Some(ask.id), Refusal::UnknownPermit),
             // The start is sent once the store knows of it.
             State::Granted(granted) if granted.stage == Stage::Promised => {
-                self.outbox.refuse(ask.to, Some(ask.id), Refusal::StoreSilent);
+                self.refuse(ask.to, Some(ask.id), Refusal::StoreSilent);
             }
             State::Granted(granted) if !granted.is_open() => {
-                self.outbox.refuse(ask.to, Some(ask.id), Refusal::AlreadySettled);
+                self.refuse(ask.to, Some(ask.id), Refusal::AlreadySettled);
             }
             State::Granted(granted) if granted.start.at + LATENESS < now => {
-                self.outbox.refuse(ask.to, Some(ask.id), Refusal::Lapsed);
+                self.refuse(ask.to, Some(ask.id), Refusal::Lapsed);
             }
             State::Granted(granted) => {
                 let granted = *granted;
                 self.answer(now, slot, ask.to, granted, Answered::Repeated);
             }
             State::Waiting(_) if ask.mode != Mode::Wait => {
-                self.outbox.refuse(ask.to, Some(ask.id), Refusal::RepeatCannotWait);
+                self.refuse(ask.to, Some(ask.id), Refusal::RepeatCannotWait);
             }
             State::Waiting(waiting) => {
                 waiting.to = ask.to;
@@ -129,14 +129,14 @@ impl<R: Clone> Scheduler<R> {
         let offer = self.waits(now).offer_behind_queue(ask.class, &ask.bill);
         if offer.at.since(now) > latest {
             let refusal = self.too_late(now, &ask, offer);
-            return self.outbox.refuse(ask.to, Some(ask.id), refusal);
+            return self.refuse(ask.to, Some(ask.id), refusal);
         }
         if self.waits(now).is_covered(&ask.bill, offer.at) {
             self.grant(now, ask, offer, now + latest);
         } else if self.pending.len() >= self.resource.spec().bounds.max_waiting {
             let bound = self.resource.spec().bounds.max_waiting;
             let refusal = Refusal::BoundReached { what: Bounded::Pending, bound, retry_after: RETRY_AFTER_BOUND };
-            self.outbox.refuse(ask.to, Some(ask.id), refusal);
+            self.refuse(ask.to, Some(ask.id), refusal);
         } else if offer.at <= now + NEAR {
             // The next checkpoint has a budget for this request.
             self.answer_later(now, ask, offer.at);
@@ -165,7 +165,7 @@ impl<R: Clone> Scheduler<R> {
         let too_late = |max| self.ledger.misses(now, &ask.bill, self.resource.tier(ask.class), offer, now + max);
         if ask.max_wait.is_some_and(too_late) {
             let behind = self.waits(now).offer_behind_queue(ask.class, &ask.bill);
-            return self.outbox.refuse(ask.to, Some(ask.id), behind.not_in_time(now));
+            return self.refuse(ask.to, Some(ask.id), behind.not_in_time(now));
         }
         let waiting = self.waiting();
         let may_go =
@@ -175,7 +175,7 @@ impl<R: Clone> Scheduler<R> {
             return self.grant(now, ask, offer, latest);
         }
         if let Some(refusal) = self.queue_full(&ask, waiting) {
-            return self.outbox.refuse(ask.to, Some(ask.id), refusal);
+            return self.refuse(ask.to, Some(ask.id), refusal);
         }
         self.join_queue(now, ask, offer.at);
     }

@@ -95,7 +95,7 @@ impl<R: Clone> Scheduler<R> {
     fn refuse_unqueued(&mut self, slot: Slot, refusal: Refusal) {
         let waiting = self.stop_waiting(slot);
         let id = self.permits.remove(slot).id;
-        self.outbox.refuse(waiting.to, Some(id), refusal);
+        self.refuse(waiting.to, Some(id), refusal);
     }
 
     /// The bill of a call under the present limits. Without the call, `bill` stays as it is.

@@ -193,7 +193,7 @@ impl<R: Clone> Scheduler<R> {
     fn announce(&mut self, voids: bool, buckets: impl Iterator<Item = BucketName>, span: Span) {
         self.term.budget_mut().hasten_checkpoint();
         if voids {
-            self.outbox.push(Command::Announce(FreezeNotice { buckets: buckets.collect(), span }));
+            self.outbox.push_back(Command::Announce(FreezeNotice { buckets: buckets.collect(), span }));
         }
     }
 
@@ -241,7 +241,7 @@ impl<R: Clone> Scheduler<R> {
         if let Some(capacity) = reading.capacity.filter(|_| follows && is_of_it)
             && self.ledger.adaptive_mut(limit).learn_capacity(call.now, capacity)
         {
-            self.outbox.push(Command::Note(Note::CapacityChanged(limit)));
+            self.outbox.push_back(Command::Note(Note::CapacityChanged(limit)));
             self.term.budget_mut().hasten_checkpoint();
         }
     }

@@ -73,7 +73,7 @@ impl<R: Clone> Scheduler<R> {
             Vec::new()
         };
         let grant = Grant { to, id, delay, validity, lease, limited_by, charged, class, waited, repeated };
-        self.outbox.push(Command::Grant(grant));
+        self.outbox.push_back(Command::Grant(grant));
     }
 
     /// Notes that answers arrive in time.

@@ -11,7 +11,6 @@ mod dispatch;
 mod feedback;
 mod former_units;
 mod granting;
-mod outbox;
 mod parts;
 mod pending;
 pub mod queue_cursor;
@@ -27,13 +26,15 @@ use crate::ledger::{Ledger, ShadowLimits, UsageMeter};
 use crate::permits::{PendingAnswers, Permits};
 use crate::policy::Resource;
 use crate::queue::{Queues, RecentService};
+use crate::refusal::Refusal;
 use dispatch::plan::DispatchPlan;
 use former_units::FormerUnits;
-use outbox::Outbox;
 use rampmeter_protocol::epoch::Epoch;
+use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::status::Counters;
 use rampmeter_protocol::time::Time;
 use rampmeter_protocol::wall_clock::WallClockOrigin;
+use std::collections::VecDeque;
 
 /// Owns the buckets of one resource and decides when each call may start.
 ///
@@ -87,20 +88,21 @@ pub struct Scheduler<R> {
     /// The buckets of all limits.
     pub(crate) ledger: Ledger,
     /// Limits that are measured and not enforced.
-    shadow_limits: ShadowLimits,
+    pub(crate) shadow_limits: ShadowLimits,
     pub(crate) permits: Permits<R>,
     pub(crate) pending: PendingAnswers<R>,
     /// Whether answers are held up, so that waiting requests are granted nothing.
     answers_are_late: bool,
     pub(crate) queues: Queues,
-    recent: RecentService,
+    pub(crate) recent: RecentService,
     plan: DispatchPlan,
-    calls: RecentCalls,
+    pub(crate) calls: RecentCalls,
     cost_estimates: CostEstimates,
     /// Counts the use by clients.
     pub(crate) meter: UsageMeter,
     counters: Counters,
-    outbox: Outbox<R>,
+    /// Commands that the driver has not taken yet.
+    outbox: VecDeque<Command<R>>,
     /// The time of the latest event.
     now: Time,
 }
@@ -148,7 +150,7 @@ impl<R: Clone> Scheduler<R> {
             cost_estimates: CostEstimates::default(),
             meter: UsageMeter::new(&resource),
             counters: Counters::default(),
-            outbox: Outbox::new(),
+            outbox: VecDeque::new(),
             now,
             resource,
         }
@@ -270,9 +272,13 @@ impl<R: Clone> Scheduler<R> {
         self.now = now;
     }
 
+    fn refuse(&mut self, to: R, id: Option<PermitId>, refusal: Refusal) {
+        self.outbox.push_back(Command::Refuse { to, id, refusal });
+    }
+
     /// The next command. Call this until there is none.
     pub fn poll_command(&mut self) -> Option<Command<R>> {
-        self.outbox.pop()
+        self.outbox.pop_front()
     }
 
     /// When to call [`handle`](Scheduler::handle) with [`Event::Wake`], and why. An

@@ -2,11 +2,8 @@
 
 use super::Scheduler;
 use super::wait_estimator::WaitEstimator;
-use crate::adaptation::RecentCalls;
 use crate::ids::LimitId;
-use crate::ledger::ShadowLimits;
 use crate::ledger::usage_meter::Use;
-use crate::queue::RecentService;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::status::{Correction, Counters};
 use rampmeter_protocol::time::Time;
@@ -57,18 +54,6 @@ impl<R: Clone> Scheduler<R> {
     /// A call counts when it is granted. Its settle corrects that, so that a sum may be negative.
     pub fn take_use(&mut self) -> Use {
         self.meter.take()
-    }
-
-    pub(crate) fn calls(&self) -> &RecentCalls {
-        &self.calls
-    }
-
-    pub(crate) fn shadow_limits(&self) -> &ShadowLimits {
-        &self.shadow_limits
-    }
-
-    pub(crate) fn recent(&self) -> &RecentService {
-        &self.recent
     }
 
     /// Spends what was promised until `now`, so that the buckets can be read.

@@ -30,7 +30,7 @@ impl<R: Clone> Scheduler<R> {
         let pending = self.pending.ask_mut(&ask.id).expect("its answer waits");
         match pending.identity.may_be(ask.identity) {
             true => pending.to = ask.to,
-            false => self.outbox.refuse(ask.to, Some(ask.id), Refusal::IdInUse),
+            false => self.refuse(ask.to, Some(ask.id), Refusal::IdInUse),
         }
     }
 
@@ -41,7 +41,7 @@ impl<R: Clone> Scheduler<R> {
         let slot = self.permits.insert(id.clone(), identity, bill, State::Returned);
         self.permits.forget_after(slot, now);
         self.counters.returned += 1;
-        self.outbox.refuse(to, Some(id), Refusal::UnknownPermit);
+        self.refuse(to, Some(id), Refusal::UnknownPermit);
         Ok(())
     }
 
@@ -96,7 +96,7 @@ impl<R: Clone> Scheduler<R> {
 
     fn send_promised(&mut self, now: Time, to: R, id: PermitId, serial: u64) {
         let Some((slot, granted)) = self.promised_start(&id, serial) else {
-            return self.outbox.refuse(to, Some(id), Refusal::UnknownPermit);
+            return self.refuse(to, Some(id), Refusal::UnknownPermit);
         };
         let granted = granted.in_stage(Stage::Sent);
         self.permits.get_mut(slot).state = State::Granted(granted);
@@ -122,14 +122,14 @@ impl<R: Clone> Scheduler<R> {
         match answer {
             Answer::Retry(id) => {
                 if let Some(ask) = self.pending.take_ask(&id) {
-                    self.outbox.refuse(ask.to, Some(id), refusal);
+                    self.refuse(ask.to, Some(id), refusal);
                 }
             }
             Answer::Start { to, id, serial, .. } => {
                 if let Some((slot, granted)) = self.promised_start(&id, serial) {
                     self.give_back_undelivered(now, slot, granted);
                 }
-                self.outbox.refuse(to, Some(id), refusal);
+                self.refuse(to, Some(id), refusal);
             }
         }
     }
@@ -161,7 +161,7 @@ impl<R: Clone> Scheduler<R> {
         let client = ask.bill.client;
         match if known { charged() } else { Err(Refusal::LimitsChanged) } {
             Ok(bill) => self.pending.push_ask(since, Ask { bill: bill.of_client(client), ..ask }),
-            Err(refusal) => self.outbox.refuse(ask.to, Some(ask.id), refusal),
+            Err(refusal) => self.refuse(ask.to, Some(ask.id), refusal),
         }
     }
 }

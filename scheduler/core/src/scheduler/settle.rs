@@ -48,9 +48,9 @@ impl<R: Clone> Scheduler<R> {
             },
         };
         match (to, done) {
-            (Some(to), Ok(())) => self.outbox.push(Command::Settled { to, id, extended }),
+            (Some(to), Ok(())) => self.outbox.push_back(Command::Settled { to, id, extended }),
             (None, Ok(())) => {}
-            (to, Err(refusal)) => self.outbox.push(Command::RefuseSettle { to, id, refusal }),
+            (to, Err(refusal)) => self.outbox.push_back(Command::RefuseSettle { to, id, refusal }),
         }
     }
 
@@ -126,7 +126,7 @@ impl<R: Clone> Scheduler<R> {
             self.cost_estimates.learn(&self.resource, &bill, unit, *amount);
         }
         self.calls.end(now, granted.start, served.then_some(&actual));
-        self.outbox.push(Command::Note(Note::CallEnded(now.since(granted.start.at))));
+        self.outbox.push_back(Command::Note(Note::CallEnded(now.since(granted.start.at))));
         let answer = |observation| ObservedCall { now, start: granted.start, user, bill: &bill, observation };
         let settled = observation.and_then(|observation| self.observe(answer(observation)));
         self.use_up(now, slot, granted, &settled.unwrap_or(actual));
@@ -139,7 +139,7 @@ impl<R: Clone> Scheduler<R> {
         let id = self.permits.get(slot).id.clone();
         self.permits.forget_after(slot, now);
         self.counters.returned += 1;
-        self.outbox.refuse(waiting.to, Some(id), Refusal::UnknownPermit);
+        self.refuse(waiting.to, Some(id), Refusal::UnknownPermit);
     }
 
     pub(crate) fn give_back(&mut self, now: Time, slot: Slot, granted: Granted) {

@@ -89,7 +89,7 @@ impl<R: Clone> Scheduler<R> {
         if waiting.next_update.is_some() {
             let (position, offer) = self.waits(now).outlook(slot);
             let (to, eta, limited_by) = (waiting.to.clone(), offer.at.since(now), offer.limited_by);
-            self.outbox.push(Command::Queued { to, id, position, eta, limited_by });
+            self.outbox.push_back(Command::Queued { to, id, position, eta, limited_by });
         }
     }
 
@@ -119,7 +119,7 @@ impl<R: Clone> Scheduler<R> {
     /// Takes a waiting request out of its queue and refuses it.
     pub(crate) fn turn_away(&mut self, slot: Slot, refusal: Refusal) {
         let (to, id) = self.drop_waiting(slot);
-        self.outbox.refuse(to, Some(id), refusal);
+        self.refuse(to, Some(id), refusal);
     }
 
     /// Takes a waiting request out of its queue and forgets it. Returns the address of its answer,

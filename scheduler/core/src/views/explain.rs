@@ -1,6 +1,5 @@
 //! Answers to "why am I waiting?".
 
-use super::listing::listed;
 use super::reasons::{Obstacle, holder, likely_wait, obstacle};
 use crate::collections::Slot;
 use crate::ids::{ClassId, LimitId};
@@ -12,6 +11,9 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::reason::Reason;
 use rampmeter_protocol::status::LimitStatus;
 use rampmeter_protocol::time::Span;
+
+/// The largest number of requests to list; people read no more.
+const MAX_LISTED: usize = 10;
 
 /// Explains why the request of the question waits, or what holds the whole resource.
 pub(super) fn explain<R>(
@@ -27,6 +29,19 @@ pub(super) fn explain<R>(
     let more = waiting - first.len() as u64;
     let (resource, epoch) = (waits.resource.name().clone(), waits.epoch());
     Ok(Explanation { resource, epoch, limits, request, waiting, first, more })
+}
+
+/// The first of the `waiting` requests ahead of the one in `about`, or of all that wait. They are in
+/// its key queue, or in all class queues and then in key queues.
+fn listed<R>(waits: &WaitEstimator<'_, R>, about: Option<Slot>, waiting: u64) -> Vec<Slot> {
+    let count = MAX_LISTED.min(usize::try_from(waiting).unwrap_or(usize::MAX));
+    let own = about.and_then(|slot| waits.permits.get(slot).as_waiting());
+    if let Some((_, key_queue)) = own.and_then(|own| waits.key_queue_of(own)) {
+        return key_queue.iter().take(count).collect();
+    }
+    let classes = waits.queues.classes();
+    let in_turn = classes.iter().flat_map(|queue| queue.order().front(count).map(|(slot, _)| slot));
+    in_turn.chain(classes.iter().flat_map(|queue| queue.waiting_for_keys())).take(count).collect()
 }
 
 fn explain_one<R>(waits: &WaitEstimator<'_, R>, slot: Slot) -> Explained {

@@ -2,7 +2,6 @@
 //! nothing else.
 
 mod explain;
-mod listing;
 mod reasons;
 pub mod report;
 mod shares;
@@ -30,7 +29,7 @@ impl<R: Clone> Scheduler<R> {
     pub fn limit_status(&mut self, now: Time) -> Vec<LimitStatus> {
         self.advance(now);
         let mut limits = report::limit_statuses(self.resource(), self.waits(now).ledger, now);
-        limits.extend(report::shadow_statuses(self.shadow_limits(), now));
+        limits.extend(report::shadow_statuses(&self.shadow_limits, now));
         limits
     }
 
@@ -102,14 +101,14 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn shares(&mut self, now: Time) -> Shares {
         self.advance(now);
-        shares::shares(self.resource(), self.waits(now).queues, self.recent(), now)
+        shares::shares(self.resource(), self.waits(now).queues, &self.recent, now)
     }
 
     /// How many calls have started by `now` and were not settled. An unsettled call counts until
     /// its permit is forgotten.
     #[must_use]
     pub fn calls_in_flight(&self, now: Time) -> u64 {
-        self.calls().in_flight().count(now)
+        self.calls.in_flight().count(now)
     }
 
     /// How many workers with one call at a time exhaust the scarcest limit, by Little's law. This
@@ -121,6 +120,6 @@ impl<R: Clone> Scheduler<R> {
     /// bounds no calls a second.
     #[must_use]
     pub fn useful_workers(&self, now: Time) -> Option<f64> {
-        useful_workers::useful_workers(self.resource(), self.waits(now).ledger, self.calls(), now)
+        useful_workers::useful_workers(self.resource(), self.waits(now).ledger, &self.calls, now)
     }
 }

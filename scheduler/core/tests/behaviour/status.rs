@@ -70,7 +70,7 @@ fn a_granted_permit_waits_for_no_request() {
     assert_eq!(stranger, Err(Refusal::UnknownPermit));
 }
 
-/// Reaches `listing::MAX_LISTED`.
+/// Reaches `explain::MAX_LISTED`.
 #[test]
 fn the_first_waiting_requests_are_listed() {
     let class = |number| if number % 2 == 0 { "urgent" } else { "bulk" };
