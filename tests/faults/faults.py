@@ -241,7 +241,7 @@ IN_CORE = [
     ("a crowded call is charged", "observe", r"Verdict::Crowded => Some\(call\.bill\.keyed_part\(\)\)", "Verdict::Crowded => None"),
 ]
 IN_DISCOVERY = [
-    ("no limit is discovered by headers", "take_reading", r"self\.discovered\.extend\(new\);", "drop(new);"),
+    ("no limit is discovered by headers", "take_reading", r"self\.add\(new, .*\);", "drop(new);"),
     ("a limit that one client makes up stays", "is_doubtful", r"denials >= DENIALS", "false"),
     ("a limit that no answer repeats stays", "is_doubtful", r" \|\| is_unrepeated", ""),
     ("any number of limits is discovered", "take_reading", r"by_headers < MAX_DISCOVERED", "by_headers < usize::MAX"),
@@ -249,13 +249,13 @@ IN_DISCOVERY = [
     ("a refusal with a time is a cap in flight", "refused_by", r"retry_after: None, \.\.", ".."),
     ("a discovered limit begins full", "take_event", r"limit\.left\.take\(\)\?", "limit.left.take().filter(|_| false)?"),
     ("a steered capacity stays", "steer", r"!= Some\(limit\.in_force\)", "== None"),
-    ("what was discovered dies with its scheduler", "snapshot", r"self\.search\.as_ref\(\)\.map_or\(.*\)", "Vec::new()"),
+    ("what was discovered dies with its scheduler", "snapshot", r"discovered\.map\(.*\)", "discovered.filter(|_| false).map(|limit| limit.snapshot(now))"),
     ("limits change beside events that number them", "handle", r"is_answer \|\| matches!\(event, Event::Wake\)", "true"),
     ("a hand-over changes limits", "handle", r"!self\.is_over\n", "true\n"),
     ("a long pause teaches for longer", "note_refused", r"pause\.min\(LONGEST_PAUSE\)", "pause"),
     ("a quiet minute teaches a rate", "note_refused", r" && is_used", " && (is_used || true)"),
     ("a successor tells old limits as news", "begin", r"search\.news\.retain\(.*\);", ""),
-    ("rules in a hand-over forget discovered limits", "handle", r"search\.rewrite\(\*written\);\s*event = search\.take_event\(\);", "if self.is_over { event = Event::Limits(written); } else { search.rewrite(*written); event = search.take_event(); }"),
+    ("rules in a hand-over forget discovered limits", "handle", r"search\.written = \*written;\s*event = search\.take_event\(\);", "if self.is_over { event = Event::Limits(written); } else { search.written = *written; event = search.take_event(); }"),
     ("places are never to blame", "learn", r"answer\.verdict = Verdict::Crowded", "let _ = Verdict::Crowded"),
 ]
 IN_JOBS = [

@@ -80,12 +80,7 @@ pub(crate) struct DiscoveredLimit {
     pub(crate) since: Time,
     /// The stock that was left when the limit was discovered, until the limit is in force.
     pub(crate) left: Option<Amount>,
-    confirmation: Confirmation,
-}
-
-/// The evidence that a limit exists.
-#[derive(Clone, Copy, Debug)]
-struct Confirmation {
+    /// Responses that tell of it.
     answers: u32,
     /// Responses in a row without it.
     denials: u32,
@@ -99,8 +94,8 @@ struct Confirmation {
 impl DiscoveredLimit {
     pub(crate) fn new(spec: LimitSpec, evidence: Evidence, now: Time) -> Self {
         let (in_force, since) = (spec.capacity, now);
-        let confirmation = Confirmation { answers: 1, denials: 0, last: now, longer: 0, other: (Amount::ZERO, 0) };
-        DiscoveredLimit { spec, evidence, in_force, since, left: None, confirmation }
+        let (answers, last, other) = (1, now, (Amount::ZERO, 0));
+        DiscoveredLimit { spec, evidence, in_force, since, left: None, answers, denials: 0, last, longer: 0, other }
     }
 
     /// A limit that a predecessor has discovered. `route` is the label that names routes.
@@ -115,9 +110,8 @@ impl DiscoveredLimit {
             applies,
             ..LimitSpec::new(known.name.clone(), known.unit.clone(), capacity, period)
         };
-        let limit = DiscoveredLimit::new(spec, known.evidence, now - known.age);
-        let confirmation = Confirmation { answers: ESTABLISHED, last: now, ..limit.confirmation };
-        DiscoveredLimit { confirmation, ..limit }
+        let since = now - known.age;
+        DiscoveredLimit { answers: ESTABLISHED, since, ..DiscoveredLimit::new(spec, known.evidence, now) }
     }
 
     pub(crate) fn snapshot(&self, now: Time) -> DiscoveredSnapshot {
@@ -176,36 +170,35 @@ impl DiscoveredLimit {
 
     /// Notes that a response has headers about the limit.
     pub(crate) fn confirm(&mut self, now: Time) {
-        let Confirmation { answers, denials, last, .. } = &mut self.confirmation;
-        *answers = answers.saturating_add(1);
-        (*denials, *last) = (0, now);
+        self.answers = self.answers.saturating_add(1);
+        (self.denials, self.last) = (0, now);
     }
 
     /// Notes that a response has headers about other limits only.
     pub(crate) fn deny(&mut self) {
-        self.confirmation.denials += 1;
+        self.denials += 1;
     }
 
     /// Whether the limit is to be dropped: [`DENIALS`] responses in a row lack it, or none repeats it
     /// in time.
     pub(crate) fn is_doubtful(&self, now: Time) -> bool {
         let is_unrepeated = self.lapses().is_some_and(|lapse| lapse <= now);
-        self.evidence == Evidence::Headers && (self.confirmation.denials >= DENIALS || is_unrepeated)
+        self.evidence == Evidence::Headers && (self.denials >= DENIALS || is_unrepeated)
     }
 
     /// When the limit is dropped unless a response repeats it.
     pub(crate) fn lapses(&self) -> Option<Time> {
-        let may_lapse = self.evidence == Evidence::Headers && self.confirmation.answers < ESTABLISHED;
-        may_lapse.then_some(self.confirmation.last + UNREPEATED + Span::from_nanos(1))
+        let may_lapse = self.evidence == Evidence::Headers && self.answers < ESTABLISHED;
+        may_lapse.then_some(self.last + UNREPEATED + Span::from_nanos(1))
     }
 
     /// Adopts a longer period that a response shows, once [`CONSISTENT`] responses in a row show a
     /// longer one. Returns whether the period changes.
     pub(crate) fn lengthen(&mut self, shown: Span) -> bool {
-        self.confirmation.longer = if shown > self.spec.period { self.confirmation.longer + 1 } else { 0 };
-        let counts = self.confirmation.longer >= CONSISTENT;
+        self.longer = if shown > self.spec.period { self.longer + 1 } else { 0 };
+        let counts = self.longer >= CONSISTENT;
         if counts {
-            (self.spec.period, self.confirmation.longer) = (shown, 0);
+            (self.spec.period, self.longer) = (shown, 0);
         }
         counts
     }
@@ -214,11 +207,11 @@ impl DiscoveredLimit {
     /// it. Returns whether the capacity changes. A lower capacity of a limit without keys is left
     /// to the bucket, which follows it as a written limit does.
     pub(crate) fn resize(&mut self, stated: Amount) -> bool {
-        let (other, answers) = self.confirmation.other;
+        let (other, answers) = self.other;
         let counts_itself = stated < self.spec.capacity && !self.spec.applies.is_keyed();
         let is_other = stated != self.spec.capacity && !counts_itself;
         let repeated = if other == stated { answers + 1 } else { 1 };
-        self.confirmation.other = (stated, if is_other { repeated } else { 0 });
+        self.other = (stated, if is_other { repeated } else { 0 });
         let counts = is_other && repeated >= CONSISTENT;
         if counts {
             (self.spec.capacity, self.in_force) = (stated, stated);

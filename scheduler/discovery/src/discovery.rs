@@ -43,7 +43,7 @@ impl Discovery {
     /// Returns the resource without discovered limits, of a core with the resource `in_force`.
     #[must_use]
     pub fn written<'a>(&'a self, in_force: &'a Resource) -> &'a Resource {
-        self.search.as_ref().map_or(in_force, |search| search.written())
+        self.search.as_ref().map_or(in_force, |search| &search.written)
     }
 
     /// Handles an event in `core`. What an answer teaches about limits comes into force first.
@@ -66,13 +66,13 @@ impl Discovery {
         // Other events number limits as they are, and must not meet other ones.
         if is_answer || matches!(event, Event::Wake) && !self.is_over {
             search.review(now);
-            if search.is_changed() {
+            if search.is_changed {
                 core.handle(now, search.take_event());
             }
             steer(search, core, now);
         }
         if let Event::Limits(written) = event {
-            search.rewrite(*written);
+            search.written = *written;
             event = search.take_event();
         }
         core.handle(now, event);
@@ -94,7 +94,7 @@ impl Discovery {
     /// Returns the limits that were discovered since the last call, as a configuration would state them.
     pub fn take_news(&mut self) -> Vec<(LimitSpec, Evidence)> {
         let Some(search) = &mut self.search else { return Vec::new() };
-        let news: Vec<Name> = search.take_news();
+        let news = std::mem::take(&mut search.news);
         let described = |name: &Name| search.unwritten(name).map(|limit| (limit.as_configuration(), limit.evidence));
         news.iter().filter_map(described).collect()
     }
@@ -108,19 +108,30 @@ impl Discovery {
             .collect()
     }
 
-    /// Adds to the status of limits which of them were discovered, and by what evidence.
+    /// Adds to the status of limits which of them were discovered, and by what evidence. Shows these as
+    /// a configuration would state them.
     pub fn describe(&self, limits: &mut [LimitStatus], now: Time) {
         for status in limits {
-            if let Some(limit) = self.limit(&status.name) {
-                describe(status, limit, now);
+            let Some(limit) = self.limit(&status.name) else { continue };
+            if limit.spec.is_steered() {
+                let configuration = limit.as_configuration();
+                (status.capacity, status.period_ms) = (configuration.capacity.units(), configuration.period.millis());
+                status.learned = None;
             }
+            status.found = Some(DiscoveredStatus {
+                by: limit.evidence.as_str().to_owned(),
+                for_ms: now.since(limit.since).millis(),
+                routes: limit.routes().cloned().collect(),
+                key: limit.spec.applies.key.clone(),
+            });
         }
     }
 
     /// Returns the discovered limits, for a successor.
     #[must_use]
     pub fn snapshot(&self, now: Time) -> Vec<DiscoveredSnapshot> {
-        self.search.as_ref().map_or(Vec::new(), |search| search.snapshot(now))
+        let discovered = self.search.iter().flat_map(|search| &search.discovered);
+        discovered.map(|limit| limit.snapshot(now)).collect()
     }
 
     /// The discovered limit of this name, if it is not written as well.
@@ -131,26 +142,11 @@ impl Discovery {
 
 /// Puts the capacities of steered limits into force.
 fn steer<R: Clone>(search: &LimitSearch, core: &mut Scheduler<R>, now: Time) {
-    for limit in search.steered() {
+    for limit in search.discovered.iter().filter(|limit| limit.spec.is_steered()) {
         let known = core.resource().limit(&limit.spec.name);
         let Some(id) = known.filter(|id| core.resource()[*id].spec().is_steered()) else { continue };
         if core.capacity_in_force(id) != Some(limit.in_force) {
             core.handle(now, Event::Capacity { limit: id, capacity: limit.in_force });
         }
     }
-}
-
-/// Shows a discovered limit as a configuration would state it, and the evidence for it.
-fn describe(status: &mut LimitStatus, limit: &DiscoveredLimit, now: Time) {
-    if limit.spec.is_steered() {
-        let configuration = limit.as_configuration();
-        (status.capacity, status.period_ms) = (configuration.capacity.units(), configuration.period.millis());
-        status.learned = None;
-    }
-    status.found = Some(DiscoveredStatus {
-        by: limit.evidence.as_str().to_owned(),
-        for_ms: now.since(limit.since).millis(),
-        routes: limit.routes().cloned().collect(),
-        key: limit.spec.applies.key.clone(),
-    });
 }

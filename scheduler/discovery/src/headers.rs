@@ -34,8 +34,6 @@ pub(crate) struct CallResponse<'a> {
     pub(crate) traits: Option<&'a CallTraits>,
     /// The label that names routes.
     pub(crate) route_label: Option<&'a str>,
-    /// How many other calls are in flight.
-    pub(crate) in_flight: u64,
 }
 
 impl CallResponse<'_> {
@@ -50,11 +48,7 @@ impl CallResponse<'_> {
             applies: self.applies(reading),
             ..LimitSpec::new(name_of(reading)?, unit_of(reading)?, capacity, period)
         };
-        let mut limit = DiscoveredLimit::new(spec, Evidence::Headers, self.now);
-        // The remaining amount may not include other calls in flight.
-        let left = reading.remaining.micros().saturating_sub(Amount::ONE.micros().saturating_mul(self.in_flight));
-        limit.left = Amount::from_micros(left).ok();
-        Some(limit)
+        Some(DiscoveredLimit::new(spec, Evidence::Headers, self.now))
     }
 
     fn applies(&self, reading: &Reading) -> Applies {

@@ -22,7 +22,7 @@ const USED: (u64, u64) = (3, 4);
 /// The cap on calls in flight, once refusals or slow calls suggest one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InFlightCap {
-    cap: Option<u64>,
+    pub(crate) cap: Option<u64>,
     cohort: Option<CallsAtRefusal>,
     /// The number of calls served since the cap changed, while calls used it.
     served: u64,
@@ -34,7 +34,7 @@ pub(crate) struct InFlightCap {
     /// The cap before a queue was suspected.
     before: Option<Option<u64>>,
     /// How long a call takes at most, as far as is known.
-    longest: Span,
+    pub(crate) longest: Span,
 }
 
 /// The calls that were in flight when the first of them was refused.
@@ -50,15 +50,6 @@ struct CallsAtRefusal {
 impl InFlightCap {
     pub(crate) fn restored(cap: u64, longest: Span) -> Self {
         InFlightCap { cap: Some(cap.max(1)), longest, ..InFlightCap::default() }
-    }
-
-    pub(crate) fn cap(&self) -> Option<u64> {
-        self.cap
-    }
-
-    /// How long a call takes at most, as far as is known.
-    pub(crate) fn longest(&self) -> Span {
-        self.longest
     }
 
     /// Notes that a call that started at `at` was refused, while `in_flight` other calls are in
@@ -127,7 +118,7 @@ mod tests {
         for refused in 0..40 {
             cap.note_refused(ms(100 + refused), ms(0), 49 - refused);
         }
-        assert_eq!(cap.cap(), Some(10));
+        assert_eq!(cap.cap, Some(10));
     }
 
     #[test]
@@ -136,26 +127,26 @@ mod tests {
         for call in 0..8 {
             cap.note_refused(ms(100), ms(call), 7 - call);
         }
-        assert_eq!(cap.cap(), Some(4));
+        assert_eq!(cap.cap, Some(4));
         cap.note_refused(ms(200), ms(150), 3);
-        assert_eq!(cap.cap(), Some(3));
+        assert_eq!(cap.cap, Some(3));
     }
 
     #[test]
     fn a_used_cap_is_tried_higher_and_less_often_after_each_refusal() {
         let mut cap = InFlightCap::restored(10, TAKEN);
         let until_raised = |cap: &mut InFlightCap| {
-            let before = cap.cap();
+            let before = cap.cap;
             (1..).find(|_| {
                 cap.note_served(TAKEN, 9);
-                cap.cap() != before
+                cap.cap != before
             })
         };
         let mut waits = Vec::new();
         for round in 1..=3 {
             waits.extend(until_raised(&mut cap));
             cap.note_refused(ms(1000 * round), ms(1000 * round), 10);
-            assert_eq!(cap.cap(), Some(10));
+            assert_eq!(cap.cap, Some(10));
         }
         assert_eq!(waits, [100, 200, 400]);
     }
@@ -168,15 +159,15 @@ mod tests {
         };
         calls(&mut cap, 100, 1);
         calls(&mut cap, 500, 49);
-        assert_eq!(cap.cap(), Some(13));
+        assert_eq!(cap.cap, Some(13));
         calls(&mut cap, 500, 12);
-        assert_eq!(cap.cap(), None);
+        assert_eq!(cap.cap, None);
     }
 
     #[test]
     fn a_cap_that_is_not_used_stays() {
         let mut cap = InFlightCap::restored(10, TAKEN);
         (0..10_000).for_each(|_| cap.note_served(TAKEN, 3));
-        assert_eq!(cap.cap(), Some(10));
+        assert_eq!(cap.cap, Some(10));
     }
 }

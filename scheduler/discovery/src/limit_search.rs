@@ -43,12 +43,12 @@ const HIGH: f64 = 0.95;
 const LOW: f64 = 0.02;
 /// The most calls in flight that a cap allows.
 const MAX_IN_FLIGHT: u64 = 65_536;
-/// A place is held for a little longer than calls take, within these bounds.
+/// A place is held for longer than calls take, in this proportion and within these bounds.
+const LEASE: (u64, u64) = (11, 10);
 const MIN_LEASE: Span = Span::from_secs(1);
 const LONGEST_LEASE: Span = Span::from_secs(60);
 
 /// The cause of a refused call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RejectionSource {
     /// A limit that the response names, or that other accounts have used up.
     KnownLimit,
@@ -61,17 +61,18 @@ enum RejectionSource {
 /// The discovered limits, and what is known about limits to be discovered.
 #[derive(Clone, Debug)]
 pub(crate) struct LimitSearch {
-    written: Resource,
+    /// The resource without the discovered limits.
+    pub(crate) written: Resource,
     scope: Discover,
-    discovered: Vec<DiscoveredLimit>,
+    pub(crate) discovered: Vec<DiscoveredLimit>,
     /// The number of calls in flight besides the last one that was answered.
     in_flight: u64,
     cap: InFlightCap,
     rate: RateSearch,
     /// Whether the limits have changed since the last [`LimitSearch::take_event`].
-    is_changed: bool,
-    /// Discovered limits that [`LimitSearch::take_news`] has not returned yet.
-    news: Vec<Name>,
+    pub(crate) is_changed: bool,
+    /// Discovered limits that the driver has not asked for yet.
+    pub(crate) news: Vec<Name>,
 }
 
 impl LimitSearch {
@@ -81,13 +82,17 @@ impl LimitSearch {
         let wanted = known.iter().filter(|known| is_wanted(resource, known)).take(MAX_DISCOVERED + 2);
         let by_name: BTreeMap<&Name, &DiscoveredSnapshot> = wanted.map(|known| (&known.name, known)).collect();
         let of = |evidence: Evidence| by_name.values().copied().filter(move |known| known.evidence == evidence);
-        let rate = of(Evidence::Refusals).next().map(rate_of);
+        let rate = of(Evidence::Refusals).next().map(|known| known.capacity.units() / BURST.secs());
+        let cap = of(Evidence::InFlight).next().map(|known| {
+            let longest = Span::from_nanos(known.period.nanos() / LEASE.0 * LEASE.1);
+            InFlightCap::restored(known.capacity.units() as u64, longest)
+        });
         let mut search = LimitSearch {
             written: resource.clone(),
             scope,
             discovered: of(Evidence::Headers).map(|known| DiscoveredLimit::restored(known, route, now)).collect(),
             in_flight: 0,
-            cap: of(Evidence::InFlight).next().map_or_else(InFlightCap::default, cap_of),
+            cap: cap.unwrap_or_default(),
             rate: rate.map_or_else(|| RateSearch::new(now), |rate| RateSearch::restored(now, rate)),
             is_changed: false,
             news: Vec::new(),
@@ -109,30 +114,10 @@ impl LimitSearch {
         self.written.extended(unwritten.take(places).cloned()).expect("a discovered limit is valid")
     }
 
-    /// The resource without the discovered limits.
-    pub(crate) fn written(&self) -> &Resource {
-        &self.written
-    }
-
-    /// Replaces the written limits.
-    pub(crate) fn rewrite(&mut self, written: Resource) {
-        self.written = written;
-    }
-
     /// Returns the limit of this name, if it was discovered and is not written.
     pub(crate) fn unwritten(&self, name: &str) -> Option<&DiscoveredLimit> {
         let limit = self.discovered.iter().find(|limit| *limit.spec.name == *name);
         limit.filter(|_| self.written.limit(name).is_none())
-    }
-
-    /// The limits whose capacities in force are steered.
-    pub(crate) fn steered(&self) -> impl Iterator<Item = &DiscoveredLimit> {
-        self.discovered.iter().filter(|limit| limit.spec.is_steered())
-    }
-
-    /// Whether the limits have changed since the last [`LimitSearch::take_event`].
-    pub(crate) fn is_changed(&self) -> bool {
-        self.is_changed
     }
 
     /// Returns the change of limits to the [resource](LimitSearch::resource), with what is left of
@@ -144,32 +129,37 @@ impl LimitSearch {
         Event::Discovered { resource: Box::new(self.resource()), left }
     }
 
-    /// Returns the limits that were discovered since the last call.
-    pub(crate) fn take_news(&mut self) -> Vec<Name> {
-        std::mem::take(&mut self.news)
-    }
-
     /// Learns from the answer to a call. If the number of calls in flight is to blame for a refusal,
     /// the verdict becomes [`Verdict::Crowded`]. `in_force` is the resource of the core.
     pub(crate) fn learn(&mut self, in_force: &Resource, now: Time, call: EndedCall<'_>, answer: &mut Observation) {
         self.in_flight = call.beside;
         match self.refused_by(in_force, call.bill, answer) {
-            None => self.note_served(now, now.since(call.at)),
-            Some(cause) => {
-                self.note_refused(now, call.at, cause);
-                if cause == RejectionSource::Places {
-                    answer.verdict = Verdict::Crowded;
-                }
+            None => {
+                self.cap.note_served(now.since(call.at), self.in_flight);
+                self.rate.note_served(now);
+            }
+            Some(RejectionSource::KnownLimit) => {}
+            Some(RejectionSource::Rate(pause)) => self.rate.note_refused(now, call.at, pause),
+            Some(RejectionSource::Places) => {
+                self.cap.note_refused(now, call.at, self.in_flight);
+                answer.verdict = Verdict::Crowded;
             }
         }
-        let response = CallResponse {
-            now,
-            traits: call.bill.traits(),
-            route_label: in_force.spec().discover_route.as_deref(),
-            in_flight: self.in_flight,
-        };
-        let charged: Vec<Name> = call.bill.limits().map(|limit| in_force[limit].spec().name.clone()).collect();
-        self.take_readings(&response, &answer.readings, &charged);
+        self.estimate(now);
+        if self.scope != Discover::All || answer.readings.is_empty() {
+            return;
+        }
+        let names: Vec<Option<Name>> = answer.readings.iter().map(name_of).collect();
+        let charged: Vec<&Name> = call.bill.limits().map(|limit| &in_force[limit].spec().name).collect();
+        for limit in self.discovered.iter_mut().filter(|limit| charged.contains(&&limit.spec.name)) {
+            if !names.contains(&Some(limit.spec.name.clone())) {
+                limit.deny();
+            }
+        }
+        let route_label = in_force.spec().discover_route.as_deref();
+        let response = CallResponse { now, traits: call.bill.traits(), route_label };
+        answer.readings.iter().for_each(|reading| self.take_reading(&response, reading));
+        self.drop_doubtful(now);
     }
 
     /// Returns the cause if the call was refused.
@@ -188,32 +178,11 @@ impl LimitSearch {
         }
     }
 
-    /// Notes that a call was served after `taken`.
-    fn note_served(&mut self, now: Time, taken: Span) {
-        self.cap.note_served(taken, self.in_flight);
-        self.rate.note_served(now);
-        self.estimate(now);
-    }
-
-    /// Notes that a call, started at `at`, was refused.
-    fn note_refused(&mut self, now: Time, at: Time, cause: RejectionSource) {
-        match cause {
-            RejectionSource::KnownLimit => {}
-            RejectionSource::Rate(pause) => self.rate.note_refused(now, at, pause),
-            RejectionSource::Places => self.cap.note_refused(now, at, self.in_flight),
-        }
-        self.estimate(now);
-    }
-
     /// Whether a refusal without explanation blames the number of calls in flight.
     fn blames_places(&self) -> bool {
         // Far below the cap, places are free, so the refusal has another cause.
-        let is_near = self.cap.cap().is_none_or(|cap| (self.in_flight + 1) * 2 > cap);
+        let is_near = self.cap.cap.is_none_or(|cap| (self.in_flight + 1) * 2 > cap);
         self.scope == Discover::InFlight && self.in_flight > 0 && is_near
-    }
-
-    fn discovers_all(&self) -> bool {
-        self.scope == Discover::All
     }
 
     /// When a limit is dropped unless a response repeats it.
@@ -224,7 +193,7 @@ impl LimitSearch {
     /// When to [review](LimitSearch::review) the limits.
     pub(crate) fn next_review(&self) -> Time {
         let lapse = self.next_lapse();
-        if self.discovers_all() { lapse.min(self.rate.next_review()) } else { lapse }
+        if self.scope == Discover::All { lapse.min(self.rate.next_review()) } else { lapse }
     }
 
     /// Lets the rate grow, and drops limits that no response repeats, if that is due.
@@ -237,21 +206,6 @@ impl LimitSearch {
         self.estimate(now);
     }
 
-    /// Takes the readings of a response. `charged` names the limits that the call was charged to.
-    fn take_readings(&mut self, answer: &CallResponse, readings: &[Reading], charged: &[Name]) {
-        if !self.discovers_all() || readings.is_empty() {
-            return;
-        }
-        let names: Vec<Option<Name>> = readings.iter().map(name_of).collect();
-        for limit in self.discovered.iter_mut().filter(|limit| charged.contains(&limit.spec.name)) {
-            if !names.contains(&Some(limit.spec.name.clone())) {
-                limit.deny();
-            }
-        }
-        readings.iter().for_each(|reading| self.take_reading(answer, reading));
-        self.drop_doubtful(answer.now);
-    }
-
     fn take_reading(&mut self, answer: &CallResponse, reading: &Reading) {
         let Some(name) = name_of(reading).filter(|name| !is_steered(name)) else { return };
         let routes_bytes: usize =
@@ -259,10 +213,10 @@ impl LimitSearch {
         let is_written = self.written.limit(&name).is_some();
         let Some(limit) = self.discovered.iter_mut().find(|limit| limit.spec.name == name) else {
             let by_headers = self.discovered.iter().filter(|limit| limit.evidence == Evidence::Headers).count();
-            let new = answer.limit(reading).filter(|_| !is_written && by_headers < MAX_DISCOVERED);
-            self.is_changed |= new.is_some();
-            self.news.extend(new.iter().map(|limit| limit.spec.name.clone()));
-            self.discovered.extend(new);
+            if let Some(new) = answer.limit(reading).filter(|_| !is_written && by_headers < MAX_DISCOVERED) {
+                // The remaining amount may not include other calls in flight.
+                self.add(new, self.beside_calls(reading.remaining));
+            }
             return;
         };
         limit.confirm(answer.now);
@@ -287,17 +241,17 @@ impl LimitSearch {
 
     /// Updates the limits for the rate and for calls in flight.
     fn estimate(&mut self, now: Time) {
-        if self.discovers_all() {
+        if self.scope == Discover::All {
             self.put_rate(now);
         }
-        match self.cap.cap() {
+        match self.cap.cap {
             Some(cap) => self.put_cap(now, cap),
             None => self.retain(|limit| limit.evidence != Evidence::InFlight),
         }
     }
 
     fn put_rate(&mut self, now: Time) {
-        let rate = self.rate.rate();
+        let rate = self.rate.rate;
         let present = self.bracket().filter(|bracket| (LOW * bracket..=HIGH * bracket).contains(&rate));
         let bracket = stock(present.unwrap_or_else(|| bracket_of(rate)));
         self.put(now, Evidence::Refusals, steered(RATE, Algorithm::TokenBucket, bracket, BURST), stock(rate));
@@ -305,8 +259,8 @@ impl LimitSearch {
 
     fn put_cap(&mut self, now: Time, cap: u64) {
         let calls = |calls: u64| Amount::from_micros(calls.min(MAX_IN_FLIGHT) * 1_000_000).unwrap_or(Amount::ONE);
-        let longest = self.cap.longest();
-        let wanted = lease_for(longest).clamp(MIN_LEASE, LONGEST_LEASE);
+        let longest = self.cap.longest;
+        let wanted = Span::from_nanos(longest.nanos() / LEASE.1 * LEASE.0).clamp(MIN_LEASE, LONGEST_LEASE);
         let present =
             self.discovered.iter().find(|limit| limit.evidence == Evidence::InFlight).map(|limit| limit.spec.period);
         let lease = present.filter(|present| *present >= longest.min(LONGEST_LEASE)).unwrap_or(wanted);
@@ -332,19 +286,23 @@ impl LimitSearch {
             known.in_force = in_force;
             return;
         }
-        let in_flight = Amount::ONE.micros().saturating_mul(self.in_flight);
-        let left = Amount::from_micros(in_force.micros().saturating_sub(in_flight)).ok();
-        let left = left.filter(|_| evidence == Evidence::InFlight);
-        self.news.push(spec.name.clone());
+        let left = self.beside_calls(in_force).filter(|_| evidence == Evidence::InFlight);
         let mut limit = DiscoveredLimit::new(LimitSpec { learn, ..spec }, evidence, now);
-        (limit.in_force, limit.left) = (in_force, left);
-        self.discovered.push(limit);
-        self.is_changed = true;
+        limit.in_force = in_force;
+        self.add(limit, left);
     }
 
-    /// The discovered limits, for a successor.
-    pub(crate) fn snapshot(&self, now: Time) -> Vec<DiscoveredSnapshot> {
-        self.discovered.iter().map(|limit| limit.snapshot(now)).collect()
+    /// What calls in flight leave of `stock`, if each takes one.
+    fn beside_calls(&self, stock: Amount) -> Option<Amount> {
+        let in_flight = Amount::ONE.micros().saturating_mul(self.in_flight);
+        Amount::from_micros(stock.micros().saturating_sub(in_flight)).ok()
+    }
+
+    fn add(&mut self, mut limit: DiscoveredLimit, left: Option<Amount>) {
+        limit.left = left;
+        self.news.push(limit.spec.name.clone());
+        self.discovered.push(limit);
+        self.is_changed = true;
     }
 }
 
@@ -381,26 +339,6 @@ fn is_steered(name: &str) -> bool {
 /// The capacity of the bucket for a rate in calls a second.
 fn stock(rate: f64) -> Amount {
     Amount::round_up((rate * BURST.secs()).max(1e-6)).unwrap_or(Amount::ONE)
-}
-
-/// The rate, in calls a second, that a record's capacity stands for.
-fn rate_of(known: &DiscoveredSnapshot) -> f64 {
-    known.capacity.units() / BURST.secs()
-}
-
-/// The cap on calls in flight in a record.
-fn cap_of(known: &DiscoveredSnapshot) -> InFlightCap {
-    InFlightCap::restored(known.capacity.units() as u64, call_time_of(known.period))
-}
-
-/// The lease for calls that take at most `call_time`: a tenth longer.
-fn lease_for(call_time: Span) -> Span {
-    Span::from_nanos(call_time.nanos() / 10 * 11)
-}
-
-/// The longest call time that `lease` was chosen for.
-fn call_time_of(lease: Span) -> Span {
-    Span::from_nanos(lease.nanos() / 11 * 10)
 }
 
 fn bracket_of(rate: f64) -> f64 {

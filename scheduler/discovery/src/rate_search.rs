@@ -53,7 +53,7 @@ const USED: f64 = 0.7;
 /// A rate in calls a second.
 #[derive(Clone, Debug)]
 pub(crate) struct RateSearch {
-    rate: f64,
+    pub(crate) rate: f64,
     /// The rates at the last refusal and right after it; none in slow start.
     refused: Option<(f64, f64)>,
     /// For how long calls have to use the rate until the refused rate is reached again.
@@ -87,10 +87,6 @@ impl RateSearch {
             last_refusal: Some(now),
             ..RateSearch::new(now)
         }
-    }
-
-    pub(crate) fn rate(&self) -> f64 {
-        self.rate
     }
 
     pub(crate) fn note_served(&mut self, now: Time) {
@@ -222,11 +218,11 @@ mod tests {
             now += Span::from_millis(10);
             search.review(now);
             if now >= resumes {
-                due += search.rate() / 100.0;
+                due += search.rate / 100.0;
             }
             while due >= 1.0 {
                 due -= 1.0;
-                match search.rate() > most {
+                match search.rate > most {
                     true => {
                         search.note_refused(now, now, pause);
                         resumes = now + pause;
@@ -234,7 +230,7 @@ mod tests {
                     false => search.note_served(now),
                 }
             }
-            rates.push(search.rate());
+            rates.push(search.rate);
         }
         rates
     }
@@ -260,7 +256,7 @@ mod tests {
         for quarter in 1..1000 {
             search.review(Time::ORIGIN + Span::from_millis(250 * quarter));
         }
-        assert_eq!(search.rate(), FIRST_RATE);
+        assert_eq!(search.rate, FIRST_RATE);
     }
 
     #[test]
@@ -268,7 +264,7 @@ mod tests {
         let mut search = RateSearch::new(Time::ORIGIN);
         let now = Time::ORIGIN + Span::from_secs(1);
         (0..50).for_each(|call| search.note_refused(now, Time::ORIGIN + Span::from_millis(900 + call), Span::ZERO));
-        assert_eq!(search.rate(), FIRST_RATE * LEFT_IN_SLOW_START);
+        assert_eq!(search.rate, FIRST_RATE * LEFT_IN_SLOW_START);
     }
 
     /// The rate an hour after a refusal with this pause. Before it, calls had used a rate of a
@@ -279,14 +275,14 @@ mod tests {
         (0..6000).for_each(|call| search.note_served(at(10 * call)));
         (60..120).step_by(10).for_each(|second| search.note_served(at(1000 * second)));
         search.note_refused(at(120_000), at(119_900), pause);
-        let before = search.rate();
+        let before = search.rate;
         for quarter in 0..14_400 {
             let now = at(120_000 + 250 * quarter);
-            let calls = (search.rate() / 4.0).ceil() as u32;
+            let calls = (search.rate / 4.0).ceil() as u32;
             (0..calls).for_each(|_| search.note_served(now));
             search.review(now);
         }
-        (before, search.rate())
+        (before, search.rate)
     }
 
     #[test]
