@@ -29,6 +29,8 @@ ALL: dict[str, Any] = {
         "credentialsSecret": {"name": "scheduler-credentials"},
         "tlsSecret": {"name": "nats-tls", "clientCertificate": True},
         "inboxPrefix": "_INBOX_scheduler",
+        "inboxes": ["_INBOX_worker"],
+        "stateKeySecret": {"name": "state-key"},
         "replicas": 3,
     },
     "http": {"front": True, "tokensSecret": {"name": "tokens"}, "hosts": ["permits.example.com"],
@@ -174,7 +176,7 @@ def test_secrets_are_named_and_never_written() -> None:
     def named(pod: dict[str, Any]) -> list[str]:
         return [volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume]
 
-    assert named(scheduler) == ["scheduler-credentials", "nats-tls", "tokens"]
+    assert named(scheduler) == ["scheduler-credentials", "nats-tls", "state-key", "tokens"]
     # A proxy may do what workers may do, and has no secret of a scheduler.
     assert named(program) == ["worker-credentials", "nats-tls"]
     [sidecar] = program["initContainers"]

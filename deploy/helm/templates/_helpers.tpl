@@ -80,6 +80,9 @@ inbox_prefix = {{ .inboxPrefix | quote }}
 {{- if .tlsSecret.name }}
 - { name: nats-tls, mountPath: /run/secrets/rampmeter/nats-tls, readOnly: true }
 {{- end }}
+{{- if (.stateKeySecret).name }}
+- { name: state-key, mountPath: /run/secrets/rampmeter/state, readOnly: true }
+{{- end }}
 {{- end -}}
 
 {{- define "rampmeter.natsVolumes" -}}
@@ -90,6 +93,10 @@ inbox_prefix = {{ .inboxPrefix | quote }}
 {{- if .tlsSecret.name }}
 - name: nats-tls
   secret: { secretName: {{ .tlsSecret.name | quote }} }
+{{- end }}
+{{- if (.stateKeySecret).name }}
+- name: state-key
+  secret: { secretName: {{ .stateKeySecret.name | quote }} }
 {{- end }}
 {{- end -}}
 
@@ -104,6 +111,12 @@ inbox_prefix = {{ .inboxPrefix | quote }}
 {{- $own := list $name (printf "%s.%s" $name .Release.Namespace) (printf "%s.%s.svc" $name .Release.Namespace) (printf "%s.%s.svc.cluster.local" $name .Release.Namespace) -}}
 {{ include "rampmeter.nats" .Values.nats }}
 replicas = {{ .Values.nats.replicas }}
+{{- with .Values.nats.inboxes }}
+inboxes = {{ toJson . }}
+{{- end }}
+{{- if .Values.nats.stateKeySecret.name }}
+state_key_file = "/run/secrets/rampmeter/state/{{ .Values.nats.stateKeySecret.key }}"
+{{- end }}
 
 [http]
 listen = "0.0.0.0:9480"
