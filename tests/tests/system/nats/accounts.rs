@@ -126,10 +126,11 @@ async fn an_access_token_reaches_an_account_that_may_ask() {
     process.stop().await;
 }
 
-/// Schedulers are replaced first, and the files of NATS whenever it suits.
+/// Schedulers are replaced first, and the files of NATS whenever it suits: under way, the server reads
+/// the new ones.
 #[tokio::test]
 async fn a_fleet_with_the_former_accounts_goes_on() {
-    let (_folder, nats) = shipped::single_with_accounts(|_| FORMER.to_owned()).await;
+    let (folder, nats) = shipped::single_with_accounts(|_| FORMER.to_owned()).await;
     let scheduler = lead(&nats, HUNDRED).await;
     let worker = Worker::of_user(&nats, "worker", "hub").await;
     assert_eq!(worker.ask(json!({"id": "a", "mode": "wait"})).await["status"], "granted");
@@ -142,5 +143,20 @@ async fn a_fleet_with_the_former_accounts_goes_on() {
         let (code, output, errors) = process::said(RAMPMETER, &arguments).await;
         assert_eq!(code, Some(0), "{arguments:?}: {output}{errors}");
     }
+    std::fs::copy(shipped::path("accounts.conf"), folder.path().join("accounts.conf")).unwrap();
+    let reload = Command::new("kill").args(["-HUP", &nats.pid().unwrap().to_string()]).status();
+    assert!(reload.await.unwrap().success());
+    until("the operator has lost its rights", async || {
+        let refused = User::connect(&nats, "operator").await.publish("$JS.API.INFO").await;
+        (!refused.is_empty()).then_some(())
+    })
+    .await;
+    let again = until("the worker is served in its account", async || {
+        let asked = worker.request("permit", r#"{"id": "b"}"#);
+        let answer = tokio::time::timeout(Duration::from_secs(1), asked).await.ok()?;
+        answer.status.is_none().then(|| body(&answer))
+    })
+    .await;
+    assert_eq!((&again["status"], &again["epoch"]), (&json!("granted"), &json!(1)), "{again}");
     scheduler::stop(scheduler).await;
 }
