@@ -39,7 +39,7 @@ class Fault:
 
 # name, function, the one place in it (a regular expression), what is planted there
 IN_CORE = [
-    ("a user fills the queue with new clients", "parties", r"user\.is_known\(\)", "false"),
+    ("a user fills the queue with new clients", "parties", r"user\.map\(Party::User\)", "user.filter(|_| false).map(Party::User)"),
     ("one client fills a queue", "times_free", r"=> 1\b", "=> usize::MAX"),
     ("a settle does not correct the use", "use_up", r"self\.meter\.correct\(.*\);", ""),
     ("a call that was given back counts as use", "uncharge", r"self\.meter\.take_out\(.*\);", ""),
@@ -106,7 +106,7 @@ IN_CORE = [
     ("any call decides on a longer pause", "believe", r"freeze\.is_probed_by\(key\)", "freeze.until() > now"),
     ("a user confirms itself", "believe", r"if before\.by == user", "if before.by != user"),
     ("a user confirms more than was said", "believe", r"before\.until\.since\(now\)", "reported"),
-    ("a spent quota leaves no note", "spend_quotas", r"self\.outbox\.push\(.*\);", ""),
+    ("a spent quota leaves no note", "spend_quotas", r"self\.outbox\.push_back\(.*\);", ""),
     ("an answer speaks of any limit", "limits_in", r"charged\(&\|limit\| limit == named\)", "std::iter::once(named).collect()"),
     ("every limit is a quota", "exhausted", r"of\(Limit::is_quota\)", "of(|_| true)"),
     ("another store empties quotas", "distrust_stock", r"!limit\.has_long_period\(\)", "true"),

@@ -139,7 +139,7 @@ mod tests {
     const NAMED: &str =
         "\n[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\nperiod = \"1s\"\n";
 
-    const PLACES: [Tried; 12] = [
+    const PLACES: [Tried; 13] = [
         (NatsTable::KEYS, "[nats]\n", NAMED),
         (TlsTable::KEYS, "[nats.tls]\n", NAMED),
         (HttpTable::KEYS, "[http]\n", NAMED),

@@ -151,7 +151,7 @@ impl<R: Clone> Scheduler<R> {
             if bill.key_charge(*limit).is_some() || *is_unconfirmed {
                 self.ledger.freeze(now, bill, *limit, until, Freeze::claimed(until, *claim));
             }
-            self.outbox.push(Command::Note(Note::QuotaSpent(*limit, pause)));
+            self.outbox.push_back(Command::Note(Note::QuotaSpent(*limit, pause)));
         }
         self.term.budget_mut().hasten_checkpoint();
     }
