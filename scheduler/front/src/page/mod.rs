@@ -66,7 +66,7 @@ pub(super) fn routes(page: Arc<WebPage>) -> Router {
         .route("/page/order/delete-job", post(orders::delete_job))
         .route("/page/order/apply", post(orders::apply))
         .with_state(page)
-        .layer(from_fn(note_forbidden))
+        .route_layer(from_fn(note_forbidden))
         .layer(map_response(unkept))
 }
 
