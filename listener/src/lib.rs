@@ -5,6 +5,7 @@
 //! happens when every place is taken ([`WhenFull`]).
 
 mod browser;
+pub mod path;
 mod streams;
 pub mod tls;
 mod watched_files;

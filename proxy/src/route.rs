@@ -2,7 +2,6 @@
 
 use crate::amounts;
 use http::Method;
-use http::request::Parts;
 use rampmeter_protocol::bounds::MAX_LABEL_VALUE;
 use rampmeter_worker_sdk::Cost as Asked;
 use std::sync::Arc;
@@ -65,8 +64,13 @@ impl Routes {
     }
 
     /// The first route that fits, with the labels of the path.
-    pub(crate) fn find(&self, head: &Parts, host: Option<&str>) -> Option<(&Route, Vec<(&str, String)>)> {
-        self.0.iter().find_map(|route| Some((route, route.fits(head, host)?)))
+    pub(crate) fn find(
+        &self,
+        method: &Method,
+        host: Option<&str>,
+        path: &str,
+    ) -> Option<(&Route, Vec<(&str, String)>)> {
+        self.0.iter().find_map(|route| Some((route, route.fits(method, host, path)?)))
     }
 }
 
@@ -87,10 +91,10 @@ impl Cost {
 }
 
 impl Route {
-    fn fits(&self, head: &Parts, host: Option<&str>) -> Option<Vec<(&str, String)>> {
-        let fits_method = self.methods.is_empty() || self.methods.contains(&head.method);
+    fn fits(&self, method: &Method, host: Option<&str>, path: &str) -> Option<Vec<(&str, String)>> {
+        let fits_method = self.methods.is_empty() || self.methods.contains(method);
         let fits_host = self.host.as_deref().is_none_or(|wanted| host.is_some_and(|host| is_host(host, wanted)));
-        (fits_method && fits_host).then(|| self.path.labels_of(head.uri.path())).flatten()
+        (fits_method && fits_host).then(|| self.path.labels_of(path)).flatten()
     }
 }
 

@@ -7,10 +7,12 @@ use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderName, Method, Uri};
 use ipnet::IpNet;
+use rampmeter_listener::path::{AmbiguousPath, normalised};
 use rampmeter_listener::tls::CertificateFiles;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::time::Span;
 use rampmeter_telemetry::Spans;
+use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -67,6 +69,8 @@ pub struct Pages {
 pub struct Asking {
     /// Kinds of requests, with their classes, labels and costs. The first one that fits counts.
     pub routes: Routes,
+    /// Whether equivalent spellings of a path become one before routes and prices look at it.
+    pub normalise: bool,
     /// The class of requests whose route has none. Without it, the resource's default counts.
     pub class: Option<String>,
     /// The header in which clients name their class.
@@ -90,6 +94,14 @@ pub struct PriceFn(Arc<ComputePrice>);
 type ComputePrice = dyn Fn(&Method, &str, &[u8]) -> Result<Vec<(String, f64)>, String> + Send + Sync;
 
 impl Asking {
+    /// The path by which routes and prices tell requests apart.
+    ///
+    /// # Errors
+    /// If servers read it differently, and only one spelling counts.
+    pub(crate) fn path<'a>(&self, written: &'a str) -> Result<Cow<'a, str>, AmbiguousPath> {
+        if self.normalise { normalised(written).map(Cow::from) } else { Ok(written.into()) }
+    }
+
     /// Whether a body has to be read before its request asks for a permit.
     pub(crate) fn reads_bodies(&self) -> bool {
         self.tokens.is_some() || self.price.is_some() || !self.body_labels.is_empty()

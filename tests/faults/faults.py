@@ -292,7 +292,6 @@ IN_HTTP = [
     ("an unreadable header counts as absent", "ascii", r"\.map\(\|value\| .*\)\.transpose\(\)", ".and_then(text).map(Ok).transpose()"),
     ("the first of two headers counts", "only", r"\(_, Some\(_\)\) => Err\(.*\),", "(value, Some(_)) => { let _ = name; Ok(value.map(|value| value.as_bytes())) }"),
     ("a hop too many is trusted", "client_address", r"passed < hops", "passed <= hops"),
-    ("escapes hide a path", "decoded", r"is_unreserved\(plain\)", "false"),
     ("requests that wait take the places of health", "new", r"places \+ KEPT_FOR_HEALTH", "places"),
     ("a token asks for any resource", "check_resource", r"!allowed\.contains\(resource\)", "false"),
     ("a token names any class", "class", r"allowed\.iter\(\)\.any\(.*\)(?= =>)", "true"),
@@ -343,6 +342,10 @@ IN_RECORDS = [
     ("rows of a day have no bound in bytes", "count_row", r"\*bytes \+ size <= MAX_BYTES", "true"),
 ]
 IN_LISTENER = [
+    ("escapes hide a path", "spelled", r"plain\.is_ascii_alphanumeric\(\)", "false"),
+    ("an escaped slash is a character", "spelled", r"b'/' \| b'\\\\' \|", r"b'\\\\' |"),
+    ("a segment hides behind a semicolon", "normalised", r"if parameters\.is_some\(\)", "if false"),
+    ("two slashes hide a path", "normalised", r"\.filter\(\|name\| !name\.is_empty\(\)\)", ""),
     ("a page of strangers asks", "check_page", r"origins\.all\(is_origin_own\)", "true"),
     ("any name leads here", "is_ours", r"self\.names\.contains\(.*\)", "true"),
     ("an owed answer is cut off", "serve", r"self\.state\.is_owed\.load\(Ordering::Relaxed\)", "false"),
@@ -413,6 +416,7 @@ IN_SCRIPTS = [
     ("bands of an output are counted", "property", r"key == \"bands\" && !in_output", "key == \"bands\""),
 ]
 IN_PROXY = [
+    ("a spelling takes another route", "path", r"if self\.normalise", "if false"),
     ("pages of strangers pass", "check_page", r"Ok\(self\.guard.*\)", "Ok(())"),
     ("each piece of a sending is a block", "from", r"start >= self\.len (?=\{)", "false "),
     ("kept bytes count as none", "growth", r"if length <= self\.spare\(\)", "if length <= BLOCK.1"),
@@ -498,7 +502,7 @@ PARTS = [
     Part("scheduler/src/commands", (COMMANDS, system("usage")), IN_COMMANDS, waits=True),
     Part("protocol/src", (SERVE,), IN_SUBJECTS),
     Part("telemetry/src", (Tests("rampmeter-telemetry", "lib"), system("traces")), IN_SPANS, waits=True),
-    Part("proxy/src", (Tests("rampmeter-proxy", "lib"), system("proxy")), IN_PROXY, waits=True),
+    Part("proxy/src", (Tests("rampmeter-proxy", "lib"), system("proxy"), system("paths")), IN_PROXY, waits=True),
 ]
 PLACES = [(part, *place) for part in PARTS for place in part.faults]
 FAULTS = [Fault(part, number, *place) for number, (part, *place) in enumerate(PLACES, start=1)]

@@ -269,7 +269,8 @@ impl Exchange {
     /// What the request costs by its body. A request without a price costs what its route says.
     async fn price(&self, outgoing: &Outgoing, body: Vec<u8>) -> Option<Vec<(String, f64)>> {
         let price = self.settings.asking.price.clone()?;
-        let (method, path) = (outgoing.method.clone(), outgoing.target.path().to_owned());
+        let path = self.settings.asking.path(outgoing.target.path()).ok()?.into_owned();
+        let method = outgoing.method.clone();
         let computing = tokio::task::spawn_blocking(move || price.compute(&method, &path, &body));
         let computed = computing.await.unwrap_or_else(|_| Err("the computation has failed".to_owned()));
         computed.inspect_err(|why| tracing::debug!(why, "a request costs what its route says")).ok()

@@ -38,7 +38,8 @@ impl RequestedPermit {
         let mut labels = asking.labels.read(head, address)?;
         let mut permit =
             RequestedPermit { class: asking.class.clone(), labels: Labels::new(), cost: None, route: NO_ROUTE.into() };
-        if let Some((route, of_path)) = asking.routes.find(head, host(head)) {
+        let path = asking.path(head.uri.path()).map_err(|error| error.to_string())?;
+        if let Some((route, of_path)) = asking.routes.find(&head.method, host(head), &path) {
             let own = route.labels.iter().map(|(name, value)| (name.as_str(), value.clone()));
             for (name, value) in own.chain(of_path) {
                 labels.set(name.to_owned(), value).map_err(|error| format!("label `{name}`: {error}"))?;

@@ -37,7 +37,6 @@ mod front_client;
 pub mod metrics;
 mod original_request;
 mod page;
-mod path;
 mod permits;
 mod places;
 mod probes;

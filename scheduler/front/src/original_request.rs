@@ -1,9 +1,9 @@
 //! The original request that a reverse proxy asks about, and its client.
 
-use super::path::normalised;
 use axum::http::{HeaderMap, HeaderName, Uri, request};
 use ipnet::IpNet;
 use rampmeter_config::{LabelSource, OriginSettings};
+use rampmeter_listener::path::{AmbiguousPath, normalised};
 use rampmeter_listener::tls::ClientName;
 use rampmeter_protocol::bounds::MAX_LABEL_VALUE;
 use rampmeter_protocol::labels::Labels;
@@ -31,6 +31,8 @@ pub(super) enum Ambiguity {
     Doubled(String),
     #[error("`{0}` is not readable: it has {1}")]
     Unreadable(String, &'static str),
+    #[error(transparent)]
+    Path(#[from] AmbiguousPath),
     #[error("`x-forwarded-for` has {found} addresses, and `trusted_hops` says that {wanted} proxies have added one")]
     TooFewHops { found: usize, wanted: usize },
 }
@@ -105,7 +107,7 @@ impl<'a> OriginalRequest<'a> {
     fn value(&self, source: &LabelSource) -> Result<Option<Cow<'_, str>>, Ambiguity> {
         Ok(match source {
             LabelSource::Header(name) => self.header(name)?.map(Cow::from),
-            LabelSource::Path if self.settings.normalise => Some(normalised(self.path()?).into()),
+            LabelSource::Path if self.settings.normalise => Some(normalised(self.path()?)?.into()),
             LabelSource::Path => Some(self.path()?.into()),
             LabelSource::Method => Some(self.method()?.into()),
             LabelSource::ClientAddress => Some(self.client_address()?.to_string().into()),

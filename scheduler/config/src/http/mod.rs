@@ -112,9 +112,10 @@ keys! {
         /// How many proxies have added an address to X-Forwarded-For, if their own addresses are
         /// not known. Without this, addresses in `trusted_proxies` are passed over.
         trusted_hops: Option<Spanned<usize>> = Example("2"),
-        /// Whether spellings of a path that mean the same become one before limits match it
-        /// (RFC 3986): `/%64ear` and `/a/../dear` are `/dear`. true is right if the backend takes
-        /// them for the same page; false leaves paths as they were written.
+        /// Whether spellings of a path that mean the same become one before limits match it:
+        /// `/%64ear`, `/a/../dear`, `//dear` and `/dear;a=b` are `/dear`. Paths that servers read
+        /// differently, such as those with `%2F`, are answered 400. true is right if the backend
+        /// takes them for the same page; false leaves paths as they were written.
         normalise: Option<bool> = Default("false"),
         /// The labels, and where each comes from: "header:NAME", "path", "method",
         /// "client-address".

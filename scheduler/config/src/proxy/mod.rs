@@ -78,7 +78,8 @@ keys! {
         /// How many of them have added an address to X-Forwarded-For, if their own addresses are
         /// not known. Without this, addresses in `trusted_proxies` are passed over.
         trusted_hops: Option<Spanned<usize>> = Example("2"),
-        /// Whether spellings of a path that mean the same become one label (RFC 3986).
+        /// Whether spellings of a path that mean the same become one before labels, routes and
+        /// prices look at it, as in `[http.check]`. The upstream gets it as it was written.
         normalise: Option<bool> = Default("false"),
         /// The units of tokens of language models: `input`, `output` and `total`, the sum. Requests
         /// cost what their bodies and `max_tokens` allow, and are settled with what answers say

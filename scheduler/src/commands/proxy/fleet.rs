@@ -100,12 +100,13 @@ async fn start(client: &Client, proxy: ProxySettings, spans: Option<Spans>) -> a
         ..
     } = proxy;
     let (upstream, resource) = upstream.zip(resource).context("a proxy has an upstream and a resource")?;
+    let normalise = origin.normalise;
     let labels = LabelsFn::new(move |head, address| forwarded_labels(head, address, &origin));
     let class = class.map(|class| class.to_string());
     let names = (upstream.to_string(), resource.to_string());
     let scheme = if encryption.certificate.is_some() { "https" } else { "http" };
     let price = price.map(|Pricing::SentinelHub| price::of_sentinel_hub());
-    let asking = Asking { routes, class, class_header, labels, body_labels, tokens, cost_headers, price };
+    let asking = Asking { routes, normalise, class, class_header, labels, body_labels, tokens, cost_headers, price };
     let resource = client.resource(&resource)?;
     let credential = credential.map(|settings| credential::open(settings, resource.clone(), Clock::start()));
     let credential = credential.transpose().with_context(|| format!("the credential of the proxy at {listen}"))?;

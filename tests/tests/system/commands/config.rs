@@ -233,7 +233,7 @@ fn faults_of_http_are_reported_with_their_place() {
     let table = [
         // instead of                   this,                                       line:column:
         // reason
-        ("listen =",                    "listne =",                                 "2:1: unknown field `listne`, expected one of `listen`, `front`, `page`, `jobs`, `jobs_nats`, `hosts`, `token_env`, `token_file`, `tokens_file`, `max_connections`, `check`"),
+        ("listen =",                    "listne =",                                 "2:1: unknown field `listne`, expected one of `listen`, `front`, `page`, `jobs`, `jobs_nats`, `hosts`, `token_env`, `token_file`, `tokens_file`, `max_connections`, `behind_tls`, `tls`, `check`"),
         ("\"TOKEN\"",                   "\"my-token\"",                             &format!("3:13: {environment}")),
         ("\"TOKEN\"",                   "\"TOKEN\"\ntoken_file = \"f\"",            "4:14: give one of `token_env`, `token_file` and `tokens_file`"),
         ("\"TOKEN\"",                   "\"TOKEN\"\ntokens_file = \"f\"",           "4:15: give one of `token_env`, `token_file` and `tokens_file`"),

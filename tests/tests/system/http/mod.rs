@@ -8,6 +8,7 @@ mod gateways;
 mod health;
 mod memory;
 mod page;
+mod paths;
 mod permits;
 mod tls;
 mod tokens;
