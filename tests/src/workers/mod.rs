@@ -3,6 +3,7 @@
 pub mod fleet;
 pub mod holder;
 pub mod hostile;
+pub mod parties;
 pub mod tracer;
 pub mod witness;
 pub mod worker;
