@@ -106,7 +106,6 @@ IN_CORE = [
     ("any call decides on a longer pause", "believe", r"freeze\.is_probed_by\(key\)", "freeze.until() > now"),
     ("a user confirms itself", "believe", r"if before\.by == user", "if before.by != user"),
     ("a user confirms more than was said", "believe", r"before\.until\.since\(now\)", "reported"),
-    ("a spent quota leaves no note", "spend_quotas", r"self\.outbox\.push_back\(.*\);", ""),
     ("an answer speaks of any limit", "limits_in", r"charged\(&\|limit\| limit == named\)", "std::iter::once(named).collect()"),
     ("every limit is a quota", "exhausted", r"of\(Limit::is_quota\)", "of(|_| true)"),
     ("another store empties quotas", "distrust_stock", r"!limit\.has_long_period\(\)", "true"),
@@ -368,6 +367,9 @@ IN_FOUND = [
     ("a standby lists what it does not serve", "endpoints", r"reporter\.is_leading\(\)", "true"),
     ("discovery answers at any subject", "answer", r"answer_to\(subjects, &message\.subject, reply\)", "Some(reply)"),
 ]
+IN_NOTES = [
+    ("a spent quota leaves no note", "spend_quotas", r"self\.outbox\.push_back\(.*\);", ""),
+]
 IN_SUBJECTS = [
     ("an inbox tells the user of an account", "answer_to", r"Some\(account\) => .*,", "Some(_) => Some(reply.into()),"),
     ("any inbox is a user", "answer_to", r"self\.is_listed\(reply\)", "true"),
@@ -501,6 +503,7 @@ PARTS = [
     Part("scheduler/store/src", (system("store::large_records"), system("first_start")), IN_STORE, waits=True),
     Part("scheduler/src/commands", (COMMANDS, system("usage")), IN_COMMANDS, waits=True),
     Part("protocol/src", (SERVE,), IN_SUBJECTS),
+    Part("scheduler/core/src", (system("limits::claims"),), IN_NOTES, waits=True),
     Part("telemetry/src", (Tests("rampmeter-telemetry", "lib"), system("traces")), IN_SPANS, waits=True),
     Part("proxy/src", (Tests("rampmeter-proxy", "lib"), system("proxy"), system("paths")), IN_PROXY, waits=True),
 ]

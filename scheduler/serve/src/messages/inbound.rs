@@ -306,6 +306,8 @@ mod tests {
             });
             assert_eq!(found, expected, "{message:?}");
         }
+        let of_account = answer_to(&Subjects::default(), "rampmeter.permit.hub", "rampmeter@W.u1.1".into());
+        assert_eq!(of_account, None, "no client answers for an account");
     }
 
     /// Reaches `inbound::MAX_ACCOUNTS`.
