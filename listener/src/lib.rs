@@ -108,6 +108,7 @@ impl Connections {
         listener: &TcpListener,
         greet: impl Fn(TcpStream, Connection) -> F,
     ) {
+        let mut failures: u64 = 0;
         for number in 0.. {
             if matches!(self.when_full, WhenFull::Wait) {
                 self.until(|open| open.len() < self.places).await;
@@ -115,7 +116,11 @@ impl Connections {
             match listener.accept().await {
                 Ok((stream, address)) => self.admit(number, stream, address, &greet),
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    failures += 1;
+                    // Clients can cause it for as long as they like: ten lines a second would fill a log.
+                    if failures.is_power_of_two() {
+                        tracing::warn!(%error, failures, "a connection could not be accepted");
+                    }
                     tokio::time::sleep(PAUSE).await;
                 }
             }
