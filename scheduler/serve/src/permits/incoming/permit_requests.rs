@@ -20,6 +20,9 @@ use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::wire;
 use std::sync::Arc;
 
+/// The first token of the inboxes of clients that configure no other.
+const COMMON_INBOX: &str = "_INBOX";
+
 /// How far the clocks of worker and scheduler may differ before a request counts as forgotten.
 const CLOCK_TOLERANCE: Span = Span::from_secs(60);
 
@@ -53,8 +56,8 @@ impl PermitLoop {
         }
         let own_user = self.driver.outbox.own_user();
         // The NATS user, as far as it is known: the first token of the inbox. A user that may read
-        // no inboxes of other users has such a token of its own.
-        let user = reply.user().unwrap_or(&own_user);
+        // no inboxes of other users has such a token of its own. What all clients have tells no user.
+        let user = Some(reply.user().unwrap_or(&own_user)).filter(|user| *user != COMMON_INBOX).unwrap_or_default();
         let terms = RequestTerms { user, class, prices, trace };
         match Incoming::<PermitRequest>::parse(payload) {
             Incoming::One(request) => self.ask_one(now, terms, 0, ReplyTo::alone(reply.clone()), request),
