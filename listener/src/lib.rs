@@ -306,7 +306,7 @@ mod tests {
         match request.uri().path() {
             "/panic" => panic!("a request that panics"),
             "/hang" => std::future::pending().await,
-            "/slow" => tokio::time::sleep(4 * IDLE).await,
+            "/slow" => drop(tokio::time::timeout(4 * IDLE, std::future::pending::<()>()).await),
             _ => {}
         }
         Ok(Response::new(Full::default()))

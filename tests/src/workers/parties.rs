@@ -110,7 +110,7 @@ pub async fn operator(nats: String, seed: u64) {
     let record = "rampmeter 3 2 00000000\n{}";
     let own = format!("{}.1", client.new_inbox());
     #[rustfmt::skip]
-    let script: [(String, &str, &str); 12] = [
+    let script: [(String, &str, &str); 13] = [
         (state.to_owned(),                              "",                     record),
         (read.clone(),                                  "rampmeter.event.hub",  ""),
         (read,                                          state,                  ""),
@@ -120,6 +120,8 @@ pub async fn operator(nats: String, seed: u64) {
         ("rampmeter.rules.write".to_owned(),            &own,                   "[[resource]]\nname = \"hub\"\nlimit = 5"),
         ("rampmeter.purge.hub".to_owned(),              &own,                   r#"{"client":"nobody"}"#),
         ("rampmeter.purge.quiet".to_owned(),            state,                  r#"{"client":"nobody"}"#),
+        // The one thing that it does for the others: what a worker says of the upstream stops no calls for long.
+        ("rampmeter.thaw.hub".to_owned(),               &own,                   "{}"),
         ("rampmeter.status.hub".to_owned(),             &own,                   ""),
         ("rampmeter.explain.hub".to_owned(),            &own,                   ""),
         ("rampmeter.usage.hub".to_owned(),              &own,                   r#"{"day":"1970-01-01"}"#),
@@ -205,7 +207,7 @@ pub async fn proxy_client(proxy: SocketAddr, seed: u64) {
         format!("{head}a: b\r\n content-length: 44\r\n\r\n{SMUGGLED}").into_bytes(),
         format!("{head}{}\r\n", "a: b\r\n".repeat(5000)).into_bytes(),
         format!("{head}content-length: 900000\r\n\r\n{{\"messages\":[{}", "[],".repeat(299_000)).into_bytes(),
-        b"CONNECT 127.0.0.1:4222 HTTP/1.1\r\nhost: 127.0.0.1:4222\r\n\r\n".to_vec(),
+        b"CONNECT 127.0.0.1:1 HTTP/1.1\r\nhost: 127.0.0.1:1\r\n\r\n".to_vec(),
         frames.clone(),
         [frames, vec![0xff; 4096]].concat(),
         b"PRI * HT".to_vec(),
