@@ -49,6 +49,7 @@ mod counter;
 mod counting;
 mod http;
 mod invalid_calls;
+mod parsed;
 mod policy;
 mod preset;
 mod refusal;

@@ -1,10 +1,7 @@
 //! How a limit refuses calls.
 
-use crate::{
-    Rejection, RetryAfter,
-    preset::file::{some_parsed, wait},
-};
-use serde::Deserialize;
+use crate::{Rejection, RetryAfter, parsed::some_parsed, policy::text::read_duration};
+use serde::{Deserialize, Deserializer, de::Error};
 use std::time::Duration;
 
 /// How a limit refuses calls.
@@ -35,4 +32,10 @@ impl Default for Refusal {
     fn default() -> Self {
         Self { status: 429, retry_after: None, at_least: Duration::ZERO }
     }
+}
+
+/// Reads a duration of a fixed length.
+fn wait<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    read_duration(&text).and_then(Duration::try_from).map_err(D::Error::custom)
 }

@@ -1,6 +1,6 @@
 //! One limit of an upstream, and what its answers tell of it.
 
-use crate::{Arrival, Policy, preset::file::parsed, refusal::Refusal};
+use crate::{Arrival, Policy, parsed::parsed, refusal::Refusal};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 

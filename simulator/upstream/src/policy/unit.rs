@@ -1,6 +1,6 @@
 //! The unit that a policy counts.
 
-use crate::preset::file::parsed;
+use crate::parsed::parsed;
 use serde::{Deserialize, Deserializer};
 use std::{borrow::Cow, fmt, str::FromStr};
 

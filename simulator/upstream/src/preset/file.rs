@@ -1,13 +1,10 @@
 //! The file of a preset.
 
-use crate::{Preset, policy::text::read_duration};
-use serde::{Deserialize, Deserializer, de::Error};
+use crate::Preset;
 use std::{
-    fmt::Display,
     io,
     path::{Path, PathBuf},
     str::FromStr,
-    time::Duration,
 };
 
 /// The presets that ship, by name.
@@ -89,23 +86,6 @@ impl FromStr for Preset {
     fn from_str(text: &str) -> Result<Self, PresetError> {
         Ok(toml::from_str(text)?)
     }
-}
-
-/// Reads a value that is written as text.
-pub(crate) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(deserializer: D) -> Result<T, D::Error> {
-    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-}
-
-pub(crate) fn some_parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
-    deserializer: D,
-) -> Result<Option<T>, D::Error> {
-    parsed(deserializer).map(Some)
-}
-
-/// Reads a duration of a fixed length.
-pub(crate) fn wait<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    read_duration(&text).and_then(Duration::try_from).map_err(D::Error::custom)
 }
 
 #[cfg(test)]

@@ -6,8 +6,7 @@ pub(super) mod form;
 pub(super) mod retry_after;
 pub(super) mod template;
 
-use crate::{Amount, Arrival, Cost, Dialect, Policy, RetryAfter, Rule, Unit, refusal::Refusal};
-use file::parsed;
+use crate::{Amount, Arrival, Cost, Dialect, Policy, RetryAfter, Rule, Unit, parsed::parsed, refusal::Refusal};
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,

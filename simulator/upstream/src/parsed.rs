@@ -1,0 +1,15 @@
+//! Reads values that a file has as text.
+
+use serde::{Deserialize, Deserializer, de::Error};
+use std::{fmt::Display, str::FromStr};
+
+/// Reads a value that is written as text.
+pub(crate) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(deserializer: D) -> Result<T, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+}
+
+pub(crate) fn some_parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    parsed(deserializer).map(Some)
+}
