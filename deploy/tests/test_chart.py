@@ -176,7 +176,7 @@ def test_secrets_are_named_and_never_written() -> None:
     def named(pod: dict[str, Any]) -> list[str]:
         return [volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume]
 
-    assert named(scheduler) == ["scheduler-credentials", "nats-tls", "state-key", "tokens"]
+    assert named(scheduler) == ["scheduler-credentials", "nats-tls", "state-key", "tokens", "http-tls"]
     # A proxy may do what workers may do, and has no secret of a scheduler.
     assert named(program) == ["worker-credentials", "nats-tls"]
     [sidecar] = program["initContainers"]
