@@ -5,7 +5,8 @@ use crate::prelude::*;
 const TOKEN: &str = "token-of-a-front-with-memory";
 /// As many bytes as a body may have, almost; each in a chunk of its own.
 const CHUNKS: usize = 65_000;
-const CONNECTIONS: usize = 20;
+/// So many that what the process takes once is little of it.
+const CONNECTIONS: usize = 60;
 const MOST_OF_ONE: usize = 200 << 10;
 
 /// A request whose body is sent a byte at a time and never ends.
