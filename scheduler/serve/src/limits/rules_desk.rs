@@ -124,11 +124,7 @@ async fn take(client: &Client, subjects: &Subjects, order: &[u8]) -> anyhow::Res
     let (head, text) = parts::<Head>(order)?;
     let present = PresentRules { revision: head.revision, ..PresentRules::none() };
     let store = RuleStore::open_beside_state(client, subjects.prefix()).await?;
-    let after = rules(text)?;
-    let written = write(&store, &present, &after).await?;
-    let by = after.resources.iter().find_map(|rules| rules.applied.as_ref()).map(|applied| &*applied.by);
-    tracing::info!(order = "apply", revision = written.get(), by, "an operator's order");
-    Ok(json(&Outcome::Written(written)))
+    Ok(json(&Outcome::Written(write(&store, &present, &rules(text)?).await?)))
 }
 
 fn text_of(PresentRules { revision, rules, refused, .. }: &PresentRules) -> Vec<u8> {
