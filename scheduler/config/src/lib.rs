@@ -26,7 +26,7 @@ pub use limit_table::{limit_tables, limits_text};
 pub use limited_resource::LimitedResource;
 pub use limits::pricing::Pricing;
 pub use load::{Config, Configured, Note, load, parse};
-pub use nats::NatsTable;
+pub use nats::{NatsTable, nats_of};
 pub use proxy::credential::{CredentialFrom, CredentialSettings};
 pub use proxy::{OnNoScheduler, ProxySettings};
 pub use reading::source::ConfigError;

@@ -1,6 +1,7 @@
 //! `[nats]` of the file.
 
 use super::keys::keys;
+use super::reading::source::{ConfigError, Source};
 use anyhow::Context;
 use rampmeter_nats::servers::Servers;
 use rampmeter_nats::tls::{Identity, Tls};
@@ -8,7 +9,8 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 keys! {
     /// `[nats]`
@@ -82,6 +84,24 @@ impl Default for NatsTable {
             replicas: 1,
         }
     }
+}
+
+/// Reads `[nats]` of the file at `path`, whatever else is in it. `None` if there is no file or no
+/// such table.
+///
+/// # Errors
+/// If the file can't be read, or has a fault before or in that table.
+pub fn nats_of(path: &Path) -> Result<Option<NatsTable>, ConfigError> {
+    #[derive(Deserialize)]
+    struct File {
+        nats: Option<NatsTable>,
+    }
+    let text = match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        read => read.map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?,
+    };
+    let fault = |error: toml::de::Error| Source::new(path, &text).fault(&error.span().unwrap_or(0..0), error.message());
+    toml::from_str::<File>(&text).map(|file| file.nats).map_err(fault)
 }
 
 /// A Raft group has an odd number of members, and `JetStream` at most five.

@@ -1,64 +1,92 @@
 //! The arguments by which commands find a running scheduler.
 
-use rampmeter_config::NatsTable;
+use anyhow::Context;
+use rampmeter_config::{self as config, NatsTable};
 use rampmeter_nats::tls::{Identity, Tls};
 use rampmeter_protocol::name::Name;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The NATS server, the credentials there, and the prefixes.
 #[derive(Clone, Debug, clap::Args)]
 pub struct NatsArg {
     /// The NATS server, such as `nats://user:password@host:4222` or `nats://token@host:4222`;
-    /// `tls://` requires encryption. Several of a cluster are separated by commas.
-    #[arg(
-        long,
-        value_name = "URL",
-        default_value = "nats://127.0.0.1:4222",
-        env = "RAMPMETER_NATS",
-        hide_env_values = true
-    )]
-    pub nats: String,
+    /// `tls://` requires encryption. Several of a cluster are separated by commas. Without it,
+    /// `[nats]` of the configuration says how to connect, or else `nats://127.0.0.1:4222`.
+    #[arg(long, value_name = "URL", env = "RAMPMETER_NATS", hide_env_values = true)]
+    nats: Option<String>,
+    /// The configuration whose `[nats]` counts without `--nats`; it need not exist.
+    #[arg(long, value_name = "FILE", default_value = "rampmeter.toml", env = "RAMPMETER_CONFIG")]
+    config: PathBuf,
     /// The file with NATS credentials.
     #[arg(long, value_name = "FILE", env = "RAMPMETER_NATS_CREDENTIALS")]
-    pub credentials_file: Option<String>,
+    credentials_file: Option<String>,
     /// The file with the seed of an `NKey`.
     #[arg(long, value_name = "FILE", env = "RAMPMETER_NATS_NKEY_FILE", conflicts_with = "credentials_file")]
-    pub nkey_file: Option<String>,
+    nkey_file: Option<String>,
     /// The authorities (PEM) that count instead of the system's; requires encryption.
     #[arg(long, value_name = "FILE", env = "RAMPMETER_NATS_CA_FILE")]
-    pub ca_file: Option<PathBuf>,
+    ca_file: Option<PathBuf>,
     /// The certificate (PEM) of this client; requires encryption.
     #[arg(long, value_name = "FILE", env = "RAMPMETER_NATS_CERT_FILE", requires = "key_file")]
-    pub cert_file: Option<PathBuf>,
+    cert_file: Option<PathBuf>,
     /// The private key (PEM) of that certificate.
     #[arg(long, value_name = "FILE", env = "RAMPMETER_NATS_KEY_FILE", requires = "cert_file")]
-    pub key_file: Option<PathBuf>,
-    /// The first token of the subjects that answers come to: one that this user may subscribe to.
-    #[arg(long, value_name = "TOKEN", default_value = "_INBOX", env = "RAMPMETER_INBOX_PREFIX")]
-    pub inbox_prefix: Name,
-    /// The first token of all subjects.
-    #[arg(long, default_value = "rampmeter", env = "RAMPMETER_PREFIX")]
-    pub prefix: Name,
+    key_file: Option<PathBuf>,
+    /// The first token of the subjects that answers come to, `_INBOX` by default: one that this
+    /// user may subscribe to.
+    #[arg(long, value_name = "TOKEN", env = "RAMPMETER_INBOX_PREFIX")]
+    inbox_prefix: Option<Name>,
+    /// The first token of all subjects, `rampmeter` by default.
+    #[arg(long, env = "RAMPMETER_PREFIX")]
+    prefix: Option<Name>,
 }
 
 impl NatsArg {
-    /// The same arguments as a table of the configuration.
-    pub(super) fn table(&self) -> NatsTable {
-        NatsTable {
-            url: self.nats.clone(),
-            credentials_file: self.credentials_file.clone(),
-            nkey_file: self.nkey_file.clone(),
-            tls: self.tls(),
-            prefix: self.prefix.clone(),
-            inbox_prefix: self.inbox_prefix.clone(),
-            ..NatsTable::default()
+    /// How to connect: by the arguments, and by the configuration as far as they leave it open. The
+    /// name of the configuration is returned if it counts.
+    ///
+    /// # Errors
+    /// If the configuration counts and has no valid `[nats]`.
+    pub(super) fn table(&self) -> anyhow::Result<(NatsTable, Option<&Path>)> {
+        let written = match self.nats {
+            Some(_) => None,
+            None => config::nats_of(&self.config)
+                .context("it says how to connect to NATS, as there is no --nats; mend it, or name a server")?,
+        };
+        let file = written.as_ref().map(|_| &*self.config);
+        let mut table = written.unwrap_or_default();
+        set(&mut table.url, self.nats.as_ref());
+        set(&mut table.prefix, self.prefix.as_ref());
+        set(&mut table.inbox_prefix, self.inbox_prefix.as_ref());
+        if self.credentials_file.is_some() || self.nkey_file.is_some() {
+            table.credentials_file.clone_from(&self.credentials_file);
+            table.nkey_file.clone_from(&self.nkey_file);
         }
+        if let Some(tls) = self.tls() {
+            table.tls = tls;
+        }
+        Ok((table, file))
     }
 
     /// Files for encryption require it, as in a configuration.
-    fn tls(&self) -> Tls {
+    fn tls(&self) -> Option<Tls> {
         let identity = self.cert_file.clone().zip(self.key_file.clone());
         let identity = identity.map(|(cert_file, key_file)| Identity { cert_file, key_file });
-        Tls { required: self.ca_file.is_some() || identity.is_some(), ca_file: self.ca_file.clone(), identity }
+        let required = self.ca_file.is_some() || identity.is_some();
+        required.then(|| Tls { required, ca_file: self.ca_file.clone(), identity })
+    }
+}
+
+fn set<T: Clone>(value: &mut T, by: Option<&T>) {
+    if let Some(given) = by {
+        value.clone_from(given);
+    }
+}
+
+/// Says in an error that `file` names the server, if it does.
+pub(super) fn by_file<T>(connected: anyhow::Result<T>, file: Option<&Path>) -> anyhow::Result<T> {
+    match file {
+        Some(file) => connected.with_context(|| format!("the NATS server is that of {}", file.display())),
+        None => connected,
     }
 }

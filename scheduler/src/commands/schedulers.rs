@@ -1,6 +1,6 @@
 //! Running schedulers, as commands ask them over NATS.
 
-use super::nats_arg::NatsArg;
+use super::nats_arg::{NatsArg, by_file};
 use anyhow::{Context, bail};
 use async_nats::{Client, Message, RequestErrorKind};
 use futures::StreamExt;
@@ -8,6 +8,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::resources::Resources;
 use rampmeter_protocol::status::Status;
 use rampmeter_protocol::subject::Subjects;
+use rampmeter_protocol::suggestion::{did_you_mean, quoted};
 use rampmeter_serve::connection::connect;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -30,8 +31,9 @@ impl Schedulers {
     /// # Errors
     /// If NATS can't be reached.
     pub(super) async fn connect(nats: &NatsArg, name: &str) -> anyhow::Result<Self> {
-        let client = connect(&nats.table(), name).await?;
-        Ok(Schedulers { client, subjects: Subjects::new(&nats.prefix)? })
+        let (table, file) = nats.table()?;
+        let client = by_file(connect(&table, name).await, file)?;
+        Ok(Schedulers { client, subjects: Subjects::new(&table.prefix)? })
     }
 
     /// The connection.
@@ -113,6 +115,17 @@ impl Schedulers {
         self.request(subject(&self.subjects, resource), serde_json::to_vec(question)?, resource).await
     }
 
+    /// Names the resources that there are, for a message on one that is not there.
+    pub(super) async fn others_than(&self, resource: &Name) -> String {
+        let known = self.known_resources().await.unwrap_or_default();
+        let names = || known.iter().map(|name| &**name);
+        match known.len() {
+            0 => String::new(),
+            1 => format!("{}; there is {}", did_you_mean(resource, names()), quoted(names())),
+            _ => format!("{}; there are {}", did_you_mean(resource, names()), quoted(names())),
+        }
+    }
+
     async fn request<A: DeserializeOwned>(
         &self,
         subject: String,
@@ -123,7 +136,7 @@ impl Schedulers {
         match tokio::time::timeout(ANSWER, answer).await {
             Ok(Ok(message)) => read(&message),
             Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => {
-                bail!("no running scheduler owns resource `{resource}`")
+                bail!("no running scheduler owns resource `{resource}`{}", self.others_than(resource).await)
             }
             Ok(Err(error)) => Err(error).with_context(|| format!("resource `{resource}`")),
             Err(_) => bail!("the scheduler of resource `{resource}` does not answer"),

@@ -131,7 +131,8 @@ async fn a_person_shows_and_resets_limits() {
     let json: Value = serde_json::from_str(&json).unwrap();
     assert_eq!((&json["revision"], &json["resources"][0]["limits"][1]["capacity"]), (&json!(1), &json!(50)));
     let (code, said) = limits(RAMPMETER, &nats, &["get", "other"]).await;
-    let none = "rampmeter: no running scheduler owns resource `other`, and no limits were applied to it\n";
+    let none =
+        "rampmeter: no running scheduler owns resource `other`, and no limits were applied to it; there is `hub`\n";
     assert_eq!((code, said.as_str()), (Some(1), none));
 
     let (code, said) = limits(RAMPMETER, &nats, &["reset", "hub"]).await;
@@ -175,7 +176,7 @@ async fn a_resource_that_no_scheduler_has_is_refused_unless_it_is_said_to_be_new
     assert_eq!((code, said.as_str()), (Some(1), refused));
     assert_eq!(limits(RAMPMETER, &nats, &["get"]).await.1.lines().next(), Some("# revision 0"));
     let (code, said) = apply(RAMPMETER, &nats, &typo, &["--new"]).await;
-    let later = "`hbu`: no running scheduler owns resource `hbu`; the rules count";
+    let later = "`hbu`: no running scheduler owns resource `hbu`; did you mean `hub`?; there is `hub`; the rules count";
     assert!(code == Some(0) && said.contains(later), "{said}");
     let (_, said) = limits(RAMPMETER, &nats, &["get", "hbu"]).await;
     assert!(said.contains("# These limits were applied. No scheduler leads the resource now.\n"), "{said}");

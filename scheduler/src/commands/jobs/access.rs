@@ -2,7 +2,6 @@
 
 use crate::commands::nats_arg::NatsArg;
 use rampmeter_jobs::{Queue, QueueBuilder};
-use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::name::Name;
 use rampmeter_serve::connection::login;
 
@@ -14,7 +13,8 @@ pub(super) async fn open(nats: &NatsArg, name: &Name) -> anyhow::Result<Queue> {
 
 /// A queue at these servers, and their URL.
 pub(super) async fn builder(nats: &NatsArg) -> anyhow::Result<(QueueBuilder, String)> {
-    let servers: Servers = nats.nats.parse()?;
-    let options = login(&nats.table(), &servers)?.name("rampmeter-jobs");
-    Ok((Queue::builder().options(options).prefix(&*nats.prefix), servers.to_string()))
+    let (table, _) = nats.table()?;
+    let servers = table.servers()?;
+    let options = login(&table, &servers)?.name("rampmeter-jobs");
+    Ok((Queue::builder().options(options).prefix(&*table.prefix), servers.to_string()))
 }

@@ -92,7 +92,8 @@ async fn show(args: GetArgs) -> anyhow::Result<()> {
     present.in_force = limits_of_leaders(&schedulers, names.iter()).await?;
     let shown: Vec<ShownLimits> = names.iter().filter_map(|name| ShownLimits::of(&present, name)).collect();
     if let (Some(name), []) = (&args.resource, &*shown) {
-        bail!("no running scheduler owns resource `{name}`, and no limits were applied to it");
+        let others = schedulers.others_than(name).await;
+        bail!("no running scheduler owns resource `{name}`, and no limits were applied to it{others}");
     }
     if args.json {
         return output::json(&as_json(&present, &shown));

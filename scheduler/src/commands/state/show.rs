@@ -1,9 +1,9 @@
 //! Shows the stored state.
 
-use crate::commands::nats_arg::NatsArg;
+use crate::commands::nats_arg::{NatsArg, by_file};
 use crate::commands::output;
 use crate::commands::output::human::{amount, count, duration, escaped, wrapped};
-use crate::commands::output::table::{right_aligned, table, text_width, trimmed};
+use crate::commands::output::table::{self, right_aligned, text_width, trimmed};
 use anyhow::Context;
 use comfy_table::Table;
 use rampmeter_protocol::name::Name;
@@ -24,12 +24,13 @@ pub(super) struct ShowArgs {
 
 /// Prints the records of resources.
 pub(super) async fn run(args: ShowArgs) -> anyhow::Result<()> {
-    let client = connect(&args.nats.table(), "rampmeter-state").await?;
-    let store = Store::existing(&client, &args.nats.prefix).await?.with_context(|| {
+    let (table, file) = args.nats.table()?;
+    let client = by_file(connect(&table, "rampmeter-state").await, file)?;
+    let store = Store::existing(&client, &table.prefix).await?.with_context(|| {
         format!(
             "there is no KV bucket `{}`: no scheduler has run on this server, or the bucket was deleted; \
              `rampmeter state init` makes a new one",
-            args.nats.prefix
+            table.prefix
         )
     })?;
     let names = match args.resource {
@@ -84,7 +85,7 @@ fn headline(name: &Name, revision: u64, record: &StateRecord) -> String {
 }
 
 fn levels(record: &StateRecord) -> Table {
-    let mut table = table(&["limit", "level for a successor", "grant budget"]);
+    let mut table = table::table(&["limit", "level for a successor", "grant budget"]);
     for level in &record.levels {
         let units = |micros: f64| amount(micros / 1e6);
         let budget = units(level.budget as f64);

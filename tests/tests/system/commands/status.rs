@@ -89,6 +89,44 @@ async fn a_missing_scheduler_is_reported_clearly() {
 }
 
 #[tokio::test]
+async fn a_resource_that_no_scheduler_has_is_told_with_those_that_there_are() {
+    let (nats, _running) = scheduler::alone(HUB).await;
+    for (asked, meant) in [("hbu", "; did you mean `hub`?; there is `hub`\n"), ("other", "; there is `hub`\n")] {
+        let error = format!("rampmeter: no running scheduler owns resource `{asked}`{meant}");
+        assert_eq!(status(&nats, &[asked]).await, (Some(1), String::new(), error));
+    }
+}
+
+#[tokio::test]
+async fn the_configuration_says_which_server_unless_an_argument_does() {
+    let (nats, _running) = scheduler::alone(HUB).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rampmeter.toml");
+    let path = file.to_str().unwrap();
+    let ask = async |arguments: &[&str], variables: &[(&str, &str)]| {
+        let variables = [variables, &[("RAMPMETER_CONFIG", path)]].concat();
+        let output = process::run_in(RAMPMETER, &[&["status"], arguments].concat(), &variables).await;
+        (output.status.code(), String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap())
+    };
+    let write = |url: &str, more: &str| std::fs::write(&file, format!("[nats]\nurl = \"{url}\"\n{more}")).unwrap();
+    write(nats.url(), "\n[[resource]]\nname = 5\n");
+    let (code, said) = ask(&[], &[]).await;
+    assert!(code == Some(0) && said.starts_with("hub"), "faults elsewhere do not count: {said}");
+    write("nats://127.0.0.1:1", "");
+    for (arguments, variables) in [(vec!["--nats", nats.url()], vec![]), (vec![], vec![("RAMPMETER_NATS", nats.url())])]
+    {
+        assert_eq!(ask(&arguments, &variables).await.0, Some(0));
+    }
+    let (code, said) = ask(&[], &[]).await;
+    let names_it =
+        format!("rampmeter: the NATS server is that of {path}: no NATS server answers at nats://127.0.0.1:1; ");
+    assert!(code == Some(1) && said.starts_with(&names_it), "{said}");
+    write(nats.url(), "prefixx = 5\n");
+    let (code, said) = ask(&[], &[]).await;
+    assert!(code == Some(1) && said.contains("rampmeter.toml:3:1: unknown field `prefixx`"), "{said}");
+}
+
+#[tokio::test]
 async fn no_nats_server_is_said_clearly() {
     let mut nats = nats::start().await;
     nats.stop().await.unwrap();
