@@ -2,7 +2,7 @@
 
 use super::http::HttpTable;
 use super::http::settings::HttpSettings;
-use super::limits::algorithm::{algorithm, period};
+use super::limits::algorithm::{algorithm, known_algorithm, period};
 use super::limits::parts::{applies, fair_share, label_name, on_store_loss, reader};
 use super::limits::pricing::Pricing;
 use super::limits::table::{AllowOrRefuse, ClassTable, LimitTable, MarginTable, ResourceTable};
@@ -110,7 +110,7 @@ pub fn load(path: &Path) -> Result<Config, ConfigError> {
 /// All faults in it.
 pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
     let source = Source::new(path, text);
-    let (file, mut faults) = read::<FileTable>(&source, |_| "")?;
+    let (file, mut faults) = read::<FileTable>(&source, in_a_resource)?;
     if file.resource.is_empty() && file.proxy.is_empty() && faults.is_empty() {
         faults.add(source.fault(&(0..0), "there is no [[resource]]"));
     }
@@ -123,6 +123,15 @@ pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
     let nats = file.nats.unwrap_or_default();
     let whole = http.zip(telemetry);
     faults.or(whole.map(|(http, telemetry)| Config { nats, http, telemetry, resources, proxies, has_nats, notes }))
+}
+
+/// Advice on tables of a resource that stand outside of one.
+fn in_a_resource(message: &str) -> &'static str {
+    match message.split('`').nth(1) {
+        Some("limit") if message.contains("`telemetry`") => "; the limits of a resource are [[resource.limit]]",
+        Some("classes" | "class") if message.contains("`telemetry`") => "; classes are part of a [[resource]]",
+        Some(_) | None => "",
+    }
 }
 
 fn resources(source: &Source, faults: &mut Faults, tables: &[Spanned<ResourceTable>]) -> Vec<Configured> {
@@ -192,7 +201,7 @@ pub(super) fn checked(
     let mut found = Resource::faults(&spec);
     // Faults of parts that could not be read are noted already, and are not noted again here.
     found.retain(|fault| match fault.field {
-        SpecField::Resource("limits") => whole,
+        SpecField::Resource("limits") => whole && !faults.lost_table(),
         SpecField::Resource("default_class") => all_classes,
         SpecField::Resource(_) | SpecField::Limit(..) | SpecField::Class(..) => true,
     });
@@ -215,6 +224,10 @@ pub(super) fn written_parts(
 ) -> Option<WrittenResource> {
     let table = spanned.get_ref();
     let (limits, specs) = readable(faults, &table.limit, |limit| limit_spec(source, limit));
+    // What else is wrong in a table that lost a key may follow from it, but not the algorithm's name.
+    for limit in table.limit.iter().filter(|limit| faults.spoiled(*limit)).collect::<Vec<_>>() {
+        faults.take(known_algorithm(source, limit.get_ref()));
+    }
     let (classes, class_specs) = readable(faults, &table.classes, |class| class_spec(source, class));
     let on_store_loss = faults.take(on_store_loss(source, table));
     let fair_share = faults.take(fair_share(source, table));
@@ -257,17 +270,23 @@ pub(super) fn readable<T, S>(
 }
 
 pub(super) fn limit_spec(source: &Source, table: &LimitTable) -> Result<LimitSpec, ConfigError> {
-    let capacity = amount(source, &table.capacity)?;
-    let algorithm = algorithm(source, table)?;
+    let mut faults = Faults::default();
+    let named = faults.take(name(source, &table.name));
+    let capacity = faults.take(amount(source, &table.capacity));
+    let algorithm = faults.take(algorithm(source, table));
+    let margin = faults.take(margin(source, table));
+    let learn = faults.take(learn(source, table));
+    let applies = faults.take(applies(source, table));
     let unit = Name::new(REQUESTS).expect("a valid name");
-    let period = period(source, table, &algorithm, capacity)?;
-    let mut spec = LimitSpec::new(name(source, &table.name)?, unit, capacity, period);
-    spec.algorithm = algorithm;
-    spec.margin = margin(source, table)?;
-    spec.learn = learn(source, table)?;
-    spec.applies = applies(source, table)?;
-    table.fill(&mut spec);
-    Ok(spec)
+    let read = named.zip(capacity).zip(algorithm).zip(margin).zip(learn).zip(applies);
+    let spec = read.and_then(|(((((name, capacity), algorithm), margin), learn), applies)| {
+        let period = faults.take(period(source, table, &algorithm, capacity))?;
+        let mut spec = LimitSpec::new(name, unit, capacity, period);
+        (spec.algorithm, spec.margin, spec.learn, spec.applies) = (algorithm, margin, learn, applies);
+        table.fill(&mut spec);
+        Some(spec)
+    });
+    faults.or(spec)
 }
 
 /// Whether the limit follows its upstream, and how far down.

@@ -17,7 +17,7 @@ use rampmeter_protocol::bounds::{MAX_LABEL_KEY, MAX_LABELS};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use serde::Deserialize;
-use settings::{CheckSettings, HttpSettings, LabelSource, OnUnavailable, OriginSettings, TokenSource};
+use settings::{CheckSettings, HttpSettings, LabelSource, OnUnavailable, OriginSettings, TokenSource, checked_listen};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ keys! {
     pub(super) struct HttpTable {
         /// The address of /healthz, /readyz, /metrics and the front; "" serves nothing over HTTP.
         /// Also: `--listen`, `RAMPMETER_LISTEN`.
-        listen: Option<String> = Default(r#""127.0.0.1:9480""#),
+        listen: Option<Spanned<String>> = Default(r#""127.0.0.1:9480""#),
         /// Whether clients without NATS get permits here: /v1/permit, /v1/settle.
         /// false leaves health and metrics.
         front: Option<bool> = Default("true"),
@@ -137,8 +137,11 @@ pub(super) fn settings(source: &Source, table: &HttpTable) -> Result<HttpSetting
     if let (false, Some(check)) = (front, &table.check) {
         return Err(source.fault(&check.span(), "`[http.check]` is part of the front; leave out `front = false`"));
     }
+    if let Some(listen) = &table.listen {
+        checked_listen(listen.get_ref()).map_err(|wrong| source.fault(&listen.span(), wrong))?;
+    }
     Ok(HttpSettings {
-        listen: table.listen.clone().unwrap_or(defaults.listen),
+        listen: table.listen.clone().map_or(defaults.listen, Spanned::into_inner),
         front,
         page: table.page.unwrap_or(defaults.page),
         jobs: table.jobs.clone(),

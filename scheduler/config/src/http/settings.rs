@@ -50,8 +50,7 @@ impl HttpSettings {
     pub fn check_address(&self) -> anyhow::Result<()> {
         match self.listen.parse::<SocketAddr>() {
             Ok(address) => self.check_reach(address.ip()),
-            Err(_) if self.listen.is_empty() || has_host_and_port(&self.listen) => Ok(()),
-            Err(_) => bail!("`http.listen`: {:?} is no address with a port, like \"127.0.0.1:9480\"", self.listen),
+            Err(_) => checked_listen(&self.listen).map_err(anyhow::Error::msg),
         }
     }
 
@@ -81,6 +80,14 @@ impl HttpSettings {
     pub fn is_in_the_clear(&self, address: IpAddr) -> bool {
         let is_safe = address.to_canonical().is_loopback() || self.tls.is_some() || self.behind_tls;
         self.front && !is_safe
+    }
+}
+
+/// Checks that `listen` is an address or a host with a port, or empty.
+pub(super) fn checked_listen(listen: &str) -> Result<(), String> {
+    match listen.is_empty() || listen.parse::<SocketAddr>().is_ok() || has_host_and_port(listen) {
+        true => Ok(()),
+        false => Err(format!("`http.listen`: {listen:?} is no address with a port, like \"127.0.0.1:9480\"")),
     }
 }
 

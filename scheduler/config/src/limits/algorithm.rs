@@ -6,6 +6,7 @@ use crate::reading::source::{ConfigError, Source};
 use crate::reading::value::amount;
 use jiff::tz::TimeZone;
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::suggestion::{did_you_mean, quoted};
 use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, MAX_PERIOD};
 use std::ops::Range;
@@ -33,8 +34,7 @@ pub(crate) const ALGORITHMS: [(&str, &str); 6] = [
 
 /// The algorithm by its name; a token bucket if none is given.
 pub(crate) fn algorithm(source: &Source, table: &LimitTable) -> Result<Algorithm, ConfigError> {
-    let name = table.algorithm.as_ref().map_or("token-bucket", |name| name.get_ref().as_str());
-    let algorithm = match name {
+    let algorithm = match known_algorithm(source, table)? {
         "token-bucket" => Algorithm::TokenBucket,
         "leaky-bucket" => Algorithm::LeakyBucket,
         "sliding-window" => Algorithm::SlidingWindow,
@@ -45,15 +45,22 @@ pub(crate) fn algorithm(source: &Source, table: &LimitTable) -> Result<Algorithm
         "quota" if table.resets.is_none() && !source.is_stored => {
             return Err(source.fault(&table.capacity.span(), NO_RESET));
         }
-        "quota" => Algorithm::Quota(alignment(source, table, table.resets.as_ref())?),
-        unknown => {
-            let names: Vec<String> = ALGORITHMS.iter().map(|(known, _)| format!("`{known}`")).collect();
-            let reason = format!("algorithm `{unknown}` is not known; there are {}", names.join(", "));
-            return Err(fault(source, table.algorithm.as_ref(), table, reason));
-        }
+        _ => Algorithm::Quota(alignment(source, table, table.resets.as_ref())?),
     };
     check_keys(source, table, &algorithm)?;
     Ok(algorithm)
+}
+
+/// The name of the algorithm, which is one of [`ALGORITHMS`].
+pub(crate) fn known_algorithm<'a>(source: &Source, table: &'a LimitTable) -> Result<&'a str, ConfigError> {
+    let Some(name) = &table.algorithm else { return Ok("token-bucket") };
+    let known = || ALGORITHMS.iter().map(|(known, _)| *known);
+    if known().any(|known| known == name.get_ref()) {
+        return Ok(name.get_ref());
+    }
+    let meant = did_you_mean(name.get_ref(), known());
+    let reason = format!("algorithm `{}` is not known{meant}; there are {}", name.get_ref(), quoted(known()));
+    Err(source.fault(&name.span(), reason))
 }
 
 /// Refuses keys that belong to other algorithms.
@@ -197,10 +204,6 @@ fn missing(algorithm: &Algorithm) -> &'static str {
         }
         Algorithm::FixedWindow(_) | Algorithm::SlidingWindow | Algorithm::Quota(_) => "the limit needs a `period`",
     }
-}
-
-fn fault(source: &Source, at: Option<&Spanned<String>>, table: &LimitTable, reason: String) -> ConfigError {
-    source.fault(&at.map_or(table.name.span(), Spanned::span), reason)
 }
 
 /// Rounds up: a longer period is never in favour of the caller.

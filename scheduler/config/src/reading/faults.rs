@@ -1,6 +1,7 @@
 //! Reads the tables of a file in spite of faults, so that all of them are reported at once.
 
 use super::source::{ConfigError, Source};
+use rampmeter_protocol::suggestion::closest;
 use serde::de::{DeserializeOwned, IntoDeserializer};
 use std::ops::Range;
 use toml::Spanned;
@@ -15,11 +16,16 @@ pub struct Faults {
     found: Vec<ConfigError>,
     /// Tables from which a wrong key was removed. Their other keys alone may be inconsistent.
     spoiled: Vec<Range<usize>>,
+    /// The whole file.
+    file: Range<usize>,
 }
 
 impl Faults {
     pub(crate) fn add(&mut self, fault: ConfigError) {
-        self.found.push(fault);
+        match fault {
+            ConfigError::Several(faults) => self.found.extend(faults),
+            ConfigError::Unreadable { .. } | ConfigError::Wrong { .. } => self.found.push(fault),
+        }
     }
 
     /// The value that was read. If there is none, the fault is noted.
@@ -34,6 +40,11 @@ impl Faults {
     /// Whether `table` lost a wrong key.
     pub(crate) fn spoiled<T>(&self, table: &Spanned<T>) -> bool {
         self.spoiled.contains(&table.span())
+    }
+
+    /// Whether the file lost a table that may have been meant to be part of another.
+    pub(crate) fn lost_table(&self) -> bool {
+        self.spoiled.contains(&self.file)
     }
 
     /// Returns `read` if there was no fault.
@@ -74,13 +85,13 @@ pub fn read_prepared<T: DeserializeOwned>(
     addition: impl Fn(&str) -> &'static str,
     prepare: impl Fn(&Source, &mut DeTable<'_>) -> Result<(), ConfigError>,
 ) -> Result<(T, Faults), ConfigError> {
-    let mut faults = Faults::default();
     let fault = |error: &toml::de::Error| {
         let (at, message) = (error.span().unwrap_or(0..0), error.message());
-        source.fault(&at, message.to_owned() + addition(message))
+        source.fault(&at, with_suggestion(message) + addition(message))
     };
     let root = DeTable::parse(source.text).map_err(|error| fault(&error))?;
     let span = root.span();
+    let mut faults = Faults { file: span.clone(), ..Faults::default() };
     let mut root = root.into_inner();
     prepare(source, &mut root)?;
     let mut root = Spanned::new(span, DeValue::Table(root));
@@ -100,6 +111,18 @@ pub fn read_prepared<T: DeserializeOwned>(
         }
     }
     faults.or(None)
+}
+
+/// Names the key or value that a mistyped one is closest to, in place of all that there are.
+fn with_suggestion(message: &str) -> String {
+    let mut words = message.split('`').skip(1).step_by(2);
+    let meant = words.next().and_then(|unknown| closest(unknown, words));
+    match (message.split_once(", expected "), meant) {
+        (Some((unknown, _)), Some(meant)) if unknown.starts_with("unknown ") => {
+            format!("{unknown}; did you mean `{meant}`?")
+        }
+        (Some(_) | None, _) => message.to_owned(),
+    }
 }
 
 /// The kind of container that lost something.
