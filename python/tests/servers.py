@@ -106,10 +106,12 @@ class Server:
 class Nats(Server):
     """A nats-server with JetStream on the loopback."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, configuration: str = "") -> None:
         ports = folder / "ports"
         ports.mkdir()
-        command = [nats_server(), "-a", "127.0.0.1", "-js", "-sd", str(folder / "store")]
+        file = folder / "nats.conf"
+        file.write_text(configuration)
+        command = [nats_server(), "-c", str(file), "-a", "127.0.0.1", "-js", "-sd", str(folder / "store")]
         super().__init__(folder, "nats", [*command, "-p", "-1", "--ports_file_dir", str(ports)])
 
         def port() -> str | None:
@@ -127,16 +129,16 @@ class Nats(Server):
 class Scheduler(Server):
     """`rampmeter serve` with these resources."""
 
-    def __init__(self, folder: Path, nats: Nats, resources: str, http: str = "") -> None:
+    def __init__(self, folder: Path, nats: Nats, resources: str, http: str = "", user: str = "") -> None:
         self._configuration = folder / "rampmeter.toml"
-        self._nats = nats.url
-        self._write(nats, "127.0.0.1:0", http, resources)
+        self._nats = nats.url.replace("nats://", f"nats://{user}")
+        self._write("127.0.0.1:0", http, resources)
         command = [binary(), "--log-format", "json", "serve", "--config", str(self._configuration)]
         super().__init__(folder, "scheduler", command)
         self.until_said('"ready: ')
         self.url = self.until_said("health and metrics at").split("health and metrics at ")[1].split("/metrics")[0]
         # A restarted scheduler listens where its clients look for it.
-        self._write(nats, self.url.removeprefix("http://"), http, resources)
+        self._write(self.url.removeprefix("http://"), http, resources)
 
     def restart(self) -> None:
         """Starts it again, and waits until it leads."""
@@ -156,8 +158,8 @@ class Scheduler(Server):
         )
         return {limit["name"]: limit["level"] for status in json.loads(shown.stdout) for limit in status["limits"]}
 
-    def _write(self, nats: Nats, listen: str, http: str, resources: str) -> None:
-        text = f'[nats]\nurl = "{nats.url}"\n[http]\nlisten = "{listen}"\n{http}\n{resources}'
+    def _write(self, listen: str, http: str, resources: str) -> None:
+        text = f'[nats]\nurl = "{self._nats}"\n[http]\nlisten = "{listen}"\n{http}\n{resources}'
         self._configuration.write_text(text)
 
 

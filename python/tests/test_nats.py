@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import nats as nats_py
 import pytest
@@ -19,7 +20,7 @@ import work
 from conftest import Starts
 from limits import PLENTY, limit, resource, shared
 from rampmeter import Fail, InvalidArgument, NotInTime, Refused, SafeRate, Unreachable
-from servers import Nats, Upstream, until
+from servers import Nats, Scheduler, Upstream, until
 from test_restarts import kill_twice
 from test_tasks import get
 
@@ -165,6 +166,35 @@ def test_a_long_call_keeps_its_place(nats: Nats, scheduler: Starts) -> None:
         with hub.permit(max_wait=5):
             pass
         assert client.stats().unrenewed == 0
+
+
+def test_a_denied_inbox_is_told_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    users = """authorization { users = [
+        { user: scheduler, password: s }
+        { user: worker, password: w, permissions: { publish: "rampmeter.>",
+          subscribe: ["_INBOX_worker.>", "rampmeter.event.>"] } }
+    ] }"""
+    server = Nats(tmp_path, users)
+    running = None
+    try:
+        (tmp_path / "scheduler").mkdir()
+        running = Scheduler(tmp_path / "scheduler", server, resource(limit("few", 5, "1h")), user="scheduler:s@")
+        url = server.url.replace("nats://", "nats://worker:w@")
+        remedy = "_INBOX.*name the inboxes of this user: nats_options=.*RAMPMETER_INBOX_PREFIX"
+        with rampmeter.connect(url) as client, pytest.raises(Unreachable, match=remedy):
+            client.resource("api", unreachable=Fail(after=0.3)).permit().acquire()
+        assert any("Permissions Violation for Subscription" in line for line in caplog.messages)
+        with rampmeter.connect(url, nats_options={"inbox_prefix": "_INBOX_worker"}) as client:
+            client.resource("api").permit(max_wait=5).acquire().settle()
+        monkeypatch.setenv("RAMPMETER_INBOX_PREFIX", "_INBOX_worker")
+        with rampmeter.connect(url) as client:
+            client.resource("api").permit(max_wait=5).acquire().settle()
+    finally:
+        if running is not None:
+            running.stop()
+        server.stop()
 
 
 def test_addresses_of_nats() -> None:

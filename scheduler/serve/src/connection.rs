@@ -29,12 +29,13 @@ const ROUND_TRIP: Duration = Duration::from_secs(1);
 const SUBSCRIPTION_CAPACITY: usize = 1 << 17;
 
 /// Connects under `name` by the settings in `nats`. A lost connection is restored automatically.
+/// `denials` notes operations that the server denies.
 ///
 /// # Errors
 /// If the server can't be reached, refuses the login, or is too old.
-pub async fn connect(nats: &NatsTable, name: &str) -> anyhow::Result<Client> {
+pub async fn connect(denials: &Denials, nats: &NatsTable, name: &str) -> anyhow::Result<Client> {
     let advice = "start one, or name another with --nats";
-    connect_with(advice, &Denials::default(), &watch::channel(false).1, nats, name).await
+    connect_with(advice, denials, &watch::channel(false).1, nats, name).await
 }
 
 /// Connects for `rampmeter serve`: `denials` notes operations that the server denies. Once this

@@ -48,13 +48,23 @@ impl Denials {
         let latest = self.lock();
         let mut recent = latest.iter().filter(|(at, _)| now.since(*at) <= RECENT);
         match recent.find(|(_, text)| concerns(text, names)) {
-            Some((_, text)) => format!("the NATS server does not permit it: {text}"),
+            Some((_, text)) => format!("the NATS server does not permit it: {text}{}", remedy(text)),
             None => error.to_string(),
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<(Time, String)>> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What to do about a denied inbox: no request is answered there.
+fn remedy(text: &str) -> &'static str {
+    match text.to_lowercase().contains("subscription to \"_inbox") {
+        true => {
+            "; name the inboxes of this user with `inbox_prefix` in [nats], --inbox-prefix or RAMPMETER_INBOX_PREFIX"
+        }
+        false => "",
     }
 }
 
@@ -83,7 +93,8 @@ mod tests {
         assert_eq!(denials.reason(&["api"], &"too late"), "too late", "of another resource");
         let inbox = "Permissions Violation for Subscription to \"_INBOX.a.*\"";
         denied(&denials, inbox);
-        assert!(denials.reason(&["api"], &"too late").ends_with(inbox), "no request is answered");
+        let said = denials.reason(&["api"], &"too late");
+        assert!(said.contains(&format!("{inbox}; name the inboxes of this user")), "no request is answered: {said}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use rampmeter_protocol::status::Status;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::suggestion::{did_you_mean, quoted};
 use rampmeter_serve::connection::connect;
+use rampmeter_serve::denials::Denials;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -23,6 +24,7 @@ const ANSWER: Duration = Duration::from_secs(2);
 pub(super) struct Schedulers {
     client: Client,
     subjects: Subjects,
+    denials: Denials,
 }
 
 impl Schedulers {
@@ -32,8 +34,9 @@ impl Schedulers {
     /// If NATS can't be reached.
     pub(super) async fn connect(nats: &NatsArg, name: &str) -> anyhow::Result<Self> {
         let (table, file) = nats.table()?;
-        let client = by_file(connect(&table, name).await, file)?;
-        Ok(Schedulers { client, subjects: Subjects::new(&table.prefix)? })
+        let denials = Denials::default();
+        let client = by_file(connect(&denials, &table, name).await, file)?;
+        Ok(Schedulers { client, subjects: Subjects::new(&table.prefix)?, denials })
     }
 
     /// The connection.
@@ -56,7 +59,9 @@ impl Schedulers {
         }
         let names = self.known_resources().await?;
         if names.is_empty() {
-            bail!("no scheduler answers on `{}`; is `rampmeter serve` running?", self.subjects.resources());
+            let silence =
+                format!("no scheduler answers on `{}`; is `rampmeter serve` running?", self.subjects.resources());
+            bail!(self.denials.reason(&[], &silence));
         }
         Ok(names)
     }
@@ -139,7 +144,10 @@ impl Schedulers {
                 bail!("no running scheduler owns resource `{resource}`{}", self.others_than(resource).await)
             }
             Ok(Err(error)) => Err(error).with_context(|| format!("resource `{resource}`")),
-            Err(_) => bail!("the scheduler of resource `{resource}` does not answer"),
+            Err(_) => {
+                let silence = format!("the scheduler of resource `{resource}` does not answer");
+                bail!(self.denials.reason(&[resource], &silence))
+            }
         }
     }
 }

@@ -237,6 +237,10 @@ fn log(event: &async_nats::Event) {
         async_nats::Event::Connected | async_nats::Event::LameDuckMode | async_nats::Event::Draining => {
             tracing::info!(%event, "connection to NATS");
         }
+        async_nats::Event::ServerError(_) if event.to_string().to_lowercase().contains("subscription to \"_inbox") => {
+            let remedy = "this user has other inboxes; name them with `ClientBuilder::inbox_prefix`";
+            tracing::warn!(%event, "NATS does not permit what this client needs: {remedy}");
+        }
         async_nats::Event::Disconnected | async_nats::Event::SlowConsumer(_) | async_nats::Event::ServerError(_) => {
             tracing::warn!(%event, "connection to NATS");
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,7 +47,9 @@ class NatsAddress:
                     "an address of NATS is nats://HOST:PORT or tls://HOST:PORT, commas between several"
                 )
             shown.append(f"{parts.scheme}://{host}")
-        given = {"token": token} if token is not None else {}
+        given: dict[str, Any] = {"token": token} if token is not None else {}
+        if inboxes := os.environ.get("RAMPMETER_INBOX_PREFIX"):
+            given["inbox_prefix"] = inboxes
         return NatsAddress(servers, {**given, **options}, ca_file, checked_name("prefix", prefix), ",".join(shown))
 
     @staticmethod

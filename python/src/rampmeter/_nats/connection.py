@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -23,6 +24,8 @@ RECONNECT: Final = 0.1
 PING: Final = 2
 """Seconds between pings: a server that is gone is noticed after three of them."""
 
+LOG: Final = logging.getLogger("rampmeter")
+
 Handler = Callable[[Msg], Awaitable[None]]
 
 
@@ -35,6 +38,8 @@ class Connection:
         self._on_back = on_back
         self._connecting: asyncio.Task[None] | None = None
         self._why = "no server answers"
+        self.denied: str | None = None
+        """What the server has not permitted last, and the remedy."""
         self._client = NatsClient()
         self._up = asyncio.Event()
         self._subscriptions: dict[str, Handler] = {}
@@ -141,6 +146,8 @@ class Connection:
 
     async def _failed(self, error: Exception) -> None:
         self._why = str(error) or type(error).__name__
+        if "permissions violation" in self._why.lower():
+            self._note_denial(self._why)
         if self._connecting is None or self._connecting.done():
             return
         # No attempt would fare better, and nats-py would go on for ever.
@@ -148,6 +155,14 @@ class Connection:
             raise error
         if "INFO" in self._why:
             raise NotRampmeter(f"{self._address.url} is no NATS server; write http:// for the front")
+
+    def _note_denial(self, why: str) -> None:
+        remedy = "does this user of NATS have the permissions of deploy/nats?"
+        if "subscription to" in why.lower():
+            remedy = "name the inboxes of this user: nats_options={'inbox_prefix': …}, or RAMPMETER_INBOX_PREFIX"
+        denied, self.denied = self.denied, f"{why}; {remedy}"
+        if self.denied != denied:
+            LOG.warning("NATS does not permit what this client needs: %s", self.denied)
 
     async def _lost(self) -> None:
         self._up.clear()

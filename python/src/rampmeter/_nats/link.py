@@ -114,6 +114,9 @@ class Link:
             self._begin_ask(resource, message, until, answer)
         return is_ready
 
+    def _unheard(self, waiting: Waiting) -> None:
+        self._end(waiting, Failure(self._connection.denied or "nothing was heard in time"))
+
     def forget(self, id: str) -> None:
         """Forgets a request: no caller waits for its answer any more."""
         if (waiting := self._waiting.pop(id, None)) is not None and waiting.timer is not None:
@@ -182,7 +185,7 @@ class Link:
         if waiting.timer is not None:
             waiting.timer.cancel()
         left = min(silence or waiting.silence, waiting.until - time.monotonic())
-        waiting.timer = self._loop.call_later(max(0.0, left), self._end, waiting, Failure("nothing was heard in time"))
+        waiting.timer = self._loop.call_later(max(0.0, left), self._unheard, waiting)
 
     def _end(self, waiting: Waiting, end: Reply | Failure) -> None:
         self.forget(waiting.id)

@@ -12,6 +12,7 @@ use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_serve::connection::{connect, state_keys};
+use rampmeter_serve::denials::Denials;
 use rampmeter_serve::limits::present_rules::PresentRules;
 use rampmeter_store::{
     ClockReading, KeysRecord, RuleStore, RulesRevision, StateRecord, Store, StoredEntry, StoredState,
@@ -56,7 +57,7 @@ pub(super) async fn run(args: InitArgs) -> anyhow::Result<()> {
     if let Some(url) = &args.nats {
         config.nats.url.clone_from(url);
     }
-    let client = connect(&config.nats, "rampmeter-state").await?;
+    let client = connect(&Denials::default(), &config.nats, "rampmeter-state").await?;
     let rules = match RuleStore::existing(&client, &config.nats.prefix).await? {
         Some(store) => PresentRules::read(&store).await?.rules,
         None => Rules::default(),

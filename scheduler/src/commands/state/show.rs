@@ -8,6 +8,7 @@ use anyhow::Context;
 use comfy_table::Table;
 use rampmeter_protocol::name::Name;
 use rampmeter_serve::connection::connect;
+use rampmeter_serve::denials::Denials;
 use rampmeter_store::{ClockReading, FullestKey, StateRecord, Store, StoredEntry, StoredState};
 use serde_json::{Value, json};
 
@@ -25,7 +26,7 @@ pub(super) struct ShowArgs {
 /// Prints the records of resources.
 pub(super) async fn run(args: ShowArgs) -> anyhow::Result<()> {
     let (table, file) = args.nats.table()?;
-    let client = by_file(connect(&table, "rampmeter-state").await, file)?;
+    let client = by_file(connect(&Denials::default(), &table, "rampmeter-state").await, file)?;
     let store = Store::existing(&client, &table.prefix).await?.with_context(|| {
         format!(
             "there is no KV bucket `{}`: no scheduler has run on this server, or the bucket was deleted; \
