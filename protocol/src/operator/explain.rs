@@ -16,6 +16,15 @@ pub struct Question {
     /// The request that the question is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<PermitId>,
+    /// Lists requests of this class alone. Not beside an id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<Name>,
+    /// Lists requests of this client alone, if the resource shares by a label.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// Lists requests alone that this limit holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Name>,
 }
 
 /// The answer to a [`Question`].
@@ -31,7 +40,8 @@ pub struct Explanation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Explained>,
     /// How many requests are ahead of that request, in the class queue or for the same key. If the
-    /// question names no request, all waiting requests are counted.
+    /// question names no request, all waiting requests are counted that it is about: of a client or
+    /// a limit, among the first thousand of each class.
     pub waiting: u64,
     /// The first of those requests, at most ten, in the order in which they will probably be
     /// served. Requests that wait only for their own key follow, by age.

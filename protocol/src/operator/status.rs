@@ -1,6 +1,7 @@
 //! The status of a resource.
 
 use crate::epoch::Epoch;
+use crate::explain::Explained;
 use crate::forecast::LimitForecast;
 use crate::name::Name;
 use crate::reason::{Holder, PauseCause, Reason};
@@ -16,19 +17,23 @@ pub struct Status {
     pub epoch: Epoch,
     /// The scheduler process that leads the resource.
     pub leader: String,
+    /// How many other schedulers could take over, if the leader knows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standbys: Option<u64>,
     /// Its limits, with their state.
     pub limits: Vec<LimitStatus>,
     /// Its classes, the most urgent first.
     pub classes: Vec<ClassStatus>,
     /// Totals since the process began.
     pub counters: Counters,
-    /// The limit that delays the next request, if a limit does.
+    /// The limit that delays the first waiting request of the most urgent class, if any waits, or
+    /// else one more request of the default class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Name>,
-    /// Why that limit delays the request.
+    /// Why it delays that request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// The state of the bucket that delays the next request.
+    /// The state of the bucket that delays that request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<Holder>,
     /// The provider of the limits, if one is configured.
@@ -80,6 +85,13 @@ pub struct StatusQuery {
     pub limits_toml: bool,
     /// Whether the answer is to have [`Status::shares`].
     pub shares: bool,
+}
+
+impl Status {
+    /// The first waiting request of each class in which requests wait, the most urgent first.
+    pub fn first_waiting(&self) -> impl Iterator<Item = &Explained> {
+        self.classes.iter().filter_map(|class| class.first.as_deref())
+    }
 }
 
 impl StatusQuery {
@@ -286,6 +298,9 @@ pub struct ClassStatus {
     pub queued: u64,
     /// How long the oldest request has waited.
     pub oldest_ms: f64,
+    /// The request that is served next, as [`explain`](crate::explain) tells of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first: Option<Box<Explained>>,
 }
 
 /// Totals since the process began.

@@ -155,7 +155,7 @@ fn id(number: u64) -> PermitId {
 }
 
 fn about(number: u64) -> Question {
-    Question { id: Some(id(number)) }
+    Question { id: Some(id(number)), ..Question::default() }
 }
 
 /// The durations of events, by kind and round.

@@ -122,7 +122,9 @@ impl BoundSocket {
         let guard = Guard::new(settings.tokens.as_ref().filter(|_| settings.front))?;
         let listen = &settings.listen;
         let bound = TcpListener::bind(listen).await;
-        let listener = bound.with_context(|| format!("`http.listen`: can't listen at {listen}"))?;
+        let listener = bound.with_context(|| {
+            format!("`http.listen`: can't listen at {listen}; name another address, or \"\" for none")
+        })?;
         let address = listener.local_addr()?;
         settings.check_reach(address.ip())?;
         let files = settings.tls.clone();

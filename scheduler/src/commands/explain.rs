@@ -21,6 +21,15 @@ pub struct ExplainArgs {
     /// The request to ask about; without one, the first ten that wait.
     #[arg(value_parser = permit_id)]
     id: Option<PermitId>,
+    /// List requests of this class alone.
+    #[arg(long, conflicts_with = "id")]
+    class: Option<Name>,
+    /// List requests of this client alone: the value of the label that `fair_share` names.
+    #[arg(long, conflicts_with = "id")]
+    client: Option<String>,
+    /// List requests alone that this limit holds.
+    #[arg(long, conflicts_with = "id")]
+    limit: Option<Name>,
     /// Print the scheduler's answer as JSON.
     #[arg(long)]
     json: bool,
@@ -38,7 +47,7 @@ fn permit_id(text: &str) -> Result<PermitId, PermitIdError> {
 /// If NATS can't be reached, no scheduler answers, or the scheduler does not know the request.
 pub async fn run(args: ExplainArgs) -> anyhow::Result<()> {
     let schedulers = Schedulers::connect(&args.nats, "rampmeter-explain").await?;
-    let question = Question { id: args.id };
+    let question = Question { id: args.id, class: args.class, client: args.client, limit: args.limit };
     let explanation: Explanation = schedulers.ask(Subjects::explain, &question, &args.resource).await?;
     match args.json {
         true => output::json(&explanation),

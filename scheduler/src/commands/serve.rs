@@ -52,7 +52,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
         true => Some(super::process::embedded_nats::start(&config.nats.url, args.data, args.verbose).await?),
         false => None,
     };
-    let has_front = config.http.front;
+    let (has_front, has_page) = (config.http.front, config.http.page);
     let mut asked = pin!(asked_to_stop());
     let mut running = tokio::select! {
         running = running::start(config) => running?,
@@ -66,7 +66,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     if let Some(http) = &http {
         tracing::info!("health and metrics at {http}/metrics");
     }
-    let front = http.filter(|_| has_front);
+    let front = http.filter(|_| has_front).map(|url| Front { url, has_page });
     let proxies = Proxies::start_any(&nats, proxies, running.spans()).await?;
     let leaders = running.leaders();
     let reason = tokio::select! {
@@ -98,13 +98,19 @@ fn warn_of_unsigned_state(nats: &NatsTable, is_embedded: bool) {
 async fn log_ready(
     leaders: impl Future<Output = Vec<(Name, Option<String>)>>,
     servers: &Servers,
-    front: Option<String>,
+    front: Option<Front>,
 ) -> Infallible {
-    tracing::info!("{}", ready(&leaders.await, servers, front.as_deref()));
+    tracing::info!("{}", ready(&leaders.await, servers, front.as_ref()));
     std::future::pending().await
 }
 
-fn ready(leaders: &[(Name, Option<String>)], servers: &Servers, front: Option<&str>) -> String {
+/// Where the front is served.
+struct Front {
+    url: String,
+    has_page: bool,
+}
+
+fn ready(leaders: &[(Name, Option<String>)], servers: &Servers, front: Option<&Front>) -> String {
     let own: Vec<String> =
         leaders.iter().filter(|(_, other)| other.is_none()).map(|(name, _)| format!("`{name}`")).collect();
     let leads = (!own.is_empty()).then(|| format!("leads {}", own.join(", ")));
@@ -112,8 +118,10 @@ fn ready(leaders: &[(Name, Option<String>)], servers: &Servers, front: Option<&s
         .iter()
         .filter_map(|(name, other)| Some(format!("stands by for `{name}`, which {} leads", other.as_ref()?)));
     let duties = leads.into_iter().chain(others).collect::<Vec<_>>().join("; ");
-    let front = front.map(|url| format!(" or {url}")).unwrap_or_default();
-    format!("ready: {duties}; workers connect to {servers}{front}")
+    let page = front.filter(|front| front.has_page).map(|front| format!("; the page is {}/", front.url));
+    let page = page.unwrap_or_default();
+    let front = front.map(|front| format!(" or {}", front.url)).unwrap_or_default();
+    format!("ready: {duties}; workers connect to {servers}{front}{page}; see: rampmeter status --nats {servers}")
 }
 
 /// Hands over. Proxies stop first: the requests that they hold need this scheduler's permits.
@@ -175,7 +183,11 @@ mod tests {
         let servers = "nats://user:secret@10.0.0.1:4222".parse().unwrap();
         let line = "ready: leads `a`, `c`; stands by for `b`, which scheduler-7 leads; \
                     workers connect to nats://10.0.0.1:4222";
-        assert_eq!(ready(&leaders, &servers, None), line);
-        assert_eq!(ready(&leaders, &servers, Some("http://10.0.0.2:80")), format!("{line} or http://10.0.0.2:80"));
+        let see = "; see: rampmeter status --nats nats://10.0.0.1:4222";
+        assert_eq!(ready(&leaders, &servers, None), format!("{line}{see}"));
+        for (has_page, page) in [(false, ""), (true, "; the page is http://10.0.0.2:80/")] {
+            let front = Front { url: "http://10.0.0.2:80".to_owned(), has_page };
+            assert_eq!(ready(&leaders, &servers, Some(&front)), format!("{line} or http://10.0.0.2:80{page}{see}"));
+        }
     }
 }

@@ -4,14 +4,15 @@ use super::limits::limit_end;
 use super::nats_arg::NatsArg;
 use super::output;
 use super::output::human::{amount, count, duration, escaped, wrapped};
-use super::output::reasons::{About, sentence};
+use super::output::reasons::{About, sentence, word};
 use super::output::table::{right_aligned, table, text_width, trimmed};
 use super::schedulers::Schedulers;
 use super::watch::{self, watch};
 use crate::commands::output::error_text::with_causes;
 use comfy_table::Table;
+use rampmeter_protocol::explain::Explained;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::reason::{PauseCause, Reason};
+use rampmeter_protocol::reason::{Holder, PauseCause, Reason};
 use rampmeter_protocol::status::{
     Correction, DifferingScheduler, DiscoveredStatus, LimitStatus, ProviderState, ProviderStatus, RulesStatus, Status,
     UpstreamReport,
@@ -107,10 +108,11 @@ fn render(status: &Status) -> String {
 fn heading(status: &Status, columns: usize) -> String {
     let counters = &status.counters;
     format!(
-        "{} · epoch {} · led by {}\n{}{}{}{} granted, {} refused, {} settled, {} returned, {} × 429 upstream\n{}",
+        "{} · epoch {} · led by {}{}\n{}{}{}{} granted, {} refused, {} settled, {} returned, {} × 429 upstream\n{}",
         status.resource,
         status.epoch,
         status.leader,
+        standbys(status),
         status.differing.iter().map(differing).collect::<String>(),
         status.rules.as_ref().map(rules).unwrap_or_default(),
         status.provider.as_ref().map(provider).unwrap_or_default(),
@@ -121,6 +123,16 @@ fn heading(status: &Status, columns: usize) -> String {
         count(counters.upstream_429),
         delayed(status, columns),
     )
+}
+
+/// Who could take over.
+fn standbys(status: &Status) -> String {
+    match status.standbys {
+        None => String::new(),
+        Some(0) => ", no standby".to_owned(),
+        Some(1) => ", 1 standby".to_owned(),
+        Some(more) => format!(", {} standbys", count(more)),
+    }
 }
 
 /// A line on a scheduler whose configuration differs from the leader's.
@@ -134,23 +146,44 @@ fn differing(other: &DifferingScheduler) -> String {
     )
 }
 
-/// What delays the next request of the default class.
+/// What delays the first waiting request of each class, or else one more of the default class.
 fn delayed(status: &Status, columns: usize) -> String {
-    let limit = status.limits.iter().find(|limit| Some(&limit.name) == status.limited_by.as_ref());
-    match (&status.limited_by, limit, status.reason, &status.held_by) {
-        (None, ..) => match status.classes.iter().map(|class| class.queued).sum::<u64>() {
-            0 => "nothing delays the next request".to_owned(),
-            waiting => {
-                let (waiting, resource) = (count(waiting), &status.resource);
-                format!("nothing delays the next request, but {waiting} wait:\nrampmeter explain {resource}")
-            }
-        },
-        (Some(_), Some(limit), Some(reason), Some(holder)) => {
+    let waiting: Vec<&Explained> = status.first_waiting().collect();
+    let of_class = |request: &Explained| match waiting.len() {
+        1 => "the next request".to_owned(),
+        _ => format!("the next request of class `{}`", request.class),
+    };
+    let line = |request: &&Explained| {
+        let takes = request.limited_by.as_ref().and_then(|limit| request.takes.get(limit));
+        let about = About { takes: takes.copied(), class: Some(&request.class) };
+        let cause = (request.limited_by.as_ref(), request.reason, request.held_by.as_ref());
+        delay(status, &of_class(request), cause, &about, columns)
+    };
+    if waiting.is_empty() {
+        let cause = (status.limited_by.as_ref(), status.reason, status.held_by.as_ref());
+        return delay(status, "the next request", cause, &About { takes: None, class: None }, columns);
+    }
+    waiting.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// What delays one request, which `subject` names.
+fn delay(
+    status: &Status,
+    subject: &str,
+    cause: (Option<&Name>, Option<Reason>, Option<&Holder>),
+    about: &About<'_>,
+    columns: usize,
+) -> String {
+    let limit = status.limits.iter().find(|limit| Some(&limit.name) == cause.0);
+    match (cause, limit) {
+        ((Some(name), Some(reason), Some(holder)), Some(limit)) => {
             let verb = if reason == Reason::QuotaSpent { "refused" } else { "delayed" };
-            let because = sentence(reason, limit, holder, &About { takes: None, class: None });
-            format!("the next request is {verb} by `{}`:\n{}", limit.name, wrapped(&because, columns))
+            let because = sentence(reason, limit, holder, about);
+            format!("{subject} is {verb} by `{name}`:\n{}", wrapped(&because, columns))
         }
-        (Some(name), ..) => format!("the next request is delayed by `{name}`"),
+        ((Some(name), ..), _) => format!("{subject} is delayed by `{name}`"),
+        ((None, Some(reason), _), _) => format!("{subject} waits: {}", word(reason)),
+        ((None, None, _), _) => format!("nothing delays {subject}"),
     }
 }
 

@@ -12,7 +12,6 @@ use crate::ids::LimitId;
 pub use crate::ledger::usage_meter::{ClientUse, OTHERS, Use};
 use crate::refusal::Refusal;
 use crate::scheduler::Scheduler;
-use crate::scheduler::wait_estimator::WaitEstimator;
 use rampmeter_protocol::explain::{Explanation, Question};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
@@ -36,7 +35,7 @@ impl<R: Clone> Scheduler<R> {
     /// The status of all classes at `now`, the most urgent first.
     #[must_use]
     pub fn class_status(&self, now: Time) -> Vec<ClassStatus> {
-        report::class_statuses(self.resource(), self.waits(now).queues, now)
+        report::class_statuses(&self.waits(now))
     }
 
     /// The remaining amount at `now` in each limit that the permit `id` is charged to, keyed limits
@@ -51,27 +50,21 @@ impl<R: Clone> Scheduler<R> {
         waits.ledger.read_each(now, &permit.bill, |bucket, limit| report::left(bucket, limit, now)).collect()
     }
 
-    /// The limit that would delay or refuse one request of the default class at `now`, if any.
-    #[must_use]
-    pub fn limited_by(&self, now: Time) -> Option<LimitId> {
-        let WaitEstimator { resource, queues, ledger, .. } = self.waits(now);
-        let class = resource.default_class();
-        let bill = resource.bill(&Labels::new(), [].into_iter()).ok()?;
-        if let Some(Refusal::QuotaSpent { limit, .. }) = self.spent_quota(now, &bill) {
-            return Some(limit);
-        }
-        let behind = queues.backlog_through(resource, class);
-        ledger.paid_after(now, &behind, |_| Credit::ZERO, &bill, resource.tier(class)).limited_by
-    }
-
-    /// The limit that delays one more request of the default class, if any, with the reason and the
-    /// state of its bucket.
+    /// The limit that delays or refuses one more request of the default class, if any, with the
+    /// reason and the state of its bucket.
     #[must_use]
     pub fn delay_of_next(&self, now: Time) -> Option<(LimitId, Reason, Option<Holder>)> {
-        let tier = self.resource().tier(self.resource().default_class());
-        let bill = self.resource().bill(&Labels::new(), [].into_iter()).ok()?;
-        let limit = self.limited_by(now)?;
         let waits = self.waits(now);
+        let class = waits.resource.default_class();
+        let tier = waits.resource.tier(class);
+        let bill = waits.resource.bill(&Labels::new(), [].into_iter()).ok()?;
+        let limit = match self.spent_quota(now, &bill) {
+            Some(Refusal::QuotaSpent { limit, .. }) => limit,
+            Some(_) | None => {
+                let behind = waits.queues.backlog_through(waits.resource, class);
+                waits.ledger.paid_after(now, &behind, |_| Credit::ZERO, &bill, tier).limited_by?
+            }
+        };
         let reason = obstacle_in(&waits, &bill, limit, tier).unwrap_or(Reason::Turn);
         Some((limit, reason, holder(&waits, &bill, limit, tier)))
     }

@@ -3,13 +3,14 @@
 //! Of all keys, status shows the one with the lowest level among four thousand. Keys in debt are
 //! read first. Reading a million keys would stop the permit loop for over a millisecond.
 
+use super::explain::first_of;
 use crate::adaptation::Stated;
 use crate::arithmetic::{Credit, StartCost};
-use crate::ids::{LimitId, Tier};
+use crate::ids::{ClassId, LimitId, Tier};
 use crate::ledger::{KeyBucket, Ledger, ShadowLimits};
 use crate::limits::{Bucket, WindowState};
 use crate::policy::{Class, Limit, Resource};
-use crate::queue::{ClassQueue, Queues};
+use crate::scheduler::wait_estimator::WaitEstimator;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::reason::PauseCause;
 use rampmeter_protocol::resources::{LimitInfo, ResourceInfo};
@@ -18,13 +19,17 @@ use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 
 /// The status of all classes, the most urgent first.
-pub(super) fn class_statuses(resource: &Resource, queues: &Queues, now: Time) -> Vec<ClassStatus> {
-    let status = |(queue, class): (&ClassQueue, &Class)| ClassStatus {
-        name: class.name.clone(),
-        queued: queue.waiting() as u64,
-        oldest_ms: queue.oldest().map_or(0.0, |oldest| now.since(oldest.at).millis()),
+pub(super) fn class_statuses<R>(waits: &WaitEstimator<'_, R>) -> Vec<ClassStatus> {
+    let status = |(id, class): (ClassId, &Class)| {
+        let queue = waits.queues.class(id);
+        ClassStatus {
+            name: class.name.clone(),
+            queued: queue.waiting() as u64,
+            oldest_ms: queue.oldest().map_or(0.0, |oldest| waits.now.since(oldest.at).millis()),
+            first: first_of(waits, id).map(Box::new),
+        }
     };
-    queues.classes().iter().zip(resource.classes()).map(status).collect()
+    waits.resource.classes_by_id().map(status).collect()
 }
 
 /// The status of all limits; a keyed limit shows its bucket with the lowest level.

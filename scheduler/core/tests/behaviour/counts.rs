@@ -330,7 +330,7 @@ fn a_request_of_another_client_is_seen_among_the_first_64() {
         ask(1, "y", earlier, "earlier");
         (0..100).for_each(|number| ask(2, "x", 1.0, &format!("x{number}")));
         ask(3, "y", 1.0, "later");
-        let question = Question { id: Some(PermitId::new("x90").unwrap()) };
+        let question = Question { id: Some(PermitId::new("x90").unwrap()), ..Question::default() };
         let explained = world.scheduler.explain(ms(3), &question).unwrap().request.unwrap();
         assert_eq!(explained.reason, Some(expected), "behind a request for {earlier}");
     }

@@ -15,7 +15,7 @@ fn first(explanation: &Explanation) -> Vec<(&str, u64, f64)> {
 }
 
 fn about(id: &str) -> Question {
-    Question { id: Some(PermitId::new(id).unwrap()) }
+    Question { id: Some(PermitId::new(id).unwrap()), ..Question::default() }
 }
 
 fn explained(world: &mut World, id: &str) -> Explanation {

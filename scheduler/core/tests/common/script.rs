@@ -198,7 +198,7 @@ impl Player<'_> {
                 reason_of(Some(&scheduler.resource()[limit].spec().name), reason, held_by.as_ref())
             })
         } else {
-            let question = Question { id: Some(PermitId::new(id).unwrap()) };
+            let question = Question { id: Some(PermitId::new(id).unwrap()), ..Question::default() };
             let request = scheduler.explain(now, &question).ok().and_then(|explanation| explanation.request);
             request.and_then(|one| Some(reason_of(one.limited_by.as_ref(), one.reason?, one.held_by.as_ref())))
         };

@@ -44,7 +44,7 @@ export function resource(view, name, operates, tell) {
   const end = follow(
     `/page/live/${path}`,
     (picture, change) => {
-      write(state, `This scheduler: ${picture["duty"]}. ${picture["trouble"] ?? `Led by ${picture["leader"]}, epoch ${picture["epoch"]}.`}`);
+      write(state, `This scheduler: ${picture["duty"]}. ${picture["trouble"] ?? `Led by ${picture["leader"]}, epoch ${picture["epoch"]}${picture["standbys"] === 0 ? ", no standby" : ""}.`}`);
       parts.hidden = "trouble" in picture;
       if (parts.hidden) return write(why, "");
       write(why, delayed(picture));

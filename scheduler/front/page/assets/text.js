@@ -109,11 +109,22 @@ export function notes(limit) {
   ].filter((note) => typeof note === "string");
 }
 
-/** What delays the next request of a resource. @param {any} picture */
+/** What delays the first waiting request of each class, or else one more request. @param {any} picture */
 export function delayed(picture) {
-  const limit = picture.limits?.[picture.limited_by];
-  if (picture.limited_by === undefined) return "Nothing delays the next request.";
-  if (!limit || !picture.held_by || !picture.reason) return `The next request is delayed by “${picture.limited_by}”.`;
-  const verb = picture.reason === "quota_spent" ? "refused" : "delayed";
-  return `The next request is ${verb}: ${sentence(picture.reason, limit, picture.held_by, {})}.`;
+  const waiting = (picture.classes_order ?? []).map((/** @type {string} */ name) => picture.classes[name].first).filter(Boolean);
+  if (waiting.length === 0) return delay(picture, "The next request", picture, {});
+  /** @param {any} one */
+  const subject = (one) => (waiting.length === 1 ? "The next request" : `The next request of class “${one.class}”`);
+  return waiting
+    .map((/** @type {any} */ one) => delay(picture, subject(one), one, { takes: one.takes[one.limited_by], class: one.class }))
+    .join(" ");
+}
+
+/** @param {any} picture @param {string} subject @param {any} cause @param {any} about */
+function delay(picture, subject, cause, about) {
+  const limit = picture.limits?.[cause.limited_by];
+  if (cause.limited_by === undefined) return cause.reason ? `${subject} waits: ${word(cause.reason)}.` : `Nothing delays t${subject.slice(1)}.`;
+  if (!limit || !cause.held_by || !cause.reason) return `${subject} is delayed by “${cause.limited_by}”.`;
+  const verb = cause.reason === "quota_spent" ? "refused" : "delayed";
+  return `${subject} is ${verb}: ${sentence(cause.reason, limit, cause.held_by, about)}.`;
 }

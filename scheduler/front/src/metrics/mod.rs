@@ -7,7 +7,9 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use rampmeter_protocol::explain::Explained;
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::reason::Reason;
 use rampmeter_protocol::status::{DifferingScheduler, LimitStatus, ProviderState, RejectionCause, ShadowStatus};
 use rampmeter_serve::health::{Health, ServingState};
 use rampmeter_serve::limits::differences::Differences;
@@ -114,11 +116,28 @@ fn register_classes(registry: &mut Registry, reports: &[Report]) {
     registry.register("queued", "Requests that wait", Samples(queued.collect()));
     let oldest = classes().map(|(report, _, class)| (labels(report, class), Gauge(class.oldest_ms / 1e3)));
     registry.register("oldest_wait_seconds", "How long the oldest request has waited", Samples(oldest.collect()));
+    let delays =
+        classes().filter_map(|(report, _, class)| Some((delay_labels(report, class.first.as_ref()?), Gauge(1.0))));
+    registry.register(
+        "delayed",
+        "1 for the limit and reason that hold the first waiting request",
+        Samples(delays.collect()),
+    );
     let waits = classes().map(|(report, at, class)| (labels(report, class), report.tally.waits[at]));
     registry.register("wait_seconds", "From asking to the start of the call", Samples(waits.collect()));
 }
 
+/// The labels of a class's first waiting request, and of the limit and reason that hold it.
+fn delay_labels(report: &Report, first: &Explained) -> Labels {
+    let limit = first.limited_by.as_ref().map_or(String::new(), ToString::to_string);
+    let reason = first.reason.unwrap_or(Reason::Other).as_str().to_owned();
+    let resource = report.status.resource.to_string();
+    vec![("resource", resource), ("class", first.class.to_string()), ("limit", limit), ("reason", reason)]
+}
+
 fn register_counters(registry: &mut Registry, reports: &[Report]) {
+    let standbys = reports.iter().map(|report| (resource(report), Gauge(report.status.standbys.unwrap_or(0) as f64)));
+    registry.register("standbys", "How many other schedulers could take over", Samples(standbys.collect()));
     let mut counter = |name: &str, help: &str, count: &dyn Fn(&Report) -> u64| {
         let samples = reports.iter().map(|report| (resource(report), Counter(count(report))));
         registry.register(name, help, Samples(samples.collect()));

@@ -77,7 +77,7 @@ impl WaitingLists {
         let by_handle = |handle: &Option<String>| handle.as_deref().map(|handle| self.id(handle)).transpose();
         let written = asked.id.as_deref().map(PermitId::new).transpose();
         let written = written.map_err(|error| PageError::invalid(error.to_string()))?;
-        Ok(Question { id: by_handle(&asked.request)?.or(written) })
+        Ok(Question { id: by_handle(&asked.request)?.or(written), ..Question::default() })
     }
 
     /// The part of an answer that browsers get. They know the limits already, and may not see ids.

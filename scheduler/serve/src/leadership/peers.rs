@@ -100,6 +100,12 @@ impl Peers {
         (mine >= state.count(least) + WORTH_MOVING && last == resource).then(|| least.to_owned())
     }
 
+    /// How many other live schedulers could lead `resource`.
+    #[must_use]
+    pub fn standbys(&self, now: Time, resource: &Name) -> u64 {
+        self.lock().others(now, &self.me, resource).count() as u64
+    }
+
     /// The name of this scheduler.
     #[must_use]
     pub fn me(&self) -> &str {

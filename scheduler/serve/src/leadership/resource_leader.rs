@@ -228,6 +228,7 @@ impl ResourceLeader {
             unconfirmed: fresh.then_some(number),
             shares_token: self.upstream.shares_token,
             limits: self.limits.clone(),
+            peers: context.peers,
             differences: context.differences,
             spans: context.spans,
         };

@@ -111,9 +111,10 @@ impl PermitLoop {
 
     fn status(&mut self, now: Time) -> Status {
         let (provider, rules) = self.limits.status(now);
-        let differing = self.differences.of(self.driver.core().resource().name());
+        let name = self.driver.core().resource().name();
+        let (differing, standbys) = (self.differences.of(name), Some(self.peers.standbys(now, name)));
         let forecasts = self.reports.forecasts(now);
-        Status { provider, rules, differing, forecasts, ..self.driver.status(now, self.term.leader()) }
+        Status { provider, rules, standbys, differing, forecasts, ..self.driver.status(now, self.term.leader()) }
     }
 
     pub(super) fn explain(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {

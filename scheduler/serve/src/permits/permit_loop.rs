@@ -1,6 +1,7 @@
 //! The loop that answers requests for one resource: one subscription, one thread, one core.
 
 use crate::audit::Action;
+use crate::leadership::peers::Peers;
 use crate::limits::differences::Differences;
 use crate::limits::limit_sources::LimitSources;
 use crate::log_throttle::LogThrottle;
@@ -81,7 +82,9 @@ pub struct Parts {
     pub shares_token: bool,
     /// The sources of the limits.
     pub limits: LimitSources,
-    /// The schedulers that count differently.
+    /// The other schedulers.
+    pub peers: Arc<Peers>,
+    /// Those that count differently.
     pub differences: Arc<Differences>,
     /// Where spans go, if this process sends any.
     pub spans: Option<Spans>,
@@ -99,6 +102,7 @@ pub struct PermitLoop {
     pub(super) driver: CoreDriver,
     pub(super) term: TermGuard,
     pub(super) limits: LimitSources,
+    pub(super) peers: Arc<Peers>,
     pub(super) differences: Arc<Differences>,
     shares_token: bool,
     /// When another scheduler last asked whether this loop lives.
@@ -135,6 +139,7 @@ impl PermitLoop {
             driver: CoreDriver::new(parts.core, parts.discovery, outbox, Traces::new(parts.spans, &name)),
             term,
             limits: parts.limits,
+            peers: parts.peers,
             differences: parts.differences,
             shares_token: parts.shares_token,
             probed_at: Time::ORIGIN - PROBED_WITHIN,

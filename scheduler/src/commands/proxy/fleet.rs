@@ -110,7 +110,10 @@ async fn start(client: &Client, proxy: ProxySettings, spans: Option<Spans>) -> a
     let resource = client.resource(&resource)?;
     let credential = credential.map(|settings| credential::open(settings, resource.clone(), Clock::start()));
     let credential = credential.transpose().with_context(|| format!("the credential of the proxy at {listen}"))?;
-    let listener = TcpListener::bind(&listen).await.with_context(|| format!("the proxy can't listen at {listen}"))?;
+    let bound = TcpListener::bind(&listen).await;
+    let listener = bound.with_context(|| {
+        format!("the proxy can't listen at {listen}; name another address: --listen, or `listen` in [[proxy]]")
+    })?;
     pages.hosts.extend(listen.rsplit_once(':').map(|(host, _port)| host.to_owned()));
     let settings = Settings { upstream, asking, headers, credential, times, bounds, encryption, pages, spans };
     let proxy = Proxy::start(listener, resource, settings).with_context(|| format!("the proxy at {listen}"))?;

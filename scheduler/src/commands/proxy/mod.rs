@@ -93,7 +93,10 @@ pub async fn run(args: ProxyArgs) -> anyhow::Result<()> {
         }
         None => {
             let config = config.context("the scheduler inside needs a configuration")?;
+            let look = format!("RAMPMETER_NATS=$(cat {}/nats-url) rampmeter status", args.data.display());
             let started = Inside::start(config, args.data, args.verbose).await?;
+            let page = started.running.http_url().map(|url| format!("; {url}/ is the page"));
+            tracing::info!("a scheduler runs inside; see: {look}{}", page.unwrap_or_default());
             let nats = NatsTable::at(&started.server.url);
             inside = Some(started);
             nats

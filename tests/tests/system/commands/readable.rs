@@ -68,7 +68,7 @@ async fn status_explain_and_state_fit_a_terminal() {
         " is never used, because clocks and delays differ",
         "`in-flight`: a call holds its place until it is settled, or for its TTL of 1 min",
         "`per-team`: 1 key is in use; this is the fullest, `a`",
-        "nothing delays the next request, but 13 wait: rampmeter explain sentinel-hub",
+        "the next request is delayed by `in-flight`: `in-flight` has 2 of 4 left; class `bulk` must leave 2, and this takes 1: ",
     ] {
         assert!(in_one_line(&status).contains(note), "{note}:\n{status}");
     }

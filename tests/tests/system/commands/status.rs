@@ -4,6 +4,8 @@ use crate::prelude::*;
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use rampmeter_protocol::explain::{Explained, Explanation};
+use rampmeter_protocol::reason::Reason;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use tokio::io::AsyncBufReadExt;
@@ -41,7 +43,7 @@ async fn a_table_for_people() {
         vec!["hub", "epoch 1", "led by scheduler-"],
         vec!["2 granted", "1 refused", "0 settled", "0 returned", "0 × 429 upstream"],
         vec!["the next request is delayed by `few`"],
-        vec!["`few` has -2.5 of 4 left, and a request takes 1: enough in 15 d"],
+        vec!["`few` has -2.5 of 4 left, and this takes 1: enough in 15 d"],
         vec!["limit", "left", "of", "unit", "per", "next free"],
         vec!["few", "-2.5", "4", "requests", "17 d", "10 d"],
         vec!["class", "waiting", "longest wait"],
@@ -124,6 +126,83 @@ async fn the_configuration_says_which_server_unless_an_argument_does() {
     write(nats.url(), "prefixx = 5\n");
     let (code, said) = ask(&[], &[]).await;
     assert!(code == Some(1) && said.contains("rampmeter.toml:3:1: unknown field `prefixx`"), "{said}");
+}
+
+#[tokio::test]
+async fn it_says_whether_another_scheduler_could_take_over() {
+    let (nats, _running) = scheduler::alone(HUB).await;
+    let says = async |what: &str| status(&nats, &[]).await.1.lines().next().unwrap().ends_with(what).then_some(());
+    assert_eq!(says(", no standby").await, Some(()));
+    let second = scheduler::start(&nats, HUB).await;
+    until("the standby is seen", async || says(", 1 standby").await).await;
+    scheduler::stop(second).await;
+    until("it is gone", async || says(", no standby").await).await;
+}
+
+#[tokio::test]
+async fn what_delays_the_first_request_of_each_class_is_told_alike_everywhere() {
+    let limits = r#"
+[[resource]]
+name = "api"
+default_class = "urgent"
+classes = [{ name = "urgent" }, { name = "bulk" }, { name = "idle" }]
+limit = [
+    { name = "calls", capacity = 50, period = "1h", margin = 0 },
+    { name = "units", unit = "units", capacity = 200, period = "1h", margin = 0 },
+]
+"#;
+    let (nats, running, worker) = Worker::beside_scheduler(limits).await;
+    worker.ask(json!({"cost": {"units": 200}})).await;
+    let mut waiting = Vec::new();
+    for (class, units) in [("bulk", 20), ("urgent", 18), ("bulk", 1)] {
+        waiting.push(
+            worker.send("permit", json!({"mode": "wait", "class": class, "cost": {"units": units}}).to_string()).await,
+        );
+    }
+    let shown = worker.status().await;
+    let told =
+        |one: &Explained| (one.class.to_string(), one.limited_by.clone().unwrap().to_string(), one.reason.unwrap());
+    let of_status: Vec<_> = shown.first_waiting().map(told).collect();
+    let expected =
+        [("urgent", Reason::Stock), ("bulk", Reason::Turn)].map(|(class, why)| (class.into(), "units".into(), why));
+    assert_eq!(of_status, expected);
+    assert_eq!((shown.limited_by.as_deref(), shown.reason), (Some("units"), Some(Reason::Stock)));
+    for (class, limit, reason) in of_status {
+        let listed =
+            process::printed(RAMPMETER, &["explain", "api", "--class", &class, "--json", "--nats", nats.url()]).await;
+        let listed: Explanation = serde_json::from_str(&listed.unwrap()).unwrap();
+        assert_eq!(told(&listed.first[0]), (class.clone(), limit, reason), "explain of {class}");
+    }
+    let (_, metrics) = scheduler::page(&running, "/metrics").await;
+    for (class, reason) in [("urgent", "stock"), ("bulk", "turn")] {
+        let sample =
+            format!(r#"rampmeter_delayed{{resource="api",class="{class}",limit="units",reason="{reason}"}} 1"#);
+        assert!(metrics.contains(&sample), "{sample}:\n{metrics}");
+    }
+    let text = status(&nats, &[]).await.1;
+    for line in [
+        "the next request of class `urgent` is delayed by `units`:",
+        "the next request of class `bulk` is delayed by `units`:",
+    ] {
+        assert!(text.contains(line), "{line}:\n{text}");
+    }
+    let (code, _, error) = process::said(RAMPMETER, &["explain", "api", "--class", "bluk", "--nats", nats.url()]).await;
+    assert!(code == Some(1) && error.contains("`urgent`, `bulk`, `idle`"), "{error}");
+    let held =
+        process::printed(RAMPMETER, &["explain", "api", "--limit", "calls", "--nats", nats.url()]).await.unwrap();
+    assert_eq!(held, "no request waits\n");
+}
+
+#[tokio::test]
+async fn a_denied_inbox_is_told_with_the_remedy() {
+    let nats = shipped::single().await;
+    let url = shipped::url(&nats, "operator");
+    let (code, output, error) = status_at(&url, &[]).await;
+    assert_eq!((code, output.as_str()), (Some(1), ""));
+    let denial = "the NATS server does not permit it: Permissions Violation for Subscription to \"_INBOX.";
+    assert!(error.contains(denial) && error.contains("--inbox-prefix or RAMPMETER_INBOX_PREFIX"), "{error}");
+    let (_, _, error) = status_at(&url, &["--inbox-prefix", "_INBOX_operator"]).await;
+    assert!(error.contains("no scheduler answers on `rampmeter.resources`"), "{error}");
 }
 
 #[tokio::test]

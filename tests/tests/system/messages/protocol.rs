@@ -435,6 +435,13 @@ async fn the_status_tells_levels_queues_and_counters() {
     }
     let oldest = status["classes"][1]["oldest_ms"].take().as_f64().unwrap();
     assert!((0.0..60_000.0).contains(&oldest), "a stated age does not count: {oldest}");
+    let first = &mut status["classes"][1]["first"];
+    assert_eq!(
+        (&first["limited_by"], &first["reason"], &first["position"]),
+        (&json!("few"), &json!("stock"), &json!(0))
+    );
+    first.take();
+    assert_eq!(status.as_object_mut().unwrap().remove("standbys"), Some(json!(0)));
     let leader = status["leader"].take();
     assert!(leader.as_str().unwrap().starts_with("scheduler-"), "{leader}");
     let limit = |name, unit, capacity, level, next_free| {
@@ -451,7 +458,7 @@ async fn the_status_tells_levels_queues_and_counters() {
         ],
         "classes": [
             {"name": "urgent", "queued": 0, "oldest_ms": 0.0},
-            {"name": "bulk", "queued": 1, "oldest_ms": null},
+            {"name": "bulk", "queued": 1, "oldest_ms": null, "first": null},
         ],
         "counters": {"granted": 2, "refused": 0, "settled": 0, "upstream_429": 0, "returned": 0},
         "limited_by": "few", "reason": "stock",

@@ -364,25 +364,28 @@ impl CoreDriver {
 
     /// The status, except for the sources of the limits.
     pub(crate) fn status(&mut self, now: Time, leader: &str) -> Status {
-        let delay = self.core.delay_of_next(now);
-        let (limited_by, reason, held_by) = match delay {
-            Some((limit, reason, held_by)) => (Some(limit), Some(reason), held_by),
-            None => (None, None, None),
+        let classes = self.core.class_status(now);
+        let first = classes.iter().find_map(|class| class.first.as_deref());
+        let (limited_by, reason, held_by) = match (first, self.core.delay_of_next(now)) {
+            (Some(first), _) => (first.limited_by.clone(), first.reason, first.held_by.clone()),
+            (None, Some((limit, reason, held_by))) => (Some(self.limit_name(limit)), Some(reason), held_by),
+            (None, None) => (None, None, None),
         };
         let mut limits = self.core.limit_status(now);
         self.describe(&mut limits, now);
         Status {
             limits,
-            classes: self.core.class_status(now),
+            classes,
             resource: self.core.resource().name().clone(),
             epoch: self.core.epoch(),
             leader: leader.to_owned(),
             counters: Counters { refused: self.tally.refusals.total(), ..self.core.counters() },
-            limited_by: limited_by.map(|limit| self.limit_name(limit)),
+            limited_by,
             reason,
             held_by,
             provider: None,
             rules: None,
+            standbys: None,
             differing: Vec::new(),
             forecasts: Vec::new(),
             corrections: self.core.corrections(),
