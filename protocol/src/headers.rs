@@ -1,58 +1,55 @@
 //! The headers of an upstream's response that describe rate limits.
 
-/// All headers that some dialect reads, in lower case and in order. A worker sends only these,
-/// because other headers may hold secrets.
-pub const OF_LIMITS: [&str; 40] = [
-    "anthropic-ratelimit-input-tokens-limit",
-    "anthropic-ratelimit-input-tokens-remaining",
-    "anthropic-ratelimit-input-tokens-reset",
-    "anthropic-ratelimit-output-tokens-limit",
-    "anthropic-ratelimit-output-tokens-remaining",
-    "anthropic-ratelimit-output-tokens-reset",
-    "anthropic-ratelimit-requests-limit",
-    "anthropic-ratelimit-requests-remaining",
-    "anthropic-ratelimit-requests-reset",
-    "anthropic-ratelimit-tokens-limit",
-    "anthropic-ratelimit-tokens-remaining",
-    "anthropic-ratelimit-tokens-reset",
-    "anthropic-ratelimit-unified-5h-reset",
-    "anthropic-ratelimit-unified-5h-utilization",
-    "anthropic-ratelimit-unified-7d-reset",
-    "anthropic-ratelimit-unified-7d-utilization",
-    "ratelimit",
-    "ratelimit-limit",
-    "ratelimit-policy",
-    "ratelimit-remaining",
-    "ratelimit-reset",
-    "retry-after",
-    "throttle-status",
-    "x-processingunits-spent",
-    "x-ratelimit-bucket",
-    "x-ratelimit-global",
-    "x-ratelimit-limit",
-    "x-ratelimit-limit-requests",
-    "x-ratelimit-limit-tokens",
-    "x-ratelimit-remaining",
-    "x-ratelimit-remaining-requests",
-    "x-ratelimit-remaining-tokens",
-    "x-ratelimit-reset",
-    "x-ratelimit-reset-after",
-    "x-ratelimit-reset-requests",
-    "x-ratelimit-reset-tokens",
-    "x-ratelimit-resource",
-    "x-ratelimit-scope",
-    "x-ratelimit-used",
-    "x-shopify-shop-api-call-limit",
-];
+/// Headers that schedulers read although their names do not say so, in lower case and in order.
+pub const OF_LIMITS: [&str; 5] =
+    ["date", "sforce-limit-info", "x-amzn-errortype", "x-processingunits-spent", "x-shopify-shop-api-call-limit"];
 
-/// Whether some dialect reads the header with this name. Case does not matter.
+/// What the name of a header that describes limits contains.
+pub const MARKS: [&str; 5] = ["quota", "rate-limit", "ratelimit", "retry-after", "throttl"];
+
+/// Words of names of headers that may hold secrets. They never leave a worker.
+pub const SECRETS: [&str; 9] =
+    ["auth", "authorization", "cookie", "key", "password", "secret", "session", "signature", "token"];
+
+/// Characters in the name of a header that a worker sends. The longest known ones have 50.
+pub const MAX_HEADER_NAME: usize = 64;
+
+/// Whether a worker passes on the header with this name: its name [says](MARKS) that it describes
+/// limits, or it is [known](OF_LIMITS) to. No other header leaves a worker, because it may hold a
+/// secret. Case does not matter.
 ///
 /// ```
 /// use rampmeter_protocol::headers::speaks_of_limits;
-/// assert!(speaks_of_limits("Retry-After"));
-/// assert!(!speaks_of_limits("Set-Cookie"));
+/// assert!(speaks_of_limits("Retry-After") && speaks_of_limits("X-App-Quota-Left"));
+/// assert!(!speaks_of_limits("Set-Cookie") && !speaks_of_limits("X-RateLimit-Token"));
 /// ```
 #[must_use]
 pub fn speaks_of_limits(name: &str) -> bool {
-    OF_LIMITS.binary_search(&&*name.to_ascii_lowercase()).is_ok()
+    let name = name.to_ascii_lowercase();
+    let is_told = || name.len() <= MAX_HEADER_NAME && MARKS.iter().any(|mark| name.contains(mark));
+    OF_LIMITS.contains(&&*name) || (is_told() && !may_be_secret(&name))
+}
+
+/// Whether a header may hold a secret, by its name in lower case.
+pub(crate) fn may_be_secret(name: &str) -> bool {
+    name.split(['-', '_']).any(|word| SECRETS.contains(&word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_HEADER_NAME, speaks_of_limits};
+
+    /// The clients for Python and TypeScript read the same table.
+    const TABLE: &str = include_str!("../tests/headers.txt");
+
+    #[test]
+    fn all_clients_pass_on_the_same_headers() {
+        let rows: Vec<(&str, &str)> = TABLE.lines().filter_map(|line| line.split_once(' ')).collect();
+        assert!(rows.len() > 40, "{}", rows.len());
+        for (passes, name) in rows {
+            assert_eq!(speaks_of_limits(name), passes == "yes", "{name}");
+        }
+        let long = |length: usize| "quota".to_owned() + &"x".repeat(length - 5);
+        assert!(speaks_of_limits(&long(MAX_HEADER_NAME)) && !speaks_of_limits(&long(MAX_HEADER_NAME + 1)));
+    }
 }

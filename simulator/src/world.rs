@@ -118,7 +118,7 @@ impl World {
 
     /// The reader for the upstream's responses.
     pub(crate) fn reader(&self) -> Reader {
-        self.reader.unwrap_or_else(|| self.upstream.reader())
+        self.reader.clone().unwrap_or_else(|| self.upstream.reader())
     }
 
     /// The label whose value names a request's client.

@@ -449,6 +449,37 @@ SERVE = Tests("rampmeter-serve", "lib")
 STORE = Tests("rampmeter-store", "lib")
 
 
+IN_DIALECTS = [
+    ("a time from now is a moment in 1970", "epoch_ms", r"\*from <= number", "0.0 <= number"),
+    ("a moment is a time from now", "epoch_ms", r"epoch\.1 <= 1\.0 \|\| unit_ms >= 1e3", "false"),
+    ("a month in milliseconds is a moment", "epoch_ms", r"unit_ms >= 1e3", "true"),
+    ("the shortest of joined pauses counts", "wait", r"max_by_key", "min_by_key"),
+    ("the most of joined rests counts", "note", r"one\.number\.total_cmp\(&other\.number\)", "other.number.total_cmp(&one.number)"),
+    ("the server's clock is ours", "server_time", r"stated\.abs_diff\(unix_ms\) > SAME_CLOCK_MS", "false"),
+    ("the unit in a name does not count", "note", r"header\.unit_ms\.unwrap_or\(self\.retry_after_ms\)", "self.retry_after_ms"),
+    ("milliseconds of a dialect are seconds", "read", r"self\.retry_after\.in_millis\(\)", "1e3"),
+    ("plain reads all names", "header_name", r"self\.dialect != Dialect::Plain", "true"),
+    ("an unlimited bucket is empty", "reading", r"Some\(None\) => return None,", ""),
+    ("any window of a day is the call's", "reading", r"window\.is_some\(\) && scope", "false && scope"),
+    ("a refilling bucket is empty until its reset", "stated_pause", r"!reading\.described\.is_gradual", "true"),
+    ("a reset alone is no pause", "stated_pause", r"\.or\(self\.buckets\.lone_reset\)", ""),
+    ("the reset of a full window is a pause", "lone_reset", r"self\.remaining\.is_none\(\)", "true"),
+    ("a code is compared by its spelling", "is_same_code", r"plain\(code\) == plain\(known\)", "code == known"),
+    ("an objection needs one of its parts", "fits", r"self\.statuses\.contain\(response\.status\)", "true"),
+    ("a dialect decides before the configuration", "with_objections", r"objections\.into_iter\(\)\.chain\(self\.objections\.iter\(\)\.cloned\(\)\)", "self.objections.iter().cloned().chain(objections)"),
+    ("an overloaded upstream teaches a rate", "verdict", r"self\.limited\(objection, true\)", "self.limited(objection, false)"),
+    ("a pause of an objection never counts", "limited", r"\.or\(objection\.pause\)", ""),
+    ("a pause has any length", "limited", r"\.map\(\|pause\| pause\.min\(MAX_PAUSE\)\)", ""),
+    ("a text is found at any status", "code_in", r"\.filter\(\|_\| self\.statuses\.contain\(status\)\)", ""),
+]
+IN_HEADERS = [
+    ("a secret leaves a worker", "may_be_secret", r"SECRETS\.contains\(&word\)", "word.is_empty()"),
+    ("the name of a header has any length", "speaks_of_limits", r"name\.len\(\) <= MAX_HEADER_NAME", "true"),
+    ("the last of many headers are lost", "visit_map", r"if speaks_of_limits\(&name\)", "if false"),
+    ("any number of headers is kept", "visit_map", r"known\.len\(\) < MAX_HEADERS", "true"),
+]
+
+
 def system(only):
     return Tests("rampmeter-tests", "system", only)
 
@@ -503,6 +534,17 @@ PARTS = [
     Part("scheduler/store/src", (system("store::large_records"), system("first_start")), IN_STORE, waits=True),
     Part("scheduler/src/commands", (COMMANDS, system("usage")), IN_COMMANDS, waits=True),
     Part("protocol/src", (SERVE,), IN_SUBJECTS),
+    Part("protocol/src", (Tests("rampmeter-protocol", "lib"), Tests("rampmeter-protocol", "schema")), IN_HEADERS),
+    Part(
+        "scheduler/dialects/src",
+        (
+            Tests("rampmeter-dialects", "lib"),
+            Tests("rampmeter-dialects", "examples"),
+            Tests("rampmeter-dialects", "page"),
+            Tests("rampmeter-dialects", "bounds"),
+        ),
+        IN_DIALECTS,
+    ),
     Part("scheduler/core/src", (system("limits::claims"),), IN_NOTES, waits=True),
     Part("telemetry/src", (Tests("rampmeter-telemetry", "lib"), system("traces")), IN_SPANS, waits=True),
     Part("proxy/src", (Tests("rampmeter-proxy", "lib"), system("proxy"), system("paths")), IN_PROXY, waits=True),

@@ -51,6 +51,9 @@ pub struct Status {
     /// The running schedulers whose limits or settings of the resource differ from the leader's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differing: Vec<DifferingScheduler>,
+    /// The last header of the upstream's that could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<UnreadableHeader>,
     /// The limits that count, as `[[resource.limit]]` tables of TOML, if the
     /// [question](StatusQuery) was for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,6 +72,15 @@ pub struct DifferingScheduler {
     pub limits: Vec<Name>,
     /// Other parts of the configuration that differ: `classes`, `other settings`.
     pub settings: Vec<String>,
+}
+
+/// A header of the upstream's that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnreadableHeader {
+    /// Its name, in lower case.
+    pub header: String,
+    /// The beginning of its value: at most 64 bytes.
+    pub value: String,
 }
 
 /// What a request for the status may ask for.

@@ -2,13 +2,15 @@
 
 use crate::bounds::{MAX_HEADER_VALUE, MAX_HEADERS};
 use crate::cost::Cost;
+use crate::headers::{may_be_secret, speaks_of_limits};
 use crate::id::PermitId;
 use crate::labels::Labels;
 use crate::millis::Millis;
-use crate::object::pairs;
 use crate::text::Text;
 use crate::trace_context::TraceContext;
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::fmt;
 
 /// What became of a permit.
 #[derive(Clone, Debug, PartialEq)]
@@ -183,15 +185,21 @@ impl Response<'_> {
     }
 }
 
-/// Headers of a response, names in lower case: at most 64, values of at most 1024 characters.
+/// Headers of a response, names in lower case: at most 64, values of at most 1024 characters. What is
+/// beyond these bounds is left out; those that speak of limits come first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers<'a>(Vec<(Text<'a>, Text<'a>)>);
 
 impl<'a> Headers<'a> {
     /// The first of `all` headers that are within the bounds.
     pub fn first_of(all: impl IntoIterator<Item = (Text<'a>, Text<'a>)>) -> Self {
-        let fitting = all.into_iter().filter(|(_, value)| short_enough(value).is_ok());
+        let fitting = all.into_iter().filter(|(_, value)| short_enough(value));
         Headers(fitting.take(MAX_HEADERS).collect())
+    }
+
+    /// All headers: names as received, and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (&**name, &**value))
     }
 
     /// The value of the header `name`. Case does not matter.
@@ -209,21 +217,69 @@ impl Serialize for Headers<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Headers<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        pairs(deserializer, "an object of strings by header", MAX_HEADERS, |_: &Text, value: &Text| short_enough(value))
-            .map(Headers)
+        deserializer.deserialize_map(HeadersVisitor)
     }
 }
 
-fn short_enough(value: &str) -> Result<(), String> {
-    if value.len() <= MAX_HEADER_VALUE {
-        return Ok(());
+/// Reads headers as tolerantly as the bounds allow: a worker that passes on all that it has, in
+/// whatever types, must not lose what the upstream objected to.
+struct HeadersVisitor;
+
+impl<'de> Visitor<'de> for HeadersVisitor {
+    type Value = Headers<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object of strings by header")
     }
-    Err(format!("a header's value has at most {MAX_HEADER_VALUE} characters"))
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Headers<'de>, A::Error> {
+        let (mut of_limits, mut others): (Vec<(Text<'de>, Text<'de>)>, Vec<_>) = Default::default();
+        while let Some((name, value)) = map.next_entry::<Text<'de>, HeaderValue<'de>>()? {
+            let known = if speaks_of_limits(&name) { &mut of_limits } else { &mut others };
+            let Some(value) = value.text().filter(|value| short_enough(value)) else { continue };
+            let is_new = !known.iter().any(|(other, _)| other.eq_ignore_ascii_case(&name));
+            if is_new && known.len() < MAX_HEADERS && !may_be_secret(&name.to_ascii_lowercase()) {
+                known.push((name, value));
+            }
+        }
+        Ok(Headers(of_limits.into_iter().chain(others).take(MAX_HEADERS).collect()))
+    }
+}
+
+/// The value of a header, in the types that clients have for it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum HeaderValue<'a> {
+    #[serde(borrow)]
+    One(Text<'a>),
+    Number(serde_json::Number),
+    #[serde(borrow)]
+    Many(Vec<HeaderValue<'a>>),
+    Other(IgnoredAny),
+}
+
+impl<'a> HeaderValue<'a> {
+    /// The text, if it is one, a number, or several of them, which HTTP joins by commas.
+    fn text(self) -> Option<Text<'a>> {
+        match self {
+            HeaderValue::One(text) => Some(text),
+            HeaderValue::Number(number) => Some(Text::from(number.to_string())),
+            HeaderValue::Many(values) => {
+                let texts = values.into_iter().filter_map(HeaderValue::text).map(|text| text.to_string());
+                Some(Text::from(texts.collect::<Vec<_>>().join(", ")))
+            }
+            HeaderValue::Other(_) => None,
+        }
+    }
+}
+
+fn short_enough(value: &str) -> bool {
+    value.len() <= MAX_HEADER_VALUE
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Fate, Settle};
+    use super::{Fate, Headers, Settle};
 
     /// Reads a settle, writes it again, and compares the text.
     fn check(read: &str, written: &str) {
@@ -245,6 +301,29 @@ mod tests {
         check(r#"{"id":"a"}"#, r#"{"id":"a","used":true}"#);
         check(r#"{"id":"a","used":false,"extend":true,"elapsed_ms":5}"#, r#"{"id":"a","used":true,"extend":true}"#);
         check(r#"{"id":"a","used":false,"cost":{"requests":2}}"#, r#"{"id":"a","used":false}"#);
+    }
+
+    #[test]
+    fn headers_are_kept_as_far_as_bounds_hold() {
+        let many: String = (0..80).map(|number| format!("\"x-{number}\":\"v\",")).collect();
+        let long = "v".repeat(1025);
+        #[rustfmt::skip]
+        let table = [
+            (r#"{"retry-after":30,"x-ratelimit-remaining":0.5}"#,   r#"{"retry-after":"30","x-ratelimit-remaining":"0.5"}"#),
+            (r#"{"retry-after":["30",60]}"#,                        r#"{"retry-after":"30, 60"}"#),
+            (r#"{"x":null,"y":{"a":[1]},"z":true,"q":"1"}"#,        r#"{"q":"1"}"#),
+            (r#"{"Set-Cookie":"s","authorization":"s","q":"1"}"#,   r#"{"q":"1"}"#),
+            (r#"{"Retry-After":"1","retry-after":"2"}"#,            r#"{"Retry-After":"1"}"#),
+            (&format!(r#"{{"date":"{long}","q":"1"}}"#),            r#"{"q":"1"}"#),
+        ];
+        for (read, kept) in table {
+            let headers: Headers<'_> = serde_json::from_str(read).unwrap();
+            assert_eq!(serde_json::to_string(&headers).unwrap(), kept, "{read}");
+        }
+        let headers = format!(r#"{{{many}"Retry-After":"9"}}"#);
+        let headers: Headers<'_> = serde_json::from_str(&headers).unwrap();
+        assert_eq!((headers.iter().count(), headers.get("retry-after")), (64, Some("9")));
+        assert!(serde_json::from_str::<Headers<'_>>("[]").is_err());
     }
 
     #[test]

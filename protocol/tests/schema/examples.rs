@@ -104,6 +104,7 @@ fn questions_orders_and_their_answers_are_as_the_schema_says() {
             "contract_age_ms":1500.5,"notes":["a note"]},"rules":{"revision":2,"counts":true,"by":"ann","at":"2026-01-01",
             "refused":{"revision":3,"reason":"line 1"}},"corrections":[{"kind":"/a|PUT","unit":"units","factor":0.5,
             "calls":7}],"differing":[{"scheduler":"scheduler-2","limits":["few"],"settings":["classes"]}],
+            "unreadable":{"header":"retry-after","value":"soon"},
             "forecasts":[{"limit":"few","p10_ms":1.0,"p50_ms":2.0,"p90_ms":3.0,"share":0.5,"resets_ms":4.0,
             "history_hours":24}],
             "limits_toml":"[[resource.limit]]","shares":{"over_ms":300000.0,"classes":[{"name":"bulk","share":1.0,"granted":9,

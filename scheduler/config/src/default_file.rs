@@ -4,6 +4,7 @@
 use super::http::{CheckTable, HttpTable, HttpTlsTable};
 use super::keys::{Key, Shown};
 use super::limits::algorithm::ALGORITHMS;
+use super::limits::objections::{HeadersTable, ObjectionTable};
 use super::limits::table::{ClassTable, LimitTable, ResourceTable};
 use super::nats::{NatsTable, TlsTable};
 use super::provider::ProviderTable;
@@ -50,6 +51,15 @@ const RESOURCE: &str = "\
 # One upstream account with its limits.
 ";
 
+const HEADERS: &str = "\
+# Names of headers that no dialect knows. Clients send a header if its name has `ratelimit`, `rate-limit`,
+# `retry-after`, `quota` or `throttl` in it.
+";
+
+const OBJECTION: &str = "\
+# A response that objects to a call, or that does not although it looks so. The first that fits decides.
+";
+
 const PROVIDER: &str = "\
 # The account's limits, as its own service tells them. Limits below of the same unit and period are
 # compared with it. Without any below, all come from there, and nothing is granted before they are
@@ -89,6 +99,8 @@ pub fn default_file() -> String {
     write_commented_out(&mut file, ROUTE, "[[proxy.route]]", RouteTable::KEYS);
     file.push_str(RESOURCE);
     write(&mut file, "[[resource]]", ResourceTable::KEYS);
+    write_commented_out(&mut file, HEADERS, "[resource.headers]", HeadersTable::KEYS);
+    write_commented_out(&mut file, OBJECTION, "[[resource.objection]]", ObjectionTable::KEYS);
     write_commented_out(&mut file, PROVIDER, "[resource.provider]", ProviderTable::KEYS);
     file.push_str(LIMIT);
     write(&mut file, "[[resource.limit]]", LimitTable::KEYS);
@@ -139,7 +151,7 @@ mod tests {
     const NAMED: &str =
         "\n[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\nperiod = \"1s\"\n";
 
-    const PLACES: [Tried; 13] = [
+    const PLACES: [Tried; 15] = [
         (NatsTable::KEYS, "[nats]\n", NAMED),
         (TlsTable::KEYS, "[nats.tls]\n", NAMED),
         (HttpTable::KEYS, "[http]\n", NAMED),
@@ -151,6 +163,12 @@ mod tests {
         (RouteTable::KEYS, "[[proxy]]\nupstream = \"https://a\"\n[[proxy.route]]\npath = \"/\"\n", NAMED),
         (ResourceTable::KEYS, "[[resource]]\nname = \"api\"\n", LIMITED),
         (ClassTable::KEYS, "[[resource]]\nname = \"api\"\n[[resource.classes]]\nname = \"bulk\"\n", LIMITED),
+        (HeadersTable::KEYS, "[[resource]]\nname = \"api\"\n[resource.headers]\n", LIMITED),
+        (
+            ObjectionTable::KEYS,
+            "[[resource]]\nname = \"api\"\n[[resource.objection]]\nstatus = 403\nmeans = \"limit\"\n",
+            "\n[[resource.limit]]\nname = \"requests-per-minute\"\ncapacity = 10\nperiod = \"1s\"\n",
+        ),
         (
             ProviderTable::KEYS,
             "[[resource]]\nname = \"api\"\n[resource.provider]\nkind = \"sentinel-hub\"\n\

@@ -3,6 +3,7 @@
 use super::http::HttpTable;
 use super::http::settings::HttpSettings;
 use super::limits::algorithm::{algorithm, known_algorithm, period};
+use super::limits::objections::unsent_headers;
 use super::limits::parts::{applies, fair_share, label_name, on_store_loss, reader};
 use super::limits::pricing::Pricing;
 use super::limits::table::{AllowOrRefuse, ClassTable, LimitTable, MarginTable, ResourceTable};
@@ -334,6 +335,12 @@ fn notes_on(table: &ResourceTable) -> Vec<Note> {
         ));
     }
     notes.extend(uncounted_requests(table));
+    notes.extend(unsent_headers(table).into_iter().map(|header| {
+        format!(
+            "resource `{name}`: workers pass on no header `{header}`, whose name does not speak of limits; add it to \
+             the headers of their settles"
+        )
+    }));
     notes
 }
 

@@ -1,7 +1,6 @@
 //! The dialects by name.
 
-use crate::table::Table;
-use crate::tables;
+use crate::tables::{self, Table};
 use crate::unit::quoted;
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +10,7 @@ use std::str::FromStr;
 /// ```
 /// use rampmeter_dialects::Dialect;
 /// assert_eq!("sentinel-hub".parse(), Ok(Dialect::SentinelHub));
-/// assert_eq!(Dialect::default().to_string(), "plain");
+/// assert_eq!(Dialect::default().to_string(), "generic");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
@@ -35,8 +34,11 @@ pub enum Dialect {
     /// Shopify: `throttleStatus` of a body, which a worker passes on as the header
     /// `throttle-status`, and `X-Shopify-Shop-Api-Call-Limit`.
     Shopify,
-    /// HTTP and nothing else: `Retry-After`, which all other dialects have too.
+    /// The headers of all dialects, and those that others use: `x-rate-limit-remaining`,
+    /// `retry-after-ms`. A reset is a time or a moment by its size.
     #[default]
+    Generic,
+    /// HTTP and nothing else: `Retry-After`, which all other dialects have too.
     Plain,
 }
 
@@ -47,7 +49,7 @@ pub struct UnknownDialect(String);
 
 impl Dialect {
     /// All dialects, in the order in which messages list them.
-    pub const ALL: [Dialect; 8] = [
+    pub const ALL: [Dialect; 9] = [
         Dialect::SentinelHub,
         Dialect::Ietf,
         Dialect::Discord,
@@ -55,6 +57,7 @@ impl Dialect {
         Dialect::Anthropic,
         Dialect::Github,
         Dialect::Shopify,
+        Dialect::Generic,
         Dialect::Plain,
     ];
 
@@ -69,6 +72,7 @@ impl Dialect {
             Dialect::Anthropic => "anthropic",
             Dialect::Github => "github",
             Dialect::Shopify => "shopify",
+            Dialect::Generic => "generic",
             Dialect::Plain => "plain",
         }
     }
@@ -76,20 +80,15 @@ impl Dialect {
     pub(crate) const fn table(self) -> &'static Table {
         match self {
             Dialect::SentinelHub => &tables::SENTINEL_HUB,
-            Dialect::Ietf => &tables::IETF,
-            Dialect::Discord => &tables::DISCORD,
-            Dialect::Openai => &tables::OPENAI,
-            Dialect::Anthropic => &tables::ANTHROPIC,
             Dialect::Github => &tables::GITHUB,
-            Dialect::Shopify => &tables::SHOPIFY,
-            Dialect::Plain => &tables::PLAIN,
+            Dialect::Ietf
+            | Dialect::Discord
+            | Dialect::Openai
+            | Dialect::Anthropic
+            | Dialect::Shopify
+            | Dialect::Generic
+            | Dialect::Plain => &tables::USUAL,
         }
-    }
-
-    /// All headers that are read, in lower case.
-    #[must_use]
-    pub fn headers(self) -> Vec<&'static str> {
-        self.table().headers()
     }
 }
 

@@ -4,26 +4,30 @@
 //! [`Observation`](rampmeter_scheduler_core::adaptation::observation::Observation). It reads no
 //! clock: the wall time, which dates are compared with, is an argument.
 //!
-//! Every [`Dialect`] is a table, and one [`Reader`] interprets them all by these rules.
+//! One [`Reader`] reads all dialects by the names of headers and the notations that
+//! docs/upstreams.md lists, and by these rules. A dialect adds what is peculiar to it, and a
+//! configuration adds [headers](OddHeaders) and [objections](Objection).
 //!
 //! * A missing header tells nothing. An unreadable header counts as missing, and is
 //!   [listed](DialectReading::unreadable).
 //! * A number in `Retry-After` is in seconds, perhaps with a fraction, unless the dialect or the
-//!   resource says milliseconds. Every dialect also accepts a date of HTTP. A moment that has
-//!   passed is no pause, and a pause is [bounded](MAX_PAUSE).
+//!   resource says milliseconds; a number as large as the present is a moment. A moment that has passed
+//!   is no pause, and a pause is [bounded](MAX_PAUSE). Moments are compared with the answer's `Date` if
+//!   the server's clock is another.
 //! * **429** means that a limit objected. Without `Retry-After`, the pause lasts until the last
 //!   empty window ends. The limit is known if the answer shows exactly one empty bucket.
-//! * **403** from GitHub equals a 429 if it has `Retry-After` or shows an empty bucket. Sentinel
+//! * **403** equals a 429 if it has `Retry-After` or shows an empty bucket, as at GitHub. Sentinel
 //!   Hub answers 403 when a quota is spent, but also when an account lacks a permission; only the
 //!   body tells which. A wrong guess would stop all calls until the next month; a missed one costs
 //!   calls that fail for nothing. A 403 therefore counts as a spent quota if the worker passes a
 //!   code from the body that says so. Without a code, it counts as one if it has `Retry-After`. Any
 //!   other code is about permissions. A worker that reads the body itself says that a quota is
 //!   spent ([`Response::quota_spent`](rampmeter_protocol::settle::Response)).
-//! * Shopify refuses calls with status 200 and the error `THROTTLED`. A worker settles those as
-//!   429.
-//! * **503** with `Retry-After` (`ietf`, `plain`) asks all clients to pause, as in HTTP. It teaches
-//!   nothing about a limit. Without that header the upstream is busy: it may have a cap on calls in
+//! * **A code** of the body's error goes before the status: `THROTTLED` of Shopify objects with status
+//!   200, and `lock_timeout` of Stripe is no objection though its status is 429.
+//! * **Any other 4xx** with `Retry-After` equals a 429.
+//! * **5xx** with `Retry-After` asks all clients to pause, as in HTTP. It teaches nothing about a
+//!   limit. A 503 without that header means that the upstream is busy: it may have a cap on calls in
 //!   flight.
 //!
 //! An empty bucket means a pause only if it refills at once. OpenAI and Anthropic report the time
@@ -44,16 +48,19 @@
 //! assert_eq!(reading.observation.verdict, limited);
 //! ```
 
+mod buckets;
 mod dialect;
-mod instant;
-mod number;
+mod header_name;
+mod objection;
 mod reader;
 mod shopify;
 mod structured;
-mod table;
 mod tables;
 mod unit;
+mod value;
 
+pub use buckets::MAX_RESET;
 pub use dialect::{Dialect, UnknownDialect};
-pub use reader::{DialectReading, MAX_PAUSE, MAX_RESET, Reader};
+pub use objection::{Means, Objection, Statuses, When};
+pub use reader::{DialectReading, MAX_PAUSE, OddHeaders, Reader};
 pub use unit::{RetryAfterUnit, UnknownUnit};

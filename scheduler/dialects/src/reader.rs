@@ -1,28 +1,30 @@
-//! Reads answers by the tables of the dialects.
+//! Reads the responses of an upstream.
 
+use crate::buckets::{Buckets, HeaderReader, MAX_RESET};
 use crate::dialect::Dialect;
-use crate::table::{
-    Bucket, BucketScope, Fields, Figures, Means, Quotas, RETRY_AFTER, Refill, Share, Spent, Syntax, Table, Tells, When,
-};
+use crate::header_name::{BucketName, HeaderName, Told};
+use crate::objection::{Means, Objection, Times};
+use crate::tables::{self, REMARKS, Tells};
 use crate::unit::RetryAfterUnit;
-use crate::{instant, number, structured};
+use crate::value;
 use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::name::Name;
-use rampmeter_protocol::settle::{Headers, Response};
+use rampmeter_protocol::settle::Response;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::adaptation::observation::{Described, Observation, Reading, Scope, Verdict};
+use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
+use std::sync::Arc;
 
 /// The longest pause that a response can ask for. An upstream that asks for more is called again
 /// after this time.
 pub const MAX_PAUSE: Span = Span::from_secs(3600);
-/// The longest time until a reset: a month, plus a day because clocks differ.
-pub const MAX_RESET: Span = Span::from_secs(32 * 86_400);
 
-/// The status of calls that an account may not make.
-const FORBIDDEN: u16 = 403;
+/// How far the clock of the upstream may differ from ours by rounding and by the way. Beyond that, its
+/// dates are compared with its own time.
+const SAME_CLOCK_MS: u64 = 5_000;
 
 /// The name that dialects give to the limit of a whole account.
 const GLOBAL: &str = "global";
+/// The header that all dialects read.
+const RETRY_AFTER: &str = "retry-after";
 
 /// Reads the responses of one upstream.
 ///
@@ -31,10 +33,30 @@ const GLOBAL: &str = "global";
 /// let seconds = Reader::of(Dialect::SentinelHub).counting_in(Some(RetryAfterUnit::Seconds));
 /// assert_ne!(seconds, Reader::of(Dialect::SentinelHub));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reader {
     dialect: Dialect,
     retry_after: RetryAfterUnit,
+    headers: Arc<OddHeaders>,
+    /// All objections; the first that fits a response decides.
+    objections: Arc<[Objection]>,
+}
+
+/// The names of headers, in lower case, that mean what no name of theirs says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OddHeaders {
+    /// The amount in a full bucket or window.
+    pub limit: Option<String>,
+    /// The remaining amount.
+    pub remaining: Option<String>,
+    /// The used amount.
+    pub used: Option<String>,
+    /// When the window ends.
+    pub reset: Option<String>,
+    /// The unit of a bare number in that.
+    pub reset_unit: Option<RetryAfterUnit>,
+    /// The pause before the next call.
+    pub retry_after: Option<String>,
 }
 
 /// What a response tells about limits.
@@ -43,14 +65,16 @@ pub struct DialectReading {
     /// What could be read.
     pub observation: Observation,
     /// Headers with values that could not be read.
-    pub unreadable: Vec<&'static str>,
+    pub unreadable: Vec<String>,
 }
 
 impl Reader {
     /// A reader for an upstream that uses `dialect`.
     #[must_use]
     pub fn of(dialect: Dialect) -> Self {
-        Reader { dialect, retry_after: dialect.table().retry_after }
+        let table = dialect.table();
+        let objections = (table.objections)().into_iter().chain(tables::objections()).collect();
+        Reader { dialect, retry_after: table.retry_after, headers: Arc::default(), objections }
     }
 
     /// The same reader, with bare numbers in `Retry-After` counted in `unit` if it is given.
@@ -59,31 +83,82 @@ impl Reader {
         Reader { retry_after: unit.unwrap_or(self.retry_after), ..self }
     }
 
+    /// The same reader, which reads these headers, too.
+    #[must_use]
+    pub fn with_headers(self, headers: OddHeaders) -> Self {
+        Reader { headers: Arc::new(headers), ..self }
+    }
+
+    /// The same reader, for which the first of these objections that fits a response decides.
+    #[must_use]
+    pub fn with_objections(self, objections: Vec<Objection>) -> Self {
+        let objections = objections.into_iter().chain(self.objections.iter().cloned()).collect();
+        Reader { objections, ..self }
+    }
+
     /// The dialect that it reads.
     #[must_use]
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
+    /// Returns the code that says which text of an objection is in `body`; who has the body of a
+    /// response passes it on as the [code](Response::code) of the settle. It goes before the code that
+    /// the body itself states.
+    #[must_use]
+    pub fn code_in(&self, status: u16, body: &str) -> Option<&str> {
+        let lower = body.to_ascii_lowercase();
+        self.objections.iter().find_map(|objection| objection.code_in(status, &lower))
+    }
+
+    /// Returns whether some objection is about this code. Of several codes in a body, such as
+    /// `status` and `reason`, the first known one is the one to pass on.
+    #[must_use]
+    pub fn knows_code(&self, status: u16, code: &str) -> bool {
+        self.objections.iter().any(|objection| objection.knows(status, code))
+    }
+
     /// Reads a response that came at `unix_ms`, milliseconds since 1970. It accepts any response.
     #[must_use]
     pub fn read(&self, response: &Response<'_>, unix_ms: u64) -> DialectReading {
-        let table = self.dialect.table();
-        let mut headers = ResponseHeaders { headers: &response.headers, unix_ms, unreadable: Vec::new() };
-        let retry_after = headers.retry_after(self.retry_after);
-        let buckets = headers.buckets(table);
-        let spent = table.spent.iter().filter_map(|spent| headers.spent(spent)).collect();
-        let verdict = Objections { table, retry_after, buckets: &buckets, headers: &headers }.verdict(response);
-        let readings = buckets.into_iter().map(|(reading, _)| reading).collect();
-        DialectReading { observation: Observation { verdict, readings, spent }, unreadable: headers.unreadable }
+        let headers = HeaderReader {
+            headers: &response.headers,
+            unix_ms: server_time(response, unix_ms),
+            retry_after_ms: self.retry_after.in_millis(),
+            name: &|name| self.header_name(name),
+        };
+        let mut buckets = headers.read(self.dialect != Dialect::Plain);
+        let spent = self.spent(response, &mut buckets.unreadable);
+        let verdict = Judged { reader: self, response, buckets: &buckets, unix_ms }.verdict();
+        let observation = Observation { verdict, readings: buckets.readings, spent };
+        DialectReading { observation, unreadable: buckets.unreadable }
     }
-}
 
-/// The headers of one response, and those of them that could not be read.
-struct ResponseHeaders<'a> {
-    headers: &'a Headers<'a>,
-    unix_ms: u64,
-    unreadable: Vec<&'static str>,
+    /// What the header with this name, in lower case, tells.
+    fn header_name<'n>(&self, name: &'n str) -> Option<HeaderName<'n>> {
+        let odd = &*self.headers;
+        let reset_ms = odd.reset_unit.map(RetryAfterUnit::in_millis);
+        let all = [
+            (&odd.limit, Told::Capacity, None),
+            (&odd.remaining, Told::Remaining, None),
+            (&odd.used, Told::Used, None),
+            (&odd.reset, Told::Reset, reset_ms),
+            (&odd.retry_after, Told::Pause, None),
+        ];
+        let named = all.into_iter().find(|(known, ..)| known.as_deref() == Some(name));
+        let named = named.map(|(_, told, unit_ms)| HeaderName { told, bucket: BucketName::default(), unit_ms });
+        named.or_else(|| HeaderName::parse(name).filter(|_| self.dialect != Dialect::Plain || name == RETRY_AFTER))
+    }
+
+    fn spent(&self, response: &Response<'_>, unreadable: &mut Vec<String>) -> Vec<(String, Amount)> {
+        let Some((header, unit)) = self.dialect.table().spent else { return Vec::new() };
+        let Some(text) = response.headers.get(header) else { return Vec::new() };
+        let amount = value::number(text.trim()).filter(|spent| *spent >= 0.0).and_then(value::spent);
+        if amount.is_none() {
+            unreadable.push(header.to_owned());
+        }
+        amount.into_iter().map(|amount| (unit.to_owned(), amount)).collect()
+    }
 }
 
 impl Default for Reader {
@@ -93,204 +168,81 @@ impl Default for Reader {
     }
 }
 
-impl ResponseHeaders<'_> {
-    /// The value of a header, if it is present and readable.
-    fn value<T>(&mut self, header: &'static str, read: impl FnOnce(&str) -> Option<T>) -> Option<T> {
-        let value = read(self.headers.get(header)?.trim());
-        if value.is_none() {
-            self.unreadable.push(header);
-        }
-        value
-    }
-
-    /// The pause, from a number or a date. A pause of zero counts as none.
-    fn retry_after(&mut self, unit: RetryAfterUnit) -> Option<Span> {
-        let unix_ms = self.unix_ms;
-        let span = self.value(RETRY_AFTER, |text| match number::number(text) {
-            Some(number) => number::span(number * unit.in_millis()),
-            None => instant::until_http_date(text, unix_ms),
-        });
-        span.filter(|span| *span > Span::ZERO)
-    }
-
-    fn buckets(&mut self, table: &Table) -> Vec<(Reading, Refill)> {
-        let fields = table.fields.iter().flat_map(|fields| self.fields(fields)).collect::<Vec<_>>();
-        // An upstream that sends the headers of two drafts says the same in both.
-        if !fields.is_empty() {
-            return fields;
-        }
-        let mut found = Vec::new();
-        for bucket in table.buckets {
-            found.extend(self.bucket(bucket).map(|reading| (reading, bucket.refill)));
-        }
-        for figures in table.figures {
-            found.extend(self.figures(figures).map(|reading| (reading, figures.refill)));
-        }
-        for share in table.shares {
-            found.extend(self.share(share).map(|reading| (reading, Refill::AtOnce)));
-        }
-        found
-    }
-
-    fn bucket(&mut self, bucket: &Bucket) -> Option<Reading> {
-        let remaining = self.value(bucket.remaining, |text| number::left(number::number(text)?));
-        let capacity = self.value(bucket.capacity, |text| number::left(number::first_number(text)?));
-        let used = bucket.used.and_then(|header| self.value(header, |text| number::spent(number::number(text)?)));
-        let unused = used.zip(capacity).map(|(used, capacity)| capacity.saturating_sub(used));
-        let (reset, reset_grain) = self.first_reset(bucket.reset);
-        let described = Described { is_gradual: bucket.refill == Refill::Gradually, ..Described::default() };
-        let remaining_grain = bucket.rounded_to;
-        let whole = Reading::new(self.scope(&bucket.of), remaining.or(unused)?);
-        Some(Reading { remaining_grain, capacity, reset, reset_grain, described, ..whole })
-    }
-
-    fn figures(&mut self, figures: &Figures) -> Option<Reading> {
-        let stock = self.value(figures.header, figures.read)?;
-        let (capacity, reset) = (Some(stock.capacity), stock.reset.map(bounded));
-        let reset_grain = Reading::grain_of(reset);
-        let described = Described { is_gradual: true, period: stock.period, ..Described::default() };
-        let whole = Reading::new(Scope::Unit(figures.unit.to_owned()), stock.remaining);
-        Some(Reading { capacity, reset, reset_grain, described, ..whole })
-    }
-
-    /// A window that is used up; any other tells nothing.
-    fn share(&mut self, share: &Share) -> Option<Reading> {
-        let used = self.value(share.used, number::number)?;
-        let (reset, reset_grain) = self.first_reset(&[share.reset]);
-        let empty = Reading::new(Scope::Limit(share.limit.to_owned()), Amount::ZERO);
-        (used >= 1.0).then_some(Reading { reset, reset_grain, ..empty })
-    }
-
-    /// The first of the resets that a response has, and its grain.
-    fn first_reset(&mut self, headers: &[(&'static str, Syntax)]) -> (Option<Span>, Span) {
-        let found = headers.iter().find_map(|header| self.reset(*header));
-        found.map_or((None, Reading::grain_of(None)), |(reset, grain)| (Some(reset), grain))
-    }
-
-    /// The time until a reset, and its grain.
-    fn reset(&mut self, (header, syntax): (&'static str, Syntax)) -> Option<(Span, Span)> {
-        let unix_ms = self.unix_ms;
-        let reset = self.value(header, |text| match syntax {
-            Syntax::Seconds => number::span(number::number(text)? * 1000.0),
-            Syntax::Duration => number::duration(text),
-            Syntax::Epoch => instant::until_epoch(number::number(text)?, unix_ms),
-            Syntax::Rfc3339 => instant::until_rfc3339(text, unix_ms),
-        })?;
-        let grain = match syntax {
-            Syntax::Seconds | Syntax::Duration => Reading::grain_of(Some(reset)),
-            // The upstream writes its own clock in whole seconds.
-            Syntax::Epoch | Syntax::Rfc3339 => Reading::grain_of(None),
-        };
-        Some((bounded(reset), grain))
-    }
-
-    fn scope(&mut self, of: &BucketScope) -> Scope {
-        match of {
-            BucketScope::Unnamed => Scope::Unnamed,
-            BucketScope::Unit(unit) => Scope::Unit((*unit).to_owned()),
-            BucketScope::Limit(header) => {
-                let name = self.value(header, |text| Name::new(text).ok());
-                name.map_or(Scope::Unnamed, |name| Scope::Limit(name.to_string()))
-            }
-        }
-    }
-
-    fn fields(&mut self, fields: &Fields) -> Vec<(Reading, Refill)> {
-        let policies = self.value(fields.policy, structured::policies).unwrap_or_default();
-        let readings = self.value(fields.state, |text| structured::readings(text, &policies)).unwrap_or_default();
-        let within = |reading: Reading| Reading { reset: reading.reset.map(bounded), ..reading };
-        readings.into_iter().map(|reading| (within(reading), Refill::AtOnce)).collect()
-    }
-
-    fn spent(&mut self, spent: &Spent) -> Option<(String, Amount)> {
-        let amount = self.value(spent.header, |text| number::spent(number::number(text)?))?;
-        Some((spent.unit.to_owned(), amount))
-    }
-
-    fn says(&self, header: &str, value: &str) -> bool {
-        self.headers.get(header).is_some_and(|found| found.trim().eq_ignore_ascii_case(value))
-    }
-}
-
-fn bounded(reset: Span) -> Span {
-    reset.min(MAX_RESET)
+/// The time by the clock of the server that wrote the response.
+fn server_time(response: &Response<'_>, unix_ms: u64) -> u64 {
+    let stated = response.headers.get("date").and_then(value::moment);
+    let stated = stated.and_then(|moment_ms| u64::try_from(moment_ms).ok());
+    stated.filter(|stated| stated.abs_diff(unix_ms) > SAME_CLOCK_MS).unwrap_or(unix_ms)
 }
 
 /// What decides whether a response is an objection.
-struct Objections<'a> {
-    table: &'static Table,
-    retry_after: Option<Span>,
-    buckets: &'a [(Reading, Refill)],
-    headers: &'a ResponseHeaders<'a>,
+struct Judged<'a> {
+    reader: &'a Reader,
+    response: &'a Response<'a>,
+    buckets: &'a Buckets,
+    unix_ms: u64,
 }
 
-impl Objections<'_> {
-    fn verdict(&self, response: &Response<'_>) -> Verdict {
-        let code = response.code.as_deref();
-        if response.quota_spent || code.is_some_and(|code| self.table.spent_codes.contains(&code)) {
-            return self.exhausted();
+impl Judged<'_> {
+    fn verdict(&self) -> Verdict {
+        let nothing = Objection::new(Means::Quota);
+        if self.response.quota_spent {
+            return self.exhausted(&nothing);
         }
-        if response.status == FORBIDDEN && code.is_some() && !self.table.spent_codes.is_empty() {
-            return Verdict::Passed;
-        }
-        let mut objections = self.table.objections.iter();
-        match objections.find(|objection| objection.status == response.status && self.holds(objection.when)) {
-            None => Verdict::Passed,
-            Some(objection) => match objection.means {
-                Means::Limited => self.limited(self.tells(Tells::SharedLimit)),
-                Means::Overloaded => self.limited(true),
-                Means::Busy => Verdict::Busy,
-                Means::Exhausted => self.exhausted(),
-            },
+        let times = Times { has_pause: self.buckets.pause.is_some(), has_empty_bucket: self.empty().next().is_some() };
+        let found = self.reader.objections.iter().find(|objection| objection.fits(self.response, times));
+        match found.map_or((&nothing, Means::Ignore), |objection| (objection, objection.means)) {
+            (_, Means::Ignore) => Verdict::Passed,
+            (_, Means::Busy) => Verdict::Busy,
+            (objection, Means::Limit) => self.limited(objection, self.tells(Tells::SharedLimit)),
+            (objection, Means::Pause) => self.limited(objection, true),
+            (objection, Means::Quota) => self.exhausted(objection),
         }
     }
 
-    fn holds(&self, when: When) -> bool {
-        match when {
-            When::Always => true,
-            When::NamesNoTime => self.retry_after.is_none() && self.empty().next().is_none(),
-            When::HasRetryAfter => self.retry_after.is_some(),
-            When::HasRetryAfterOrEmptyBucket => self.retry_after.is_some() || self.empty().next().is_some(),
-        }
+    fn limited(&self, objection: &Objection, others: bool) -> Verdict {
+        let retry_after = self.stated_pause().or(objection.pause).map(|pause| pause.min(MAX_PAUSE));
+        Verdict::Limited { scope: self.scope(objection), retry_after, by_other_accounts: others }
     }
 
-    fn limited(&self, others: bool) -> Verdict {
-        let retry_after = self.retry_after.or(self.windows_end()).map(|pause| pause.min(MAX_PAUSE));
-        Verdict::Limited { scope: self.scope(), retry_after, by_other_accounts: others }
+    fn exhausted(&self, objection: &Objection) -> Verdict {
+        let by_calendar =
+            self.reader.dialect.table().is_monthly.then(|| value::until_next_month(self.unix_ms)).flatten();
+        let reset = self.stated_pause().or(objection.pause).or(by_calendar);
+        Verdict::Exhausted { scope: self.scope(objection), reset: reset.map(|reset| reset.min(MAX_RESET)) }
     }
 
-    fn exhausted(&self) -> Verdict {
-        let by_calendar = match self.table.quotas {
-            Quotas::Unknown => None,
-            Quotas::Monthly => instant::until_next_month(self.headers.unix_ms),
-        };
-        let reset = self.retry_after.or(self.windows_end()).or(by_calendar).map(|reset| reset.min(MAX_RESET));
-        Verdict::Exhausted { scope: self.scope(), reset }
-    }
-
-    /// The time until the last of the empty windows ends.
-    fn windows_end(&self) -> Option<Span> {
-        let windows = self.empty().filter(|(_, refill)| *refill == Refill::AtOnce);
-        windows.filter_map(|(reading, _)| reading.reset).max().filter(|end| *end > Span::ZERO)
+    /// The pause in a header, or else the time until the last of the empty windows ends. A bucket that
+    /// refills all the time has stock long before its reset.
+    fn stated_pause(&self) -> Option<Span> {
+        let windows = self.empty().filter(|reading| !reading.described.is_gradual);
+        let ends = windows.filter_map(|reading| reading.reset).max().filter(|end| *end > Span::ZERO);
+        self.buckets.pause.or(ends).or(self.buckets.lone_reset)
     }
 
     /// The one empty bucket. With several or none, the limit that objected is unknown.
-    fn scope(&self) -> Scope {
+    fn scope(&self, objection: &Objection) -> Scope {
+        if let Some(limit) = &objection.limit {
+            return Scope::Limit(limit.to_string());
+        }
         if self.tells(Tells::Global) {
             return Scope::Limit(GLOBAL.to_owned());
         }
         let mut empty = self.empty();
         match (empty.next(), empty.next()) {
-            (Some((reading, _)), None) => reading.scope.clone(),
+            (Some(reading), None) => reading.scope.clone(),
             (None | Some(_), _) => Scope::Unnamed,
         }
     }
 
-    fn empty(&self) -> impl Iterator<Item = &(Reading, Refill)> {
-        self.buckets.iter().filter(|(reading, _)| reading.remaining == Amount::ZERO)
+    fn empty(&self) -> impl Iterator<Item = &Reading> {
+        self.buckets.readings.iter().filter(|reading| reading.remaining == Amount::ZERO)
     }
 
     fn tells(&self, what: Tells) -> bool {
-        self.table.remarks.iter().any(|remark| remark.tells == what && self.headers.says(remark.header, remark.value))
+        let says = |header, value| {
+            self.response.headers.get(header).is_some_and(|found| found.trim().eq_ignore_ascii_case(value))
+        };
+        REMARKS.iter().any(|remark| remark.tells == what && says(remark.header, remark.value))
     }
 }

@@ -1,8 +1,19 @@
-//! What Shopify reports about its limits.
+//! Headers that tell all figures of a bucket: those of Shopify and Salesforce.
 
-use crate::number;
-use crate::table::Stock;
+use crate::value;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::Span;
+use rampmeter_scheduler_core::adaptation::observation::{Described, Reading, Scope};
 use serde::Deserialize;
+
+type Read = fn(&str) -> Option<Reading>;
+
+/// The headers, and how they are read.
+pub(crate) const FIGURES: [(&str, Read); 3] = [
+    ("throttle-status", throttle_status),
+    ("x-shopify-shop-api-call-limit", |text| call_limit(text, true)),
+    ("sforce-limit-info", |text| call_limit(text.strip_prefix("api-usage=")?.split(';').next()?, false)),
+];
 
 /// The object `throttleStatus` in the body of a response. It may have other members.
 #[derive(Deserialize)]
@@ -15,21 +26,37 @@ struct ThrottleStatus {
 
 /// `{"maximumAvailable":1000,"currentlyAvailable":954,"restoreRate":50}`, in points and points a
 /// second.
-pub(crate) fn throttle_status(text: &str) -> Option<Stock> {
+fn throttle_status(text: &str) -> Option<Reading> {
     let status: ThrottleStatus = serde_json::from_str(text).ok()?;
     let (most, left, rate) = (status.maximum_available, status.currently_available, status.restore_rate);
     if [most, left, rate].iter().any(|figure| *figure < 0.0) {
         return None;
     }
-    let reset = if rate > 0.0 { number::span((most - left).max(0.0) / rate * 1000.0) } else { None };
-    let period = if rate > 0.0 { number::span(most / rate * 1000.0) } else { None };
-    Some(Stock { remaining: number::left(left)?, capacity: number::left(most)?, reset, period })
+    let takes = |points: f64| if rate > 0.0 { value::span(points / rate * 1000.0) } else { None };
+    reading("points", left, most, takes(most - left), takes(most), true)
 }
 
-/// `32/40`: 32 of 40 requests are in the bucket.
-pub(crate) fn call_limit(text: &str) -> Option<Stock> {
+/// `32/40`: 32 of 40 requests are used.
+fn call_limit(text: &str, is_gradual: bool) -> Option<Reading> {
     let (used, most) = text.split_once('/')?;
-    let (used, most) = (number::number(used)?, number::number(most)?);
-    let remaining = number::left((most - used).max(0.0))?;
-    Some(Stock { remaining, capacity: number::left(most)?, reset: None, period: None })
+    let (used, most) = (value::number(used)?, value::number(most)?);
+    reading("requests", most - used, most, None, None, is_gradual)
+}
+
+fn reading(
+    unit: &str,
+    left: f64,
+    most: f64,
+    reset: Option<Span>,
+    period: Option<Span>,
+    is_gradual: bool,
+) -> Option<Reading> {
+    let remaining: Amount = value::left(left)?;
+    Some(Reading {
+        capacity: value::left(most),
+        reset,
+        reset_grain: Reading::grain_of(reset),
+        described: Described { is_gradual, period, ..Described::default() },
+        ..Reading::new(Scope::Unit(unit.to_owned()), remaining)
+    })
 }

@@ -1,6 +1,6 @@
 //! The IETF's structured fields (RFC 9651): `RateLimit` and `RateLimit-Policy`.
 
-use crate::number;
+use crate::value;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
@@ -26,7 +26,7 @@ pub(crate) fn policies(text: &str) -> Option<Vec<Policy>> {
         partition: partition(&item.params),
         capacity: item.params.get("q").and_then(amount),
         unit: item.params.get("qu").and_then(text_of),
-        period: item.params.get("w").and_then(number_of).and_then(|seconds| number::span(seconds * 1000.0)),
+        period: item.params.get("w").and_then(number_of).and_then(|seconds| value::span(seconds * 1000.0)),
     };
     Some(items(text)?.iter().map(policy).collect())
 }
@@ -75,7 +75,7 @@ fn partition(params: &Parameters) -> Option<Vec<u8>> {
 }
 
 fn reset(params: &Parameters) -> Option<Span> {
-    params.get("t").and_then(number_of).and_then(|seconds| number::span(seconds * 1000.0))
+    params.get("t").and_then(number_of).and_then(|seconds| value::span(seconds * 1000.0))
 }
 
 fn earlier(text: &str) -> Option<Reading> {
@@ -84,12 +84,12 @@ fn earlier(text: &str) -> Option<Reading> {
         Some(ListEntry::Item(item)) => number_of(&item.bare_item),
         Some(ListEntry::InnerList(_)) | None => None,
     };
-    let reset = field("reset").and_then(|seconds| number::span(seconds * 1000.0));
+    let reset = field("reset").and_then(|seconds| value::span(seconds * 1000.0));
     Some(Reading {
-        capacity: field("limit").and_then(number::left),
+        capacity: field("limit").and_then(value::left),
         reset,
         reset_grain: Reading::grain_of(reset),
-        ..Reading::new(Scope::Unnamed, number::left(field("remaining")?)?)
+        ..Reading::new(Scope::Unnamed, value::left(field("remaining")?)?)
     })
 }
 
@@ -108,7 +108,7 @@ fn text_of(value: &BareItem) -> Option<String> {
 }
 
 fn amount(value: &BareItem) -> Option<Amount> {
-    number::left(number_of(value)?)
+    value::left(number_of(value)?)
 }
 
 /// A number that is not negative: header values never are.

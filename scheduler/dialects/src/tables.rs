@@ -1,236 +1,125 @@
 //! The dialects, as data.
 
-use crate::shopify;
-use crate::table::{
-    Bucket, BucketScope, Fields, Figures, Means, Objection, Quotas, Refill, Remark, Share, Spent, Syntax, Table, Tells,
-    When,
-};
+use crate::objection::{Means, Objection, Statuses, When};
 use crate::unit::RetryAfterUnit;
-use rampmeter_protocol::amount::Amount;
+use std::borrow::Cow;
 
-const THOUSAND: Amount = Amount::whole(1000);
+/// What is peculiar to a dialect.
+#[derive(Debug)]
+pub(crate) struct Table {
+    /// The unit of a bare number in `Retry-After`.
+    pub(crate) retry_after: RetryAfterUnit,
+    /// Returns the responses that object, before those of all dialects.
+    pub(crate) objections: fn() -> Vec<Objection>,
+    /// A header with the cost of the call, and its unit.
+    pub(crate) spent: Option<(&'static str, &'static str)>,
+    /// Whether quotas are reset on the first of each month, in UTC, if the response does not say.
+    pub(crate) is_monthly: bool,
+}
 
-const TOO_MANY_REQUESTS: Objection = Objection { status: 429, when: When::Always, means: Means::Limited };
-const UNAVAILABLE_FOR_NOW: Objection = Objection { status: 503, when: When::HasRetryAfter, means: Means::Overloaded };
+/// A header that, with this value, describes the limit that objected.
+#[derive(Debug)]
+pub(crate) struct Remark {
+    pub(crate) header: &'static str,
+    pub(crate) value: &'static str,
+    pub(crate) tells: Tells,
+}
 
-const BUSY: Objection = Objection { status: 503, when: When::NamesNoTime, means: Means::Busy };
+/// A property of the limit that objected.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Tells {
+    /// The limit is that of the whole account, called `global`.
+    Global,
+    /// The limit is another one.
+    NotGlobal,
+    /// The limit is shared with other clients, which have used it up.
+    SharedLimit,
+}
 
-pub(crate) static PLAIN: Table = Table {
-    retry_after: RetryAfterUnit::Seconds,
-    spent_codes: &[],
-    objections: &[TOO_MANY_REQUESTS, UNAVAILABLE_FOR_NOW, BUSY],
-    remarks: &[],
-    buckets: &[],
-    figures: &[],
-    shares: &[],
-    fields: None,
-    spent: &[],
-    quotas: Quotas::Unknown,
-};
+pub(crate) static USUAL: Table =
+    Table { retry_after: RetryAfterUnit::Seconds, objections: Vec::new, spent: None, is_monthly: false };
 
 pub(crate) static SENTINEL_HUB: Table = Table {
     retry_after: RetryAfterUnit::Milliseconds,
-    spent_codes: &["ACCESS_INSUFFICIENT_PROCESSING_UNITS"],
-    objections: &[
-        TOO_MANY_REQUESTS,
-        Objection { status: 403, when: When::HasRetryAfter, means: Means::Exhausted },
-        BUSY,
-    ],
-    remarks: &[],
-    buckets: &[],
-    figures: &[],
-    shares: &[],
-    fields: None,
-    spent: &[Spent { header: "x-processingunits-spent", unit: "processing-units" }],
-    quotas: Quotas::Monthly,
+    objections: || {
+        vec![
+            Objection::coded("ACCESS_INSUFFICIENT_PROCESSING_UNITS", Means::Quota),
+            // With any other code, it is about permissions.
+            Objection::status(Statuses::One(403), When::HasCode, Means::Ignore),
+            Objection::status(Statuses::One(403), When::HasPause, Means::Quota),
+        ]
+    },
+    spent: Some(("x-processingunits-spent", "processing-units")),
+    is_monthly: true,
 };
 
-pub(crate) static IETF: Table = Table {
-    retry_after: RetryAfterUnit::Seconds,
-    spent_codes: &[],
-    objections: &[TOO_MANY_REQUESTS, UNAVAILABLE_FOR_NOW, BUSY],
-    remarks: &[],
-    buckets: &[Bucket {
-        of: BucketScope::Unnamed,
-        remaining: "ratelimit-remaining",
-        rounded_to: Amount::ONE,
-        capacity: "ratelimit-limit",
-        used: None,
-        reset: &[("ratelimit-reset", Syntax::Seconds)],
-        refill: Refill::AtOnce,
-    }],
-    figures: &[],
-    shares: &[],
-    fields: Some(Fields { state: "ratelimit", policy: "ratelimit-policy" }),
-    spent: &[],
-    quotas: Quotas::Unknown,
-};
-
-pub(crate) static DISCORD: Table = Table {
-    retry_after: RetryAfterUnit::Seconds,
-    spent_codes: &[],
-    objections: &[TOO_MANY_REQUESTS, BUSY],
-    remarks: &[
-        Remark { header: "x-ratelimit-global", value: "true", tells: Tells::Global },
-        Remark { header: "x-ratelimit-scope", value: "global", tells: Tells::Global },
-        Remark { header: "x-ratelimit-scope", value: "shared", tells: Tells::SharedLimit },
-    ],
-    buckets: &[Bucket {
-        of: BucketScope::Limit("x-ratelimit-bucket"),
-        remaining: "x-ratelimit-remaining",
-        rounded_to: Amount::ONE,
-        capacity: "x-ratelimit-limit",
-        used: None,
-        reset: &[("x-ratelimit-reset-after", Syntax::Seconds), ("x-ratelimit-reset", Syntax::Epoch)],
-        refill: Refill::AtOnce,
-    }],
-    figures: &[],
-    shares: &[],
-    fields: None,
-    spent: &[],
-    quotas: Quotas::Unknown,
-};
-
-pub(crate) static OPENAI: Table = Table {
-    retry_after: RetryAfterUnit::Seconds,
-    spent_codes: &[],
-    objections: &[TOO_MANY_REQUESTS, BUSY],
-    remarks: &[],
-    buckets: &[
-        Bucket {
-            of: BucketScope::Unit("requests"),
-            remaining: "x-ratelimit-remaining-requests",
-            rounded_to: Amount::ONE,
-            capacity: "x-ratelimit-limit-requests",
-            used: None,
-            reset: &[("x-ratelimit-reset-requests", Syntax::Duration)],
-            refill: Refill::Gradually,
-        },
-        Bucket {
-            of: BucketScope::Unit("tokens"),
-            remaining: "x-ratelimit-remaining-tokens",
-            rounded_to: Amount::ONE,
-            capacity: "x-ratelimit-limit-tokens",
-            used: None,
-            reset: &[("x-ratelimit-reset-tokens", Syntax::Duration)],
-            refill: Refill::Gradually,
-        },
-    ],
-    figures: &[],
-    shares: &[],
-    fields: None,
-    spent: &[],
-    quotas: Quotas::Unknown,
-};
-
-pub(crate) static ANTHROPIC: Table = Table {
-    retry_after: RetryAfterUnit::Seconds,
-    spent_codes: &[],
-    objections: &[TOO_MANY_REQUESTS, BUSY],
-    remarks: &[],
-    buckets: &[
-        Bucket {
-            of: BucketScope::Unit("requests"),
-            remaining: "anthropic-ratelimit-requests-remaining",
-            rounded_to: Amount::ONE,
-            capacity: "anthropic-ratelimit-requests-limit",
-            used: None,
-            reset: &[("anthropic-ratelimit-requests-reset", Syntax::Rfc3339)],
-            refill: Refill::Gradually,
-        },
-        Bucket {
-            of: BucketScope::Unit("tokens"),
-            remaining: "anthropic-ratelimit-tokens-remaining",
-            rounded_to: THOUSAND,
-            capacity: "anthropic-ratelimit-tokens-limit",
-            used: None,
-            reset: &[("anthropic-ratelimit-tokens-reset", Syntax::Rfc3339)],
-            refill: Refill::Gradually,
-        },
-        Bucket {
-            of: BucketScope::Unit("input-tokens"),
-            remaining: "anthropic-ratelimit-input-tokens-remaining",
-            rounded_to: THOUSAND,
-            capacity: "anthropic-ratelimit-input-tokens-limit",
-            used: None,
-            reset: &[("anthropic-ratelimit-input-tokens-reset", Syntax::Rfc3339)],
-            refill: Refill::Gradually,
-        },
-        Bucket {
-            of: BucketScope::Unit("output-tokens"),
-            remaining: "anthropic-ratelimit-output-tokens-remaining",
-            rounded_to: THOUSAND,
-            capacity: "anthropic-ratelimit-output-tokens-limit",
-            used: None,
-            reset: &[("anthropic-ratelimit-output-tokens-reset", Syntax::Rfc3339)],
-            refill: Refill::Gradually,
-        },
-    ],
-    figures: &[],
-    shares: &[
-        Share {
-            limit: "unified-5h",
-            used: "anthropic-ratelimit-unified-5h-utilization",
-            reset: ("anthropic-ratelimit-unified-5h-reset", Syntax::Epoch),
-        },
-        Share {
-            limit: "unified-7d",
-            used: "anthropic-ratelimit-unified-7d-utilization",
-            reset: ("anthropic-ratelimit-unified-7d-reset", Syntax::Epoch),
-        },
-    ],
-    fields: None,
-    spent: &[],
-    quotas: Quotas::Unknown,
-};
-
+/// GitHub tells of a secondary limit in the message of the body alone.
 pub(crate) static GITHUB: Table = Table {
+    objections: || vec![secondary("secondary rate limit"), secondary("abuse detection mechanism")],
     retry_after: RetryAfterUnit::Seconds,
-    spent_codes: &[],
-    objections: &[
-        TOO_MANY_REQUESTS,
-        Objection { status: 403, when: When::HasRetryAfterOrEmptyBucket, means: Means::Limited },
-        BUSY,
-    ],
-    remarks: &[],
-    buckets: &[Bucket {
-        of: BucketScope::Limit("x-ratelimit-resource"),
-        remaining: "x-ratelimit-remaining",
-        rounded_to: Amount::ONE,
-        capacity: "x-ratelimit-limit",
-        used: Some("x-ratelimit-used"),
-        reset: &[("x-ratelimit-reset", Syntax::Epoch)],
-        refill: Refill::AtOnce,
-    }],
-    figures: &[],
-    shares: &[],
-    fields: None,
-    spent: &[],
-    quotas: Quotas::Unknown,
+    spent: None,
+    is_monthly: false,
 };
 
-pub(crate) static SHOPIFY: Table = Table {
-    retry_after: RetryAfterUnit::Seconds,
-    objections: &[TOO_MANY_REQUESTS, BUSY],
-    remarks: &[],
-    buckets: &[],
-    figures: &[
-        Figures {
-            unit: "points",
-            header: "throttle-status",
-            read: shopify::throttle_status,
-            refill: Refill::Gradually,
-        },
-        Figures {
-            unit: "requests",
-            header: "x-shopify-shop-api-call-limit",
-            read: shopify::call_limit,
-            refill: Refill::Gradually,
-        },
-    ],
-    shares: &[],
-    fields: None,
-    spent_codes: &[],
-    spent: &[],
-    quotas: Quotas::Unknown,
-};
+fn secondary(body: &'static str) -> Objection {
+    Objection { body: Some(Cow::Borrowed(body)), ..Objection::coded("secondary_rate_limit", Means::Limit) }
+}
+
+/// Remarks of Discord.
+pub(crate) const REMARKS: [Remark; 5] = [
+    Remark { header: "x-ratelimit-global", value: "true", tells: Tells::Global },
+    Remark { header: "x-ratelimit-scope", value: "global", tells: Tells::Global },
+    Remark { header: "x-ratelimit-scope", value: "user", tells: Tells::NotGlobal },
+    Remark { header: "x-ratelimit-scope", value: "shared", tells: Tells::NotGlobal },
+    Remark { header: "x-ratelimit-scope", value: "shared", tells: Tells::SharedLimit },
+];
+
+/// What the codes of errors mean in every dialect. `RATE_LIMITED` is `rateLimited` and `ratelimited`, too.
+const CODES: [(Means, &[&str]); 7] = [
+    // OpenAI: no money is left, and the content. Stripe: another call changes the same object.
+    (Means::Ignore, &["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "lock_timeout"]),
+    (Means::Ignore, &["content_filter", "content_policy_violation"]),
+    // Google: of a day.
+    (Means::Quota, &["quotaExceeded", "dailyLimitExceeded", "dailyLimitExceededUnreg"]),
+    // Google; GitHub, Slack, Notion, Square and Linear; Shopify; Stripe and HubSpot; Anthropic and OpenAI.
+    (Means::Limit, &["rateLimitExceeded", "userRateLimitExceeded", "concurrentLimitExceeded", "RESOURCE_EXHAUSTED"]),
+    (Means::Limit, &["RATE_LIMITED", "secondary_rate_limit", "THROTTLED", "rate_limit", "rate_limit_error"]),
+    // AWS; Microsoft.
+    (
+        Means::Limit,
+        &[
+            "Throttling",
+            "ThrottlingException",
+            "ThrottledException",
+            "RequestThrottled",
+            "RequestThrottledException",
+            "EC2ThrottledException",
+            "TooManyRequests",
+            "TooManyRequestsException",
+            "RequestLimitExceeded",
+            "BandwidthLimitExceeded",
+            "ProvisionedThroughputExceededException",
+            "PriorRequestNotComplete",
+            "ApplicationThrottled",
+            "activityLimitReached",
+        ],
+    ),
+    (Means::Pause, &["overloaded_error", "engine_overloaded", "server_overloaded", "SlowDown"]),
+];
+
+/// Returns the responses that object in every dialect; the first that fits counts.
+pub(crate) fn objections() -> Vec<Objection> {
+    // Amazon's Selling Partner API means a rate by the word that Google has for a day.
+    let rate = Objection { statuses: Statuses::One(429), ..Objection::coded("QuotaExceeded", Means::Limit) };
+    let codes = CODES.iter().flat_map(|(means, codes)| codes.iter().map(|code| Objection::coded(code, *means)));
+    // GitHub and those who copy it refuse with 403 and an empty bucket.
+    let by_status = [
+        (Statuses::One(429), When::Always, Means::Limit),
+        (Statuses::One(403), When::HasPauseOrEmptyBucket, Means::Limit),
+        (Statuses::Class(4), When::HasPause, Means::Limit),
+        (Statuses::Class(5), When::HasPause, Means::Pause),
+        (Statuses::One(503), When::NamesNoTime, Means::Busy),
+    ];
+    let by_status = by_status.into_iter().map(|(statuses, when, means)| Objection::status(statuses, when, means));
+    [rate].into_iter().chain(codes).chain(by_status).collect()
+}

@@ -3,7 +3,8 @@
 mod common;
 
 use common::{check, check_plainly};
-use rampmeter_dialects::{Dialect, Reader, RetryAfterUnit};
+use rampmeter_dialects::{Dialect, Means, Objection, OddHeaders, Reader, RetryAfterUnit, Statuses};
+use rampmeter_protocol::time::Span;
 
 #[test]
 fn sentinel_hub() {
@@ -15,7 +16,7 @@ fn sentinel_hub() {
         ("429\nRetry-After: 1500",                                  "limited unnamed for 1.5s"),
         ("429\nRetry-After: 16.7",                                  "limited unnamed for 16.7ms"),
         ("429",                                                     "limited unnamed for ?"),
-        ("429\nX-RateLimit-Remaining: 0",                           "limited unnamed for ?"),
+        ("429\nX-RateLimit-Remaining: 0",                           "limited unnamed for ?\nunnamed 0/? reset ?"),
         // A missing permission or a spent quota: only the body tells which.
         ("403",                                                     "passed"),
         ("403\nX-ProcessingUnits-Spent: 0",                         "passed\nspent 0 processing-units"),
@@ -29,7 +30,7 @@ fn sentinel_hub() {
         ("403 COMMON_INSUFFICIENT_PERMISSIONS",                     "passed"),
         ("403 COMMON_INSUFFICIENT_PERMISSIONS\nRetry-After: 60000", "passed"),
         ("429 RATE_LIMIT_EXCEEDED\nRetry-After: 1500",              "limited unnamed for 1.5s"),
-        ("503\nRetry-After: 1000",                                  "passed"),
+        ("503\nRetry-After: 1000",                                  "limited unnamed for 1s by others"),
         ("200\nX-ProcessingUnits-Spent: lots",                      "passed\nunreadable x-processingunits-spent"),
     ];
     for (answer, expected) in table {
@@ -48,12 +49,15 @@ fn plain() {
         ("429\nRetry-After: Wed Oct 21 07:28:30 2026",              "limited unnamed for 30s"),
         ("503\nRetry-After: 5",                                     "limited unnamed for 5s by others"),
         ("503",                                                     "busy"),
-        ("500\nRetry-After: 5",                                     "passed"),
-        ("403\nRetry-After: 5",                                     "passed"),
+        ("500\nRetry-After: 5",                                     "limited unnamed for 5s by others"),
+        ("500",                                                     "passed"),
+        ("403\nRetry-After: 5",                                     "limited unnamed for 5s"),
+        ("403",                                                     "passed"),
         ("402 quota spent",                                         "exhausted unnamed for ?"),
-        // This dialect knows no codes.
+        // It is a code of another dialect.
         ("403 ACCESS_INSUFFICIENT_PROCESSING_UNITS",                "passed"),
         ("200\nX-RateLimit-Remaining: 5",                           "passed"),
+        ("429\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 9\nretry-after-ms: 20", "limited unnamed for ?"),
     ];
     for (answer, expected) in table {
         check_plainly(Dialect::Plain, answer, expected);
@@ -68,6 +72,7 @@ fn retry_after_that_tells_little() {
         // Zero, or a moment that has passed.
         ("",                                    "limited unnamed for ?"),
         ("Retry-After: 0",                      "limited unnamed for ?"),
+        ("Retry-After: -5",                     "limited unnamed for ?"),
         ("Retry-After: Wed, 21 Oct 2015 07:28:00 GMT", "limited unnamed for ?"),
         // Bounded.
         ("Retry-After: 3600",                   "limited unnamed for 3600s"),
@@ -78,9 +83,6 @@ fn retry_after_that_tells_little() {
         ("Retry-After: 0.0000000001",           "limited unnamed for 1ns"),
         // Garbled.
         ("Retry-After:",                        "limited unnamed for ?\nunreadable retry-after"),
-        ("Retry-After: -5",                     "limited unnamed for ?\nunreadable retry-after"),
-        ("Retry-After: 5, 10",                  "limited unnamed for ?\nunreadable retry-after"),
-        ("Retry-After: 5s",                     "limited unnamed for ?\nunreadable retry-after"),
         ("Retry-After: soon",                   "limited unnamed for ?\nunreadable retry-after"),
         ("Retry-After: NaN",                    "limited unnamed for ?\nunreadable retry-after"),
         ("Retry-After: 1e2",                    "limited unnamed for ?\nunreadable retry-after"),
@@ -93,10 +95,10 @@ fn retry_after_that_tells_little() {
 #[test]
 fn the_unit_of_retry_after_can_be_another() {
     let seconds = Reader::of(Dialect::SentinelHub).counting_in(Some(RetryAfterUnit::Seconds));
-    check(seconds, "429\nRetry-After: 2", "limited unnamed for 2s");
+    check(&seconds, "429\nRetry-After: 2", "limited unnamed for 2s");
     let millis = Reader::of(Dialect::Openai).counting_in(Some(RetryAfterUnit::Milliseconds));
-    check(millis, "429\nRetry-After: 2", "limited unnamed for 2ms");
-    check(millis, "429\nRetry-After: Wed, 21 Oct 2026 07:28:01 GMT", "limited unnamed for 1s");
+    check(&millis, "429\nRetry-After: 2", "limited unnamed for 2ms");
+    check(&millis, "429\nRetry-After: Wed, 21 Oct 2026 07:28:01 GMT", "limited unnamed for 1s");
 }
 
 #[test]
@@ -222,7 +224,7 @@ fn discord() {
             X-RateLimit-Limit: many
             X-RateLimit-Remaining: some
             X-RateLimit-Reset-After: soon",
-         "passed\nunreadable x-ratelimit-remaining\nunreadable x-ratelimit-limit\nunreadable x-ratelimit-reset-after"),
+         "passed\nunreadable x-ratelimit-limit\nunreadable x-ratelimit-remaining\nunreadable x-ratelimit-reset-after"),
     ];
     for (answer, expected) in table {
         check_plainly(Dialect::Discord, answer, expected);
@@ -262,8 +264,12 @@ fn openai() {
          "exhausted unnamed for ?"),
         ("200
             x-ratelimit-remaining-tokens: -12
-            x-ratelimit-reset-requests: 1 minute",
-         "passed\nunreadable x-ratelimit-reset-requests\nunreadable x-ratelimit-remaining-tokens"),
+            x-ratelimit-remaining-requests: few
+            x-ratelimit-reset-requests: in a minute",
+         "passed
+            unit=tokens 0/? reset ?
+            unreadable x-ratelimit-remaining-requests
+            unreadable x-ratelimit-reset-requests"),
         ("200
             x-ratelimit-remaining-tokens: 99999999999999
             x-ratelimit-reset-tokens: 9999d",
@@ -298,7 +304,10 @@ fn anthropic() {
             anthropic-ratelimit-input-tokens-reset: 2026-10-21T07:29:00Z",
          "limited unit=input-tokens for 7s\nunit=input-tokens 0/? in steps of 1000 reset 60s"),
         ("529\nretry-after: 7",
-         "passed"),
+         "limited unnamed for 7s by others"),
+        // In the stream of an answer that has begun.
+        ("200 rate_limit_error", "limited unnamed for ?"),
+        ("200 overloaded_error", "limited unnamed for ? by others"),
         ("200
             anthropic-ratelimit-tokens-limit: 90000
             anthropic-ratelimit-tokens-remaining: 88000
@@ -376,6 +385,11 @@ fn github() {
          "passed\nlimit=core 100/? reset ?"),
         ("403",
          "passed"),
+        // The secondary limit without a header, as who has the body tells it.
+        ("403 secondary_rate_limit",
+         "limited unnamed for ?"),
+        ("200 RATE_LIMITED\nx-ratelimit-resource: graphql\nx-ratelimit-remaining: 0\nx-ratelimit-reset: 1792567980",
+         "limited limit=graphql for 300s\nlimit=graphql 0/? reset 300s"),
         // A window that has ended by our clock.
         ("403\nx-ratelimit-remaining: 0\nx-ratelimit-reset: 1372700873",
          "limited unnamed for ?\nunnamed 0/? reset 0ns"),
@@ -412,5 +426,142 @@ fn shopify() {
     ];
     for (answer, expected) in table {
         check_plainly(Dialect::Shopify, answer, expected);
+    }
+}
+
+/// Answers in no dialect of their own; docs/upstreams.md has more.
+#[test]
+fn generic() {
+    #[rustfmt::skip]
+    let table = [
+        // Two families that say the same.
+        ("200\nRateLimit-Limit: 60\nRateLimit-Remaining: 5\nX-RateLimit-Limit: 60\nX-RateLimit-Remaining: 5",
+         "passed\nunnamed 5/60 reset ?"),
+        // Two windows.
+        ("200
+            X-RateLimit-Limit-Second: 5
+            X-RateLimit-Remaining-Second: 4
+            X-RateLimit-Limit-Hour: 1000
+            X-RateLimit-Remaining-Hour: 950",
+         "passed\nunnamed 4/5 reset ?\nunnamed 950/1000 reset ?"),
+        // A window of which no capacity is told may be any.
+        ("200\nX-RateLimit-Remaining-Day: 0",               "passed"),
+        // No limit at all.
+        ("200\nX-RateLimit-Limit: -1\nX-RateLimit-Remaining: -1", "passed"),
+        // A rate, and not what is left.
+        ("200\nx-amzn-RateLimit-Limit: 0.5",               "passed"),
+        // A name that no limit has is not mistaken for the call's own.
+        ("200\nx-ms-ratelimit-remaining-subscription-reads: 0", "passed\nlimit=subscription-reads 0/? reset ?"),
+        // The longest of several pauses.
+        ("429\nretry-after: 1\nretry-after-ms: 1200",       "limited unnamed for 1.2s"),
+        ("429\nretry-after: soon\nretry-after-ms: 1200",    "limited unnamed for 1.2s\nunreadable retry-after"),
+        // What is left is told, so that the reset is not when calls go on.
+        ("429\nx-ratelimit-remaining: 7\nx-ratelimit-reset: 50", "limited unnamed for ?\nunnamed 7/? reset 50s"),
+        ("429\nx-ratelimit-reset: 50",                      "limited unnamed for 50s"),
+        ("429\nanthropic-ratelimit-unified-5h-reset: 50\nanthropic-ratelimit-unified-5h-utilization: 0.2", "limited unnamed for ?"),
+        ("429\nratelimit-remaining: \nratelimit-reset: ?",   "limited unnamed for ?\nunreadable ratelimit-remaining\nunreadable ratelimit-reset"),
+        ("302\nRetry-After: 5",                             "passed"),
+        ("404\nx-ratelimit-remaining: 0",                   "passed\nunnamed 0/? reset ?"),
+    ];
+    for (answer, expected) in table {
+        check_plainly(Dialect::Generic, answer, expected);
+    }
+}
+
+#[test]
+fn codes_of_errors() {
+    #[rustfmt::skip]
+    let table = [
+        // Objections, whatever the status.
+        ("200 RATE_LIMITED",                    "limited unnamed for ?"),
+        ("200 ratelimited",                     "limited unnamed for ?"),
+        ("200 THROTTLED",                       "limited unnamed for ?"),
+        ("403 rateLimitExceeded",               "limited unnamed for ?"),
+        ("403 userRateLimitExceeded",           "limited unnamed for ?"),
+        ("429 RESOURCE_EXHAUSTED\nRetry-After: 9", "limited unnamed for 9s"),
+        ("400 ThrottlingException",             "limited unnamed for ?"),
+        ("400 com.amazon.coral.availability#ThrottlingException", "limited unnamed for ?"),
+        ("400\nx-amzn-ErrorType: ProvisionedThroughputExceededException:http://internal.amazon.com/", "limited unnamed for ?"),
+        ("503 SlowDown",                        "limited unnamed for ? by others"),
+        ("429 QuotaExceeded",                   "limited unnamed for ?"),
+        // Quotas.
+        ("403 quotaExceeded",                   "exhausted unnamed for ?"),
+        ("403 dailyLimitExceeded",              "exhausted unnamed for ?"),
+        // 429s that are about something else.
+        ("429 lock_timeout",                    "passed"),
+        ("429 insufficient_quota\nretry-after: 5", "passed"),
+        ("429 content_filter",                  "passed"),
+        // Codes that nobody knows.
+        ("429 teapot",                          "limited unnamed for ?"),
+        ("403 forbidden",                       "passed"),
+        // By status, if a time is named.
+        ("529\nRetry-After: 20",                "limited unnamed for 20s by others"),
+        ("503\nRetry-After: 20",                "limited unnamed for 20s by others"),
+        ("420\nRetry-After: 20",                "limited unnamed for 20s"),
+        ("529",                                 "passed"),
+    ];
+    for dialect in Dialect::ALL.into_iter().filter(|dialect| *dialect != Dialect::SentinelHub) {
+        table.iter().for_each(|(answer, expected)| check_plainly(dialect, answer, expected));
+    }
+}
+
+#[test]
+fn objections_of_the_configuration_decide_first() {
+    let limit = rampmeter_protocol::name::Name::new("search").unwrap();
+    let reader = Reader::of(Dialect::Generic).with_objections(vec![
+        Objection { code: Some("429".into()), ..Objection::new(Means::Ignore) },
+        Objection {
+            statuses: Statuses::Class(4),
+            header: Some(("x-why".into(), Some("per-app*".into()))),
+            limit: Some(limit),
+            pause: Some(Span::from_secs(7)),
+            ..Objection::new(Means::Limit)
+        },
+        Objection { statuses: Statuses::One(200), body: Some("Try again".into()), ..Objection::new(Means::Pause) },
+        Objection { header: Some(("x-spent".into(), None)), ..Objection::new(Means::Quota) },
+    ]);
+    #[rustfmt::skip]
+    let table = [
+        ("429 429",                             "passed"),
+        ("429 430",                             "limited unnamed for ?"),
+        ("400\nX-Why: Per-App limit",           "limited limit=search for 7s"),
+        ("400\nX-Why: per-app\nRetry-After: 9", "limited limit=search for 9s"),
+        ("500\nX-Why: per-app",                 "passed"),
+        ("400\nX-Why: other",                   "passed"),
+        ("200 try again",                       "limited unnamed for ? by others"),
+        ("201 try again",                       "passed"),
+        ("200\nX-Spent: yes\nRetry-After: 70",  "exhausted unnamed for 70s"),
+    ];
+    for (answer, expected) in table {
+        check(&reader, answer, expected);
+    }
+    assert_eq!(reader.code_in(200, "please TRY AGAIN later"), Some("Try again"));
+    assert_eq!(reader.code_in(500, "please try again later"), None);
+    assert!(reader.knows_code(200, "rateLimited") && reader.knows_code(500, "429") && !reader.knows_code(200, "tea"));
+    let github = Reader::of(Dialect::Github);
+    let body = r#"{"message": "You have exceeded a secondary rate limit. Please wait a few minutes."}"#;
+    assert_eq!(github.code_in(403, body), Some("secondary_rate_limit"));
+}
+
+#[test]
+fn odd_headers_of_the_configuration() {
+    let named = |name: &str| Some(name.to_owned());
+    let reader = Reader::default().with_headers(OddHeaders {
+        limit: named("x-quota"),
+        remaining: named("x-quota-left"),
+        used: None,
+        reset: named("x-quota-again"),
+        reset_unit: Some(RetryAfterUnit::Milliseconds),
+        retry_after: named("x-quota-wait"),
+    });
+    #[rustfmt::skip]
+    let table = [
+        ("200\nX-Quota: 60\nX-Quota-Left: 9\nX-Quota-Again: 1500", "passed\nunnamed 9/60 reset 1.5s"),
+        ("429\nX-Quota-Left: 0\nX-Quota-Again: 1500",              "limited unnamed for 1.5s\nunnamed 0/? reset 1.5s"),
+        ("429\nX-Quota-Wait: 2",                                   "limited unnamed for 2s"),
+        ("200\nX-Quota-Left: lots",                                "passed\nunreadable x-quota-left"),
+    ];
+    for (answer, expected) in table {
+        check(&reader, answer, expected);
     }
 }

@@ -15,7 +15,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::reason::{Holder, PauseCause, Reason};
 use rampmeter_protocol::status::{
     Correction, DifferingScheduler, DiscoveredStatus, LimitStatus, ProviderState, ProviderStatus, RulesStatus, Status,
-    UpstreamReport,
+    UnreadableHeader, UpstreamReport,
 };
 use serde_json::json;
 use std::cmp::Reverse;
@@ -115,7 +115,7 @@ fn heading(status: &Status, columns: usize) -> String {
         standbys(status),
         status.differing.iter().map(differing).collect::<String>(),
         status.rules.as_ref().map(rules).unwrap_or_default(),
-        status.provider.as_ref().map(provider).unwrap_or_default(),
+        status.provider.as_ref().map(provider).unwrap_or_default() + &unreadable(status),
         count(counters.granted),
         count(counters.refused),
         count(counters.settled),
@@ -144,6 +144,15 @@ fn differing(other: &DifferingScheduler) -> String {
         other.scheduler,
         parts.join(", ")
     )
+}
+
+/// A line on a header of the upstream's that could not be read.
+fn unreadable(status: &Status) -> String {
+    let told = |UnreadableHeader { header, value }: &_| {
+        let (header, value) = (escaped(header), escaped(value));
+        format!("note: the upstream's header `{header}` can't be read: `{value}`; docs/upstreams.md has what can\n")
+    };
+    status.unreadable.as_ref().map(told).unwrap_or_default()
 }
 
 /// What delays the first waiting request of each class, or else one more of the default class.

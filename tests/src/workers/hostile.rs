@@ -9,7 +9,6 @@
 //! no other worker's client in its labels, and settles no cost far above what it asked for.
 
 use rampmeter_protocol::bounds::{MAX_BATCH, MAX_EPOCH};
-use rampmeter_protocol::headers::OF_LIMITS;
 use rampmeter_protocol::splitmix::SplitMix64;
 use serde_json::{Value, json};
 use std::collections::VecDeque;
@@ -172,9 +171,17 @@ impl Hostile {
     fn response(&mut self) -> Value {
         let values =
             ["0", "1", "60", "99999999", "-1", "soon", "limit=1, remaining=0, reset=99999", "\"few\";r=0;t=9999"];
-        let headers: Vec<(String, Value)> = (0..self.dice.draw() % 4)
-            .map(|_| (self.one_of(&OF_LIMITS).to_owned(), self.one_of(&values).into()))
-            .collect();
+        let names = [
+            "retry-after",
+            "ratelimit",
+            "ratelimit-policy",
+            "x-ratelimit-remaining",
+            "x-ratelimit-reset",
+            "date",
+            "x-quota",
+        ];
+        let headers: Vec<(String, Value)> =
+            (0..self.dice.draw() % 4).map(|_| (self.one_of(&names).to_owned(), self.one_of(&values).into())).collect();
         let mut response = json!({
             "status": self.one_of(&[200, 429, 403, 503, 0, 999]),
             "headers": Value::Object(headers.into_iter().collect()),

@@ -1,6 +1,7 @@
 //! What several keys of a resource or of a limit say together.
 
 use crate::keys::value;
+use crate::limits::objections::{objections, odd_headers};
 use crate::limits::table::{LimitTable, OnKvLoss, PatternTable, ResourceTable};
 use crate::reading::source::{ConfigError, Source};
 use crate::reading::value::parsed;
@@ -30,11 +31,12 @@ pub(crate) fn on_store_loss(source: &Source, table: &ResourceTable) -> Result<On
     }
 }
 
-/// The reader that `dialect` and `retry_after_unit` ask for. Without `dialect` it is `usual`.
+/// The reader of the upstream's responses. Without `dialect` it is `usual`.
 pub(crate) fn reader(source: &Source, table: &ResourceTable, usual: Reader) -> Result<Reader, ConfigError> {
     let dialect: Option<Dialect> = parsed(source, table.dialect.as_ref())?;
     let unit: Option<RetryAfterUnit> = parsed(source, table.retry_after_unit.as_ref())?;
-    Ok(dialect.map_or(usual, Reader::of).counting_in(unit))
+    let reader = dialect.map_or(usual, Reader::of).counting_in(unit);
+    Ok(reader.with_headers(odd_headers(source, table)?).with_objections(objections(source, table)?))
 }
 
 /// The fair share of `table`, if it has one.

@@ -3,6 +3,7 @@
 //! Unknown keys are errors. A new key is a row of its table, and its type reads its value.
 
 use crate::keys::{keys, words};
+use crate::limits::objections::{HeadersTable, ObjectionTable};
 use crate::provider::ProviderTable;
 use crate::reading::value::Duration;
 use rampmeter_protocol::name::Name;
@@ -29,8 +30,8 @@ keys! {
         /// The level of each bucket if the store never knew this resource: "full", "empty" or
         /// "unproven". Unproven buckets are full, and drawn on with care until calls prove it.
         pub start: Option<Spanned<StartTable>> = Default(r#""unproven""#) => start,
-        /// The headers in which the upstream reports its limits. Without this: "plain", which
-        /// reads Retry-After and nothing else. There are
+        /// The headers in which the upstream reports its limits. Without this: "generic", which reads
+        /// all known names and notations. "plain" reads Retry-After and nothing else. There are
         pub dialect: Option<Spanned<String>> = Given(r#""sentinel-hub""#),
         /// Which capacities count: "headers" keeps to what the upstream's answers state where that
         /// is less than what is written here, "written" never does.
@@ -95,6 +96,11 @@ keys! {
         /// how far estimated costs are off. Without this, nothing is learned of costs.
         #[serde(default)]
         pub learn_costs: Vec<Spanned<String>> = Example(r#"["route"]"#),
+        /// Names of headers that the dialect does not know.
+        pub headers: Option<Spanned<HeadersTable>> = Table,
+        /// Responses that object, or that do not although they look so. The first that fits decides.
+        #[serde(default)]
+        pub objection: Vec<Spanned<ObjectionTable>> = Table,
         /// The service that tells the account's limits.
         pub provider: Option<Spanned<ProviderTable>> = Table,
         /// The limits.

@@ -14,14 +14,14 @@ pub(crate) const NOW: u64 = 1_792_567_680_000;
 
 /// Reads `answer`, a status and its headers, one a line. `expected` has a line for the verdict,
 /// each bucket, each cost, and each unreadable header.
-pub(crate) fn check(reader: Reader, answer: &str, expected: &str) {
+pub(crate) fn check(reader: &Reader, answer: &str, expected: &str) {
     let expected: Vec<_> = expected.lines().map(str::trim).collect();
-    assert_eq!(text(&reader.read(&response(answer), NOW)), expected, "{reader:?}\n{answer}");
+    assert_eq!(text(&reader.read(&response(answer), NOW)), expected, "{}\n{answer}", reader.dialect());
 }
 
 /// The same with the default reader of `dialect`.
 pub(crate) fn check_plainly(dialect: Dialect, answer: &str, expected: &str) {
-    check(Reader::of(dialect), answer, expected);
+    check(&Reader::of(dialect), answer, expected);
 }
 
 /// The answer in a text: a status, perhaps with `quota spent` or an error's code, and headers.

@@ -213,8 +213,8 @@ fn register_upstreams(registry: &mut Registry, reports: &[Report]) {
     registry.register("upstream_answers", "Answers of the upstream by class of status", Samples(answers.collect()));
     let unreadable = reports.iter().flat_map(|report| {
         report.tally.unreadable.iter().map(|(header, count)| {
-            let labels = vec![("resource", report.status.resource.to_string()), ("header", (*header).to_owned())];
-            (labels, Counter(*count))
+            let labels = vec![("resource", report.status.resource.to_string()), ("header", header.to_owned())];
+            (labels, Counter(count))
         })
     });
     registry.register(

@@ -218,7 +218,7 @@ impl ResourceLeader {
         let parts = Parts {
             core,
             discovery,
-            reader: self.upstream.reader,
+            reader: self.upstream.reader.clone(),
             pricing: self.upstream.pricing,
             subjects: context.subjects,
             clock: context.clock,

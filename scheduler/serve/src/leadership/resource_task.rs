@@ -67,7 +67,8 @@ impl ResourceTask {
             tokio::spawn(provider_watch::keep_asking(provider, (settings, endpoint), self.context.clock, led));
         }
         let shares_token = configured.provider.as_ref().is_some_and(|settings| settings.kind.shares_token());
-        let upstream = ResourceServices { reader: configured.reader, pricing: configured.pricing, shares_token, uses };
+        let upstream =
+            ResourceServices { reader: configured.reader.clone(), pricing: configured.pricing, shares_token, uses };
         let announcing = self.shown.keep(configured, self.limits.clone());
         let leader = ResourceLeader::new(self.context, (resource, upstream), self.limits, publisher, self.stop);
         tokio::select! {

@@ -445,11 +445,52 @@ fn impossible_learning_is_reported_with_its_place() {
 fn an_unknown_dialect_is_reported_with_the_known_ones() {
     #[rustfmt::skip]
     let table = [
-        ("horizon = \"50ms\"",              "dialect = \"klingon\"",                        "8:11: there is no dialect `klingon`; there are `sentinel-hub`, `ietf`, `discord`, `openai`, `anthropic`, `github`, `shopify`, `plain`"),
+        ("horizon = \"50ms\"",              "dialect = \"klingon\"",                        "8:11: there is no dialect `klingon`; there are `sentinel-hub`, `ietf`, `discord`, `openai`, `anthropic`, `github`, `shopify`, `generic`, `plain`"),
         ("horizon = \"50ms\"",              "retry_after_unit = \"minutes\"",              "8:20: `Retry-After` is not in `minutes`, but in `seconds`, `milliseconds`"),
         ("horizon = \"50ms\"",              "dialect = 5",                                  "8:11: invalid type: integer `5`, expected a string"),
     ];
     check_faults(&table);
+}
+
+#[test]
+fn wrong_objections_are_reported_with_what_is_right() {
+    let objection = |keys: &str| format!("[[resource.objection]]\n{keys}\n");
+    #[rustfmt::skip]
+    let table = [
+        ("means = \"limit\"",                                       "8:1: an objection needs `status`, `header`, `code` or `body`"),
+        ("status = 403",                                            "8:1: missing field `means`"),
+        ("means = \"never\"\nstatus = 403",                         "9:9: unknown variant `never`, expected one of `limit`, `pause`, `quota`, `ignore`"),
+        ("status = 99\nmeans = \"limit\"",                          "9:10: a status is a number from 100 to 999, or one such as \"5xx\""),
+        ("status = \"5x\"\nmeans = \"limit\"",                      "9:10: a status is a number from 100 to 999, or one such as \"5xx\""),
+        ("limit = \"nobody\"\nstatus = 403\nmeans = \"limit\"",     "9:9: there is no limit `nobody`; there are `few`"),
+        ("pause = \"1s\"\nstatus = 403\nmeans = \"ignore\"",        "9:9: `pause` and `limit` have no meaning beside `means = \"ignore\"`"),
+        ("header = \"x y: z\"\nmeans = \"limit\"",                  "9:10: a header's name has letters, digits, `-` and `_`"),
+        ("body = \"\"\nmeans = \"limit\"",                          "9:8: a text in a body has 1 to 256 bytes"),
+    ];
+    for (keys, message) in table {
+        check_wrong("horizon = \"50ms\"\n", &objection(keys), message);
+    }
+    check_wrong("horizon = \"50ms\"\n", "headers = { remaining = \"a b\" }\n", "8:25: a header's name has letters");
+    check_wrong(
+        "horizon = \"50ms\"\n",
+        "headers = { left = \"a\" }\n",
+        "8:13: unknown field `left`, expected one of `limit`",
+    );
+}
+
+#[test]
+fn headers_that_no_worker_sends_are_remarked() {
+    let notes = |keys: &str| {
+        let text = VALID.replacen("horizon = \"50ms\"\n", keys, 1);
+        config::parse(Path::new("my.toml"), &text).unwrap().notes
+    };
+    assert_eq!(notes("headers = { remaining = \"X-Quota-Left\" }\n"), Vec::<String>::new());
+    for keys in
+        ["headers = { remaining = \"x-left\" }\n", "objection = [{ header = \"x-left: 0\", means = \"limit\" }]\n"]
+    {
+        let notes = notes(keys);
+        assert!(matches!(&notes[..], [note] if note.contains("workers pass on no header `x-left`")), "{notes:?}");
+    }
 }
 
 /// Replaces `right` by `wrong`, and expects this place and reason.

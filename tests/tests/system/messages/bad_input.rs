@@ -168,8 +168,6 @@ async fn messages_that_are_no_objects() {
 
 #[tokio::test]
 async fn settles_with_wrong_fields() {
-    let headers: Value =
-        (0..65).map(|number| (format!("x-{number}"), json!("v"))).collect::<serde_json::Map<_, _>>().into();
     #[rustfmt::skip]
     let table = [
         (json!({}),                                                             ("invalid_request", "missing field `id`")),
@@ -180,8 +178,7 @@ async fn settles_with_wrong_fields() {
         (json!({"id": "a", "response": {}}),                                    ("invalid_request", "`response`: missing field `status`")),
         (json!({"id": "a", "response": {"status": 70_000}}),                    ("invalid_request", "`response.status`: invalid value")),
         (json!({"id": "a", "response": {"status": 200, "body": ""}}),           ("invalid_request", "`response.body`: unknown field `body`")),
-        (json!({"id": "a", "response": {"status": 200, "headers": headers}}),   ("invalid_request", "`response.headers`: at most 64 entries")),
-        (json!({"id": "a", "response": {"status": 200, "headers": {"x": "v".repeat(1025)}}}), ("invalid_request", "`response.headers`: a header's value has at most 1024 characters")),
+        (json!({"id": "a", "response": {"status": 200, "headers": []}}),        ("invalid_request", "`response.headers`: invalid type: sequence")),
         (json!({"id": "a", "elapsed_ms": -1}),                                  ("invalid_request", "`elapsed_ms`: a duration is a number")),
         (json!({"id": "a", "status": 200}),                                     ("invalid_request", "`status`: unknown field `status`")),
         (json!({"id": "a"}),                                                    ("unknown_permit", "no such permit")),

@@ -389,6 +389,7 @@ impl CoreDriver {
             differing: Vec::new(),
             forecasts: Vec::new(),
             corrections: self.core.corrections(),
+            unreadable: self.tally.unreadable.last().cloned(),
             limits_toml: None,
             shares: None,
         }

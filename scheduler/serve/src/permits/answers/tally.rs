@@ -3,6 +3,8 @@
 use crate::messages::inbound::EndpointKind;
 use rampmeter_account::FailureKind;
 use rampmeter_protocol::code::Code;
+use rampmeter_protocol::status::UnreadableHeader;
+use rampmeter_protocol::text::brief;
 use rampmeter_protocol::time::Span;
 use std::collections::BTreeMap;
 
@@ -114,6 +116,42 @@ impl ProviderFailures {
     }
 }
 
+/// Headers that are told apart in counts. Workers choose their names.
+pub const MAX_UNREADABLE: usize = 64;
+/// Bytes of a value that are shown.
+const MAX_VALUE: usize = 64;
+/// The name of all headers beyond the bound.
+const OTHER: &str = "other";
+
+/// Headers of the upstream's that could not be read.
+#[derive(Clone, Debug, Default)]
+pub struct UnreadableHeaders {
+    counts: BTreeMap<String, u64>,
+    last: Option<UnreadableHeader>,
+}
+
+impl UnreadableHeaders {
+    /// Notes a header and its value.
+    pub fn note(&mut self, header: String, value: &str) {
+        let is_known = self.counts.contains_key(&header) || self.counts.len() < MAX_UNREADABLE;
+        let name = if is_known { header.clone() } else { OTHER.to_owned() };
+        *self.counts.entry(name).or_default() += 1;
+        let value = brief(&value[..value.floor_char_boundary(MAX_VALUE)]).into_owned();
+        self.last = Some(UnreadableHeader { header, value });
+    }
+
+    /// The last of them.
+    #[must_use]
+    pub fn last(&self) -> Option<&UnreadableHeader> {
+        self.last.as_ref()
+    }
+
+    /// All headers, and how often each could not be read.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.counts.iter().map(|(header, count)| (&**header, *count))
+    }
+}
+
 /// What one permit loop has counted.
 #[derive(Clone, Debug)]
 pub struct Tally {
@@ -127,8 +165,8 @@ pub struct Tally {
     pub refusals: Refusals,
     /// Answers of the upstream, as far as workers tell of them.
     pub answers: Answers,
-    /// Values of the upstream's headers that could not be read, by header.
-    pub unreadable: BTreeMap<&'static str, u64>,
+    /// Headers of the upstream's that could not be read.
+    pub unreadable: UnreadableHeaders,
     /// Checkpoints that the store has taken.
     pub checkpoints: u64,
     /// How often the store has not taken one in time.
@@ -166,7 +204,7 @@ impl Tally {
             calls: Histogram::default(),
             refusals: Refusals::default(),
             answers: Answers::default(),
-            unreadable: BTreeMap::new(),
+            unreadable: UnreadableHeaders::default(),
             checkpoints: 0,
             store_losses: 0,
             undelivered: 0,
@@ -213,5 +251,22 @@ impl Tally {
             handled.refused += 1;
             handled.last_refusal = last;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_UNREADABLE, MAX_VALUE, UnreadableHeaders};
+
+    #[test]
+    fn headers_beyond_the_bound_are_counted_together_and_values_are_cut() {
+        let mut unreadable = UnreadableHeaders::default();
+        for number in 0..MAX_UNREADABLE + 5 {
+            unreadable.note(format!("x-ratelimit-limit-{number}"), &"ü".repeat(1000));
+        }
+        assert_eq!(unreadable.iter().count(), MAX_UNREADABLE + 1);
+        assert_eq!(unreadable.iter().find(|(header, _)| *header == "other"), Some(("other", 5)));
+        let last = unreadable.last().unwrap();
+        assert_eq!((&*last.header, last.value.len()), ("x-ratelimit-limit-68", MAX_VALUE));
     }
 }

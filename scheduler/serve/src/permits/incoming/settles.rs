@@ -15,6 +15,9 @@ use rampmeter_scheduler_core::adaptation::observation::Observation;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::wire;
 
+/// What to do about a header that can't be read.
+const UNREADABLE: &str = "is it another `dialect`, or one for [resource.headers]?";
+
 impl PermitLoop {
     /// Takes a message with settles.
     pub(crate) fn settle(&mut self, now: Time, reply: Option<Address>, payload: &[u8], trace: Option<&MessageTrace>) {
@@ -78,16 +81,11 @@ impl PermitLoop {
         let read = self.reader.read(response, unix_ms());
         self.driver.tally.answers.count(response.status);
         for header in read.unreadable {
-            *self.driver.tally.unreadable.entry(header).or_default() += 1;
-            if let Some(left_out) = self.log.admit(now, header) {
-                let value = response.headers.get(header);
-                tracing::warn!(
-                    header,
-                    value,
-                    left_out,
-                    "a header of the upstream's can't be read; is it another dialect?"
-                );
+            let value = response.headers.get(&header).unwrap_or_default();
+            if let Some(left_out) = self.log.admit(now, "unreadable headers") {
+                tracing::warn!(header, value, left_out, "a header of the upstream's can't be read: {UNREADABLE}");
             }
+            self.driver.tally.unreadable.note(header, value);
         }
         let Observation { verdict, readings, spent } = &read.observation;
         tracing::debug!(%id, status = response.status, ?verdict, ?readings, ?spent, "the upstream answered");

@@ -1,0 +1,182 @@
+//! `[[resource.objection]]` and `[resource.headers]`.
+
+use crate::keys::{keys, value, words};
+use crate::limits::table::{DiscoverTable, ResourceTable};
+use crate::reading::source::{ConfigError, Source};
+use crate::reading::value::{Duration, parsed};
+use rampmeter_dialects::{Means, Objection, OddHeaders, RetryAfterUnit, Statuses};
+use rampmeter_protocol::headers::speaks_of_limits;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::suggestion::quoted;
+use serde::Deserialize;
+use std::ops::Range;
+use toml::Spanned;
+
+/// Characters in the text of a body, which proxies look for in each error.
+const MAX_BODY_TEXT: usize = 256;
+
+keys! {
+    /// `[[resource.objection]]`
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields, expecting = "an objection")]
+    pub(crate) struct ObjectionTable {
+        /// The status, or all that begin with a digit: "5xx". Without this: any.
+        pub status: Option<Spanned<StatusTable>> = Given("403"),
+        /// A header with its value, which may end with `*`, or its name alone.
+        pub header: Option<Spanned<String>> = Example(r#""x-throttled-by: account*""#),
+        /// The code of the error in the body. Only its letters and digits count.
+        pub code: Option<Spanned<String>> = Example(r#""RATE_LIMITED""#),
+        /// A text in the body, in any case. The proxy looks for it. Other workers pass it on as the
+        /// `code` of their settle, or the `code` above if there is one.
+        pub body: Option<Spanned<String>> = Example(r#""too many requests""#),
+        /// What that means: "limit", a call came too early; "pause", the upstream is overloaded, which
+        /// tells nothing of limits; "quota", it is spent; "ignore", it is not about limits.
+        pub means: Spanned<MeansTable> = Given(r#""limit""#),
+        /// How long calls pause if the response does not say.
+        pub pause: Option<Spanned<Duration>> = Example(r#""30s""#),
+        /// The limit that is meant. Without this: the one that the response names, if it does.
+        pub limit: Option<Spanned<String>> = Example(r#""requests-per-minute""#),
+    }
+}
+
+/// A status or a class of them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "a status is a number from 100 to 999, or one such as \"5xx\"")]
+pub(crate) enum StatusTable {
+    One(u16),
+    Class(String),
+}
+
+words! {
+    /// What a response means.
+    pub(crate) enum MeansTable for (Means) { Limit, Pause, Quota, Ignore }
+}
+
+keys! {
+    /// `[resource.headers]`
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields, expecting = "names of headers")]
+    pub(crate) struct HeadersTable {
+        /// The header with the amount in a full bucket or window.
+        pub limit: Option<Spanned<String>> = Example(r#""x-quota""#),
+        /// The header with what is left.
+        pub remaining: Option<Spanned<String>> = Example(r#""x-quota-left""#),
+        /// The header with what is used.
+        pub used: Option<Spanned<String>> = Example(r#""x-quota-spent""#),
+        /// The header with the time, from now or since 1970, at which the window ends.
+        pub reset: Option<Spanned<String>> = Example(r#""x-quota-again""#),
+        /// What a number in that counts, if it is a time from now: "seconds" or "milliseconds".
+        pub reset_unit: Option<Spanned<String>> = Default(r#""seconds""#),
+        /// The header with the pause after a refusal. `retry_after_unit` is for this one, too.
+        pub retry_after: Option<Spanned<String>> = Example(r#""x-quota-wait""#),
+    }
+}
+
+/// The headers that `[resource.headers]` names.
+pub(crate) fn odd_headers(source: &Source, table: &ResourceTable) -> Result<OddHeaders, ConfigError> {
+    let Some(table) = table.headers.as_ref().map(Spanned::get_ref) else { return Ok(OddHeaders::default()) };
+    let named =
+        |header: &Option<Spanned<String>>| header.as_ref().map(|name| header_name(source, name, name.get_ref()));
+    let reset_unit: Option<RetryAfterUnit> = parsed(source, table.reset_unit.as_ref())?;
+    Ok(OddHeaders {
+        limit: named(&table.limit).transpose()?,
+        remaining: named(&table.remaining).transpose()?,
+        used: named(&table.used).transpose()?,
+        reset: named(&table.reset).transpose()?,
+        reset_unit: reset_unit.filter(|unit| *unit != RetryAfterUnit::Seconds),
+        retry_after: named(&table.retry_after).transpose()?,
+    })
+}
+
+/// A header's name in lower case, if it is one.
+fn header_name(source: &Source, written: &Spanned<String>, name: &str) -> Result<String, ConfigError> {
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    match !name.is_empty() && name.bytes().all(is_valid) {
+        true => Ok(name.to_ascii_lowercase()),
+        false => Err(source.fault(&written.span(), "a header's name has letters, digits, `-` and `_`")),
+    }
+}
+
+/// The objections of the resource, in their order.
+pub(crate) fn objections(source: &Source, table: &ResourceTable) -> Result<Vec<Objection>, ConfigError> {
+    table.objection.iter().map(|written| objection(source, table, written)).collect()
+}
+
+fn objection(
+    source: &Source,
+    resource: &ResourceTable,
+    written: &Spanned<ObjectionTable>,
+) -> Result<Objection, ConfigError> {
+    let table = written.get_ref();
+    let fault = |span: Range<usize>, reason: &str| Err(source.fault(&span, reason.to_owned()));
+    if table.status.is_none() && table.header.is_none() && table.code.is_none() && table.body.is_none() {
+        return fault(written.span(), "an objection needs `status`, `header`, `code` or `body`");
+    }
+    let means: Means = value(&table.means);
+    if let Some(span) = table.pause.as_ref().map(Spanned::span).or(table.limit.as_ref().map(Spanned::span))
+        && means == Means::Ignore
+    {
+        return fault(span, "`pause` and `limit` have no meaning beside `means = \"ignore\"`; leave them out");
+    }
+    if let Some(body) = table.body.as_ref().filter(|body| !(1..=MAX_BODY_TEXT).contains(&body.get_ref().len())) {
+        return fault(body.span(), "a text in a body has 1 to 256 bytes");
+    }
+    let text = |written: &Option<Spanned<String>>| written.as_ref().map(|text| text.get_ref().clone().into());
+    Ok(Objection {
+        statuses: table.status.as_ref().map_or(Ok(Statuses::Any), |status| statuses(source, status))?,
+        header: table.header.as_ref().map(|header| header_and_value(source, header)).transpose()?,
+        code: text(&table.code),
+        body: text(&table.body),
+        pause: table.pause.as_ref().map(value),
+        limit: table.limit.as_ref().map(|limit| known_limit(source, resource, limit)).transpose()?,
+        ..Objection::new(means)
+    })
+}
+
+fn statuses(source: &Source, written: &Spanned<StatusTable>) -> Result<Statuses, ConfigError> {
+    let class = |text: &str| text.strip_suffix("xx").and_then(|digit| digit.parse().ok()).filter(|digit| *digit < 10);
+    match written.get_ref() {
+        StatusTable::One(status @ 100..=999) => Ok(Statuses::One(*status)),
+        StatusTable::Class(text) if class(text).is_some_and(|digit| digit > 0) => {
+            Ok(Statuses::Class(class(text).unwrap_or_default()))
+        }
+        StatusTable::One(_) | StatusTable::Class(_) => {
+            Err(source.fault(&written.span(), "a status is a number from 100 to 999, or one such as \"5xx\""))
+        }
+    }
+}
+
+type HeaderPattern = (std::borrow::Cow<'static, str>, Option<std::borrow::Cow<'static, str>>);
+
+/// `name: value` or `name`.
+fn header_and_value(source: &Source, written: &Spanned<String>) -> Result<HeaderPattern, ConfigError> {
+    let (name, value) = match written.get_ref().split_once(':') {
+        Some((name, value)) => (name, Some(value.trim().to_owned().into())),
+        None => (&**written.get_ref(), None),
+    };
+    Ok((header_name(source, written, name.trim())?.into(), value))
+}
+
+/// The name of a limit in the file. Limits that are found, or that a provider tells, have any name.
+fn known_limit(source: &Source, resource: &ResourceTable, written: &Spanned<String>) -> Result<Name, ConfigError> {
+    let name = Name::new(written.get_ref()).map_err(|error| source.fault(&written.span(), error.to_string()))?;
+    let mut known = resource.limit.iter().map(|limit| limit.get_ref().name.get_ref().as_str());
+    let finds = |written: &Spanned<DiscoverTable>| !matches!(written.get_ref(), DiscoverTable::All(false));
+    if resource.limit.is_empty() || resource.discover.as_ref().is_some_and(finds) || known.any(|known| *known == *name)
+    {
+        return Ok(name);
+    }
+    let known = quoted(resource.limit.iter().map(|limit| limit.get_ref().name.get_ref().as_str()));
+    Err(source.fault(&written.span(), format!("there is no limit `{name}`; there are {known}")))
+}
+
+/// The headers that workers do not pass on, because their names do not speak of limits.
+pub(crate) fn unsent_headers(table: &ResourceTable) -> Vec<&str> {
+    let named = table.headers.iter().flat_map(|headers| {
+        let HeadersTable { limit, remaining, used, reset, reset_unit: _, retry_after } = headers.get_ref();
+        [limit, remaining, used, reset, retry_after].into_iter().flatten()
+    });
+    let of_objections = table.objection.iter().filter_map(|objection| objection.get_ref().header.as_ref());
+    let names = named.chain(of_objections).map(|header| header.get_ref().split(':').next().unwrap_or_default().trim());
+    names.filter(|name| !speaks_of_limits(name)).collect()
+}
