@@ -23,6 +23,9 @@ MAX_NAME: Final = 64
 MAX_HEADERS: Final = 64
 """Headers in one settle. Only headers that describe rate limits are of use."""
 
+MAX_HEADER_NAME: Final = 64
+"""Characters in the name of a header that is passed on."""
+
 MAX_HEADER_VALUE: Final = 1024
 """Characters in one header's value."""
 

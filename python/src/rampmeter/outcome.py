@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from .bounds import MAX_HEADER_VALUE, MAX_HEADERS
+from .bounds import MAX_HEADER_NAME, MAX_HEADER_VALUE, MAX_HEADERS
 from .cost import Cost, checked_cost
 from .errors import InvalidArgument
 
 THROTTLED: Final = 429
 
-_NAMES = """
-    anthropic-ratelimit-input-tokens-limit anthropic-ratelimit-input-tokens-remaining
-    anthropic-ratelimit-input-tokens-reset anthropic-ratelimit-output-tokens-limit
-    anthropic-ratelimit-output-tokens-remaining anthropic-ratelimit-output-tokens-reset
-    anthropic-ratelimit-requests-limit anthropic-ratelimit-requests-remaining
-    anthropic-ratelimit-requests-reset anthropic-ratelimit-tokens-limit
-    anthropic-ratelimit-tokens-remaining anthropic-ratelimit-tokens-reset
-    anthropic-ratelimit-unified-5h-reset anthropic-ratelimit-unified-5h-utilization
-    anthropic-ratelimit-unified-7d-reset anthropic-ratelimit-unified-7d-utilization ratelimit
-    ratelimit-limit ratelimit-policy ratelimit-remaining ratelimit-reset retry-after
-    throttle-status x-processingunits-spent x-ratelimit-bucket x-ratelimit-global x-ratelimit-limit
-    x-ratelimit-limit-requests x-ratelimit-limit-tokens x-ratelimit-remaining
-    x-ratelimit-remaining-requests x-ratelimit-remaining-tokens x-ratelimit-reset
-    x-ratelimit-reset-after x-ratelimit-reset-requests x-ratelimit-reset-tokens
-    x-ratelimit-resource x-ratelimit-scope x-ratelimit-used x-shopify-shop-api-call-limit
-"""
+MAX_ERROR_BODY: Final = 16 * 1024
+"""Bytes of a body that is looked at for the code of an error. Larger ones are no errors."""
 
-OF_LIMITS: Final = frozenset(_NAMES.split())
-"""The headers that schedulers read. No other header leaves the process: it may hold a secret."""
+OF_LIMITS: Final = frozenset(
+    ("date", "sforce-limit-info", "x-amzn-errortype", "x-processingunits-spent", "x-shopify-shop-api-call-limit")
+)
+"""Headers that schedulers read although their names do not say so."""
+
+_MARK: Final = re.compile("quota|rate-?limit|retry-after|throttl")
+_SECRET: Final = re.compile(
+    "(?:^|[-_])(auth|authorization|cookie|key|password|secret|session|signature|token)(?:[-_]|$)"
+)
+
+
+def speaks_of_limits(name: str) -> bool:
+    """Whether a header is passed on. No other header leaves the process: it may hold a secret."""
+    lower = name.lower()
+    if lower in OF_LIMITS:
+        return True
+    return len(lower) <= MAX_HEADER_NAME and bool(_MARK.search(lower)) and not _SECRET.search(lower)
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ def of_limits(headers: Iterable[tuple[str, str]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in headers:
         lower = name.lower()
-        if lower in OF_LIMITS:
+        if speaks_of_limits(lower):
             found[lower] = f"{found[lower]}, {value}" if lower in found else str(value)
     fitting = {name: value for name, value in found.items() if len(value) <= MAX_HEADER_VALUE}
     return dict(list(fitting.items())[:MAX_HEADERS])
@@ -125,7 +128,7 @@ def _told(result: object) -> Outcome | None:
     headers = getattr(result, "headers", None)
     if not isinstance(status, int) or isinstance(status, bool):
         return None
-    return Outcome(int(status), _merged(headers))
+    return Outcome(int(status), _merged(headers), code=code_of(result))
 
 
 def checked_outcome(response: object) -> Outcome:
@@ -141,6 +144,49 @@ def checked_outcome(response: object) -> Outcome:
             f"nothing, not {type(response).__name__}"
         )
     return outcome or Outcome()
+
+
+def code_of(result: object) -> str | None:
+    """The code of the error in a body that the program has already read, as JSON.
+
+    Example:
+        >>> code_of_body(b'{"error": {"code": 403, "status": "RESOURCE_EXHAUSTED"}}')
+        'RESOURCE_EXHAUSTED'
+    """
+    body = getattr(result, "_content", None)
+    return code_of_body(body) if isinstance(body, bytes) else None
+
+
+def code_of_body(body: bytes) -> str | None:
+    """The most specific code in the shapes that APIs have for errors; nothing if there is none."""
+    if len(body) > MAX_ERROR_BODY or (b"error" not in body and b"__type" not in body):
+        return None
+    try:
+        told = json.loads(body)
+    except ValueError:
+        return None
+    return next(filter(None, map(_code_in, _errors(told))), None)
+
+
+def _errors(told: object) -> Iterator[Any]:
+    """The objects that may have a code, the most specific first."""
+    if isinstance(told, dict):
+        error, several = told.get("error"), told.get("errors")
+        for list_ in (error.get("errors") if isinstance(error, dict) else None, several):
+            yield from list_[:1] if isinstance(list_, list) else ()
+        yield error
+        yield told
+
+
+def _code_in(error: Any) -> str | None:
+    if isinstance(error, str):
+        return error if error.isidentifier() else None
+    if not isinstance(error, dict):
+        return None
+    extensions = error.get("extensions")
+    named = [error.get(name) for name in ("reason", "code", "type", "status", "__type")]
+    named.insert(0, extensions.get("code") if isinstance(extensions, dict) else None)
+    return next((code for code in named if isinstance(code, str) and code != "error"), None)
 
 
 def _merged(headers: object) -> Mapping[str, str]:

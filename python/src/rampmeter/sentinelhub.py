@@ -9,7 +9,6 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from requests import Response
@@ -102,18 +101,7 @@ def client(resource: Resource, kind: type[SentinelHubDownloadClient] = SentinelH
 
 def told(response: Response) -> tuple[Outcome, Response]:
     """The response, and what schedulers learn from it: a 403 alone is no spent quota."""
-    return replace(outcome_of(response), code=code_of(response)), response
-
-
-def code_of(response: Response) -> str | None:
-    """The code of the error in a body, such as `ACCESS_INSUFFICIENT_PROCESSING_UNITS`."""
-    if response.ok:
-        return None
-    try:
-        code = response.json()["error"]["code"]
-    except (ValueError, LookupError, TypeError):
-        return None
-    return code if isinstance(code, str) else None
+    return outcome_of(response), response
 
 
 def options_of(
