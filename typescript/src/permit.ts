@@ -1,16 +1,16 @@
 import type { Outbox } from "./outbox.js";
 import { unheld } from "./waiting.js";
-import { exact, limitHeaders, type Answer, type Charge, type Cost, type Settle } from "./wire.js";
+import { exact, limitHeaders, type Answer, type Charge, type Cost, type HeadersLike, type Settle } from "./wire.js";
 
 /** How a call went. Every part may be left out: the call then counts as made, at its estimate. */
 export interface Outcome {
   readonly status?: number;
-  readonly headers?: { get(name: string): string | null };
+  readonly headers?: HeadersLike;
   /** The actual cost. A unit that is left out keeps its estimate. */
   readonly cost?: Cost;
   /** The body says that a quota is spent, such as a month's. */
   readonly quotaSpent?: boolean;
-  /** The code of the error in the body. It tells a spent quota from a forbidden call. */
+  /** The code of the error in the body. It tells a spent quota from a forbidden call, and much else. */
   readonly code?: string;
 }
 

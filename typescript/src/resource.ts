@@ -87,7 +87,7 @@ export class Resource {
     for (let repeats = ask.repeats ?? 3; ; repeats -= 1) {
       const permit = await this.#obtain(ask, since);
       const result = await call().catch((error: unknown) => {
-        permit.settle(); // The call may have arrived.
+        permit.settle(outcomeOf(error)); // The call may have arrived.
         throw error;
       });
       const outcome = outcomeOf(result);
@@ -142,8 +142,10 @@ function wanted({ maxWaitMs = Infinity, cost, class: urgency, labels, price }: A
   return { cost: cost && exact(cost), class: urgency, labels, price, mode, since, deadline: since + wait };
 }
 
-/** What the result of a call tells, if it is the answer of an HTTP client or an outcome. */
+/** What the result of a call, or its error, tells: the answer of an HTTP client or an outcome. */
 function outcomeOf(result: unknown): Outcome {
-  const { status, headers, cost, quotaSpent, code } = (result ?? {}) as Outcome;
-  return typeof status === "number" ? { status, headers, cost, quotaSpent, code } : {};
+  const { status, headers, cost, quotaSpent, code, error } = Object(result) as Outcome & { readonly error?: unknown };
+  const { code: ofBody, type } = Object(error) as { readonly code?: unknown; readonly type?: unknown };
+  const told = [code, ofBody, type, error].find((each) => typeof each === "string") as string | undefined;
+  return typeof status === "number" ? { status, headers, cost, quotaSpent, code: told } : {};
 }

@@ -24,21 +24,26 @@ export type Settle = { readonly id: string; readonly used: boolean; readonly cos
   Fields<"elapsed_ms", number> & Fields<"asked", Charge> &
   Fields<"response", { status: number; headers: Record<string, string> }>;
 
-/** The headers that some dialect reads. No other header leaves this process: it may be a secret. */
-const OF_LIMITS = [
-  ...["retry-after", "throttle-status", "x-processingunits-spent", "x-shopify-shop-api-call-limit"],
-  ...["", "-limit", "-policy", "-remaining", "-reset"].map((rest) => `ratelimit${rest}`),
-  ...["bucket", "global", "reset-after", "resource", "scope", "used"].map((rest) => `x-ratelimit-${rest}`),
-  ...["limit", "remaining", "reset"].flatMap((level) => [
-    ...["", "-requests", "-tokens"].map((unit) => `x-ratelimit-${level}${unit}`),
-    ...["input-tokens", "output-tokens", "requests", "tokens"].map((unit) => `anthropic-ratelimit-${unit}-${level}`)]),
-  ...["5h-reset", "5h-utilization", "7d-reset", "7d-utilization"].map((rest) => `anthropic-ratelimit-unified-${rest}`),
-];
+/** Headers that schedulers read although their names do not say so. */
+const OF_LIMITS =
+  ["date", "sforce-limit-info", "x-amzn-errortype", "x-processingunits-spent", "x-shopify-shop-api-call-limit"];
+const MARK = /quota|rate-?limit|retry-after|throttl/;
+const SECRET = /(^|[-_])(auth|authorization|cookie|key|password|secret|session|signature|token)([-_]|$)/;
 
-/** The headers that speak of limits, by their names in lower case; one has at most 1024 characters. */
-export function limitHeaders(headers: Partial<Pick<Headers, "get">> | undefined): Record<string, string> {
-  const found = OF_LIMITS.map((name) => [name, headers?.get?.(name) ?? ""] as const);
-  return Object.fromEntries(found.filter(([, value]) => value !== "" && value.length <= 1024));
+/** Whether a header is passed on. No other header leaves this process: it may hold a secret. */
+export const speaksOfLimits = (name: string): boolean =>
+  OF_LIMITS.includes(name) || (name.length <= 64 && MARK.test(name) && !SECRET.test(name));
+
+/** The headers of an answer: `Headers`, or what has some of its methods. */
+export type HeadersLike = { get?(name: string): unknown; forEach?(call: (value: string, name: string) => void): void };
+
+/** The headers that speak of limits, by their names in lower case: at most 64, of at most 1024 characters. */
+export function limitHeaders(headers: HeadersLike | undefined): Record<string, string> {
+  const found = new Map(["retry-after", ...OF_LIMITS].map((name) => [name, headers?.get?.(name)]));
+  headers?.forEach?.((value, name) => void found.set(name.toLowerCase(), value));
+  const isTold = ([name, value]: [string, unknown]): boolean =>
+    typeof value === "string" && value !== "" && value.length <= 1024 && speaksOfLimits(name);
+  return Object.fromEntries([...found].filter(isTold).slice(0, 64)) as Record<string, string>;
 }
 
 /**

@@ -227,6 +227,11 @@ test("the code of an error tells a spent quota from a forbidden call", async (t)
     await api.settled();
   };
   for (let calls = 0; calls < 2; calls += 1) await call("ACCESS_FORBIDDEN");
+  // An SDK throws the error of the body, with its code in it.
+  const thrown = Object.assign(new Error("no"), { status: 429, error: { type: "lock_timeout" } });
+  await assert.rejects(api.run({ maxWaitMs: 5000 }, () => Promise.reject(thrown)), thrown);
+  await api.settled();
+  (await api.permit({ maxWaitMs: 0 })).settle();
   await call("ACCESS_INSUFFICIENT_PROCESSING_UNITS");
   assert.equal((await refusal(api.permit({ maxWaitMs: 5000 }))).code, "quota_spent");
 });
