@@ -163,8 +163,7 @@ limit = [
     let told =
         |one: &Explained| (one.class.to_string(), one.limited_by.clone().unwrap().to_string(), one.reason.unwrap());
     let of_status: Vec<_> = shown.first_waiting().map(told).collect();
-    let expected =
-        [("urgent", Reason::Stock), ("bulk", Reason::Turn)].map(|(class, why)| (class.into(), "units".into(), why));
+    let expected = ["urgent", "bulk"].map(|class| (class.into(), "units".into(), Reason::Stock));
     assert_eq!(of_status, expected);
     assert_eq!((shown.limited_by.as_deref(), shown.reason), (Some("units"), Some(Reason::Stock)));
     for (class, limit, reason) in of_status {
@@ -174,9 +173,8 @@ limit = [
         assert_eq!(told(&listed.first[0]), (class.clone(), limit, reason), "explain of {class}");
     }
     let (_, metrics) = scheduler::page(&running, "/metrics").await;
-    for (class, reason) in [("urgent", "stock"), ("bulk", "turn")] {
-        let sample =
-            format!(r#"rampmeter_delayed{{resource="api",class="{class}",limit="units",reason="{reason}"}} 1"#);
+    for class in ["urgent", "bulk"] {
+        let sample = format!(r#"rampmeter_delayed{{resource="api",class="{class}",limit="units",reason="stock"}} 1"#);
         assert!(metrics.contains(&sample), "{sample}:\n{metrics}");
     }
     let text = status(&nats, &[]).await.1;

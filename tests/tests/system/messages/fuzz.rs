@@ -29,7 +29,7 @@ const PERMITS: [&str; 6] = [
 const SETTLES: [&str; 5] = [
     r#"{"id":"s#","used":false}"#,
     r#"{"id": "s#", "used": true, "cost": {"units": 3.75}, "elapsed_ms": 81.25, "late_ms": 0.5}"#,
-    r#"{"id":"s#","response":{"status":200,"headers":{"retry-after":"1500","x-ratelimit-remaining":"0"}}}"#,
+    r#"{"id":"s#","response":{"status":200,"headers":{"retry-after":"1500","x-ratelimit-resource":"core"}}}"#,
     r#"{"id": "s#", "extend": true}"#,
     r#"{"id":"s#","cost":{"requests":0,"units":1}}"#,
 ];
