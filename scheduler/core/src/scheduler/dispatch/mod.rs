@@ -216,7 +216,7 @@ impl<R: Clone> Scheduler<R> {
                 return;
             }
             let (_, offer) = self.waits(now).outlook(slot);
-            let is_held_by_store = offer.at <= deadline && self.waits(now).is_held_by_store(&permit.bill);
+            let is_held_by_store = offer.at <= deadline.max(now) && self.waits(now).is_held_by_store(&permit.bill);
             self.turn_away(slot, if is_held_by_store { Refusal::StoreSilent } else { offer.not_in_time(now) });
         }
     }

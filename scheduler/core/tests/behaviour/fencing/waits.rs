@@ -149,3 +149,21 @@ fn a_returned_charge_may_be_granted_again_under_the_same_checkpoint() {
         }
     }
 }
+
+/// The first call of a key needs no checkpoint. The next ones wait for one, and no stock is missing.
+#[test]
+fn a_wait_for_the_store_is_not_told_as_a_wait_for_stock() {
+    let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);
+    let resource = Resource::new(&by_the_hour(Algorithm::TokenBucket, 100)).unwrap();
+    let mut world = World::of(Scheduler::new(resource, Epoch::FIRST, at(0)).fenced());
+    let checkpoint = world.scheduler.checkpoint(at(0)).unwrap();
+    world.handle(at(0), Event::CheckpointStored(checkpoint.number));
+    let mut wait = wish_of(Mode::Wait, [0, 0, 1], 0);
+    wait.max_wait = Some(span(100));
+    let granted = world.ask(at(1), &wait);
+    assert_eq!(world.start(granted), Some(at(1)));
+    let held = world.ask(at(2), &wait);
+    world.run_until(at(200));
+    let silent = Some(SentAnswer::Refused(Refusal::StoreSilent));
+    assert_eq!(world.last_answer(held), silent, "the store has not answered within the bound");
+}
