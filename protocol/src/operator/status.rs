@@ -258,6 +258,9 @@ pub struct DiscoveredStatus {
 /// What the upstream's responses report of a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UpstreamReport {
+    /// The capacity that all answers state lately, if that is not the written one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub states: Option<f64>,
     /// The capacity that answers state, if that is less than the written one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<f64>,

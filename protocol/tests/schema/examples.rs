@@ -94,7 +94,7 @@ fn questions_orders_and_their_answers_are_as_the_schema_says() {
             "margin":1.8,"level":-12.5,"next_free_ms":750.0,"resets_ms":9.0,"likely_free_ms":3.0,"keys":2,"key":"team-a","frozen_ms":0.0,
             "paused_by":"operator",
             "missing_labels":["client"],"learned":{"rate":0.9,"held_back":1.0},
-            "told":{"capacity":9.0,"capacity_for_ms":1.0,"others":2.0,"held_back":1.0,"window_ends_ms":3.0,"window_slack_ms":4.0},
+            "told":{"states":9.0,"capacity":9.0,"capacity_for_ms":1.0,"others":2.0,"held_back":1.0,"window_ends_ms":3.0,"window_slack_ms":4.0},
             "found":{"by":"headers","for_ms":5.0,"routes":["messages"],"key":["channel"]},
             "shadow":{"calls":1,"would_wait":2,"would_refuse":3,"longest_wait_ms":4.0}}],
             "counters":{"granted":1,"refused":2,"settled":3,"upstream_429":4,"returned":5,"disbelieved":6,

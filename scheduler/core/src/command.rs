@@ -2,6 +2,7 @@
 
 use crate::ids::{ClassId, LimitId};
 use crate::refusal::Refusal;
+use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::Span;
 use std::sync::Arc;
@@ -66,6 +67,8 @@ pub enum Note {
     CallEnded(Span),
     /// The capacity in force of this limit has changed, as the upstream states it.
     CapacityChanged(LimitId),
+    /// The upstream states another capacity of this limit than is written, which does not count.
+    CapacityStated(LimitId, Amount),
     /// By the word of a client, the upstream's quota is spent: calls that need this limit are refused
     /// for this long.
     QuotaSpent(LimitId, Span),

@@ -122,7 +122,7 @@ impl BucketName<'_> {
         };
         let unit = UNITS.iter().find(|(word, _)| *word == of).map(|(_, unit)| Scope::Unit((*unit).to_owned()));
         let unnamed = of.is_empty().then_some(Scope::Unnamed);
-        (unit.or(unnamed).unwrap_or_else(|| Scope::Limit(of.to_owned())), window)
+        (unit.or(unnamed).unwrap_or_else(|| Scope::Policy(of.to_owned())), window)
     }
 
     /// Whether the bucket refills all the time, and its reset tells when it is full. Those who count

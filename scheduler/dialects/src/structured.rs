@@ -66,7 +66,7 @@ fn reading(item: &Item, policies: &[Policy]) -> Option<Reading> {
 /// name.
 fn scope(name: Option<String>, unit: Option<String>) -> Scope {
     let valid = |name: String| Name::new(&name).is_ok().then_some(name);
-    let named = name.and_then(valid).map_or(Scope::Unnamed, Scope::Limit);
+    let named = name.and_then(valid).map_or(Scope::Unnamed, Scope::Policy);
     unit.and_then(valid).map_or(named, Scope::Unit)
 }
 

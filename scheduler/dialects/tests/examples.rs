@@ -108,22 +108,22 @@ fn ietf() {
         (r#"200
             RateLimit-Policy: "burst";q=100;w=60, "daily";q=1000;w=86400
             RateLimit: "burst";r=50;t=30"#,
-         "passed\nlimit=burst 50/100 reset 30s"),
+         "passed\npolicy=burst 50/100 reset 30s"),
         (r#"200
             RateLimit-Policy: "burst";q=100;w=60,"daily";q=1000;w=86400
             RateLimit: "burst";r=50;t=30, "daily";r=999"#,
-         "passed\nlimit=burst 50/100 reset 30s\nlimit=daily 999/1000 reset ?"),
+         "passed\npolicy=burst 50/100 reset 30s\npolicy=daily 999/1000 reset ?"),
         (r#"429
             RateLimit-Policy: "burst";q=100;w=60
             RateLimit: "burst";r=0;t=12"#,
-         "limited limit=burst for 12s\nlimit=burst 0/100 reset 12s"),
+         "limited policy=burst for 12s\npolicy=burst 0/100 reset 12s"),
         (r#"429
             Retry-After: 20
             RateLimit: "burst";r=0;t=12"#,
-         "limited limit=burst for 20s\nlimit=burst 0/? reset 12s"),
+         "limited policy=burst for 20s\npolicy=burst 0/? reset 12s"),
         (r#"429
             RateLimit: "burst";r=0;t=12, "daily";r=0;t=3000"#,
-         "limited unnamed for 3000s\nlimit=burst 0/? reset 12s\nlimit=daily 0/? reset 3000s"),
+         "limited unnamed for 3000s\npolicy=burst 0/? reset 12s\npolicy=daily 0/? reset 3000s"),
         (r#"200
             RateLimit-Policy: peak;q=65535;w=10;qu="content-bytes";pk=:dGVuYW50:
             RateLimit: peak;r=1024.5;t=5;pk=:dGVuYW50:"#,
@@ -132,11 +132,11 @@ fn ietf() {
         (r#"200
             RateLimit-Policy: "tenant";q=30;w=60;pk=:YQ==:, "tenant";q=90;w=60;pk=:Yg==:
             RateLimit: "tenant";r=12;t=5;pk=:Yg==:"#,
-         "passed\nlimit=tenant 12/90 reset 5s"),
+         "passed\npolicy=tenant 12/90 reset 5s"),
         (r#"200
             RateLimit-Policy: "tenant";q=30;w=60
             RateLimit: "tenant";r=12;t=5;pk=:Yg==:"#,
-         "passed\nlimit=tenant 12/30 reset 5s"),
+         "passed\npolicy=tenant 12/30 reset 5s"),
         // A name that no limit can have.
         (r#"200
             RateLimit: "per user and minute";r=5"#,
@@ -144,7 +144,7 @@ fn ietf() {
         // Parameters that are missing, negative or not numbers are ignored.
         (r#"200
             RateLimit: "a";t=5, "b";r=-1;t=5, "c";r=5;t=-5, "d";r="5", ("e" "f");r=1"#,
-         "passed\nlimit=c 5/? reset ?"),
+         "passed\npolicy=c 5/? reset ?"),
         // Earlier drafts.
         ("200\nRateLimit: limit=100, remaining=50, reset=30",
          "passed\nunnamed 50/100 reset 30s"),
@@ -153,7 +153,7 @@ fn ietf() {
         ("429\nRateLimit-Limit: 10\nRateLimit-Remaining: 0\nRateLimit-Reset: 4",
          "limited unnamed for 4s\nunnamed 0/10 reset 4s"),
         ("200\nRateLimit: \"a\";r=5\nRateLimit-Remaining: 5",
-         "passed\nlimit=a 5/? reset ?"),
+         "passed\npolicy=a 5/? reset ?"),
         // Garbled.
         (r#"200
             RateLimit: "burst;r=50"#,
@@ -161,13 +161,13 @@ fn ietf() {
         (r#"200
             RateLimit-Policy: 100 per minute
             RateLimit: "burst";r=50"#,
-         "passed\nlimit=burst 50/? reset ?\nunreadable ratelimit-policy"),
+         "passed\npolicy=burst 50/? reset ?\nunreadable ratelimit-policy"),
         ("429\nRateLimit: remaining",
          "limited unnamed for ?"),
         ("503\nRetry-After: 5",
          "limited unnamed for 5s by others"),
         ("503\nRateLimit: \"a\";r=0;t=5",
-         "passed\nlimit=a 0/? reset 5s"),
+         "passed\npolicy=a 0/? reset 5s"),
     ];
     for (answer, expected) in table {
         check_plainly(Dialect::Ietf, answer, expected);
@@ -325,11 +325,11 @@ fn anthropic() {
             anthropic-ratelimit-unified-5h-reset: 1792568280
             anthropic-ratelimit-unified-7d-utilization: 0.97
             anthropic-ratelimit-unified-7d-reset: 1792571290",
-         "limited limit=unified-5h for 600s\nlimit=unified-5h 0/? reset 600s"),
+         "limited policy=unified-5h for 600s\npolicy=unified-5h 0/? reset 600s"),
         ("429
             anthropic-ratelimit-unified-7d-utilization: 1.02
             anthropic-ratelimit-unified-7d-reset: soon",
-         "limited limit=unified-7d for ?\nlimit=unified-7d 0/? reset ?\nunreadable anthropic-ratelimit-unified-7d-reset"),
+         "limited policy=unified-7d for ?\npolicy=unified-7d 0/? reset ?\nunreadable anthropic-ratelimit-unified-7d-reset"),
         ("200
             anthropic-ratelimit-requests-remaining: 1
             anthropic-ratelimit-requests-reset: in a minute",

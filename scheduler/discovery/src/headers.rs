@@ -52,7 +52,7 @@ impl CallResponse<'_> {
     }
 
     fn applies(&self, reading: &Reading) -> Applies {
-        let is_named = matches!(reading.scope, Scope::Limit(_));
+        let is_named = matches!(reading.scope, Scope::Limit(_) | Scope::Policy(_));
         let route = self.traits.and_then(|traits| traits.route.clone()).filter(|_| is_named);
         let matching =
             self.route_label.zip(route).map(|(label, route)| (label.to_owned(), Pattern::OneOf([route].into())));
@@ -65,8 +65,8 @@ impl CallResponse<'_> {
 /// The name of the limit that a reading is about.
 pub(crate) fn name_of(reading: &Reading) -> Option<Name> {
     let of_scope = match &reading.scope {
-        Scope::Limit(name) | Scope::Unit(name) => name,
-        Scope::Unnamed => UNNAMED,
+        Scope::Limit(name) | Scope::Policy(name) | Scope::Unit(name) => name,
+        Scope::Unnamed | Scope::Narrow => UNNAMED,
     };
     Name::new(reading.described.name.as_deref().unwrap_or(of_scope)).ok()
 }

@@ -303,7 +303,10 @@ fn notes(limit: &LimitStatus) -> Vec<String> {
             amount(learned.held_back)
         )
     });
-    let reported = limit.reported.map(reported);
+    let states = limit.reported.and_then(|report| report.states);
+    let (file, of) = (amount(limit.capacity), period(limit));
+    let states = states.map(|states| format!("the upstream states {} in {of}, the file says {file}", amount(states)));
+    let reported = limit.reported.and_then(reported);
     let shadow = limit.shadow.map(|shadow| {
         format!(
             "in shadow mode: of {} calls, {} would wait and {} be refused",
@@ -313,7 +316,7 @@ fn notes(limit: &LimitStatus) -> Vec<String> {
         )
     });
     let found = limit.found.as_ref().map(found);
-    let all = [found, margin, in_flight, keys, frozen, learned, reported, shadow];
+    let all = [found, margin, in_flight, keys, frozen, learned, states, reported, shadow];
     all.into_iter().flatten().map(|note| format!("`{}`: {note}", limit.name)).collect()
 }
 
@@ -336,7 +339,7 @@ fn list(beginning: &str, names: &[String]) -> String {
 }
 
 /// What the upstream's headers tell.
-fn reported(report: UpstreamReport) -> String {
+fn reported(report: UpstreamReport) -> Option<String> {
     let capacity = report.capacity.zip(report.capacity_for_ms);
     let capacity =
         capacity.map(|(capacity, since)| format!("a capacity of {} since {}", amount(capacity), duration(since)));
@@ -348,7 +351,7 @@ fn reported(report: UpstreamReport) -> String {
         false => format!("a window that ends in {}", duration(ends)),
     });
     let all: Vec<String> = [capacity, others, held_back, ends].into_iter().flatten().collect();
-    format!("the upstream's headers tell of {}", all.join(", "))
+    (!all.is_empty()).then(|| format!("the upstream's headers tell of {}", all.join(", ")))
 }
 
 fn classes(status: &Status) -> Table {

@@ -1,6 +1,7 @@
 //! A bucket together with the limit that its upstream turns out to enforce.
 
 use super::call_time::CallTime;
+use super::observation::Reading;
 use super::rate_estimator::RateEstimator;
 use super::slow_start::{MAX_CALLS_BEYOND, NEARLY_EMPTY_PART, SlowStart};
 use crate::arithmetic::Credit;
@@ -12,12 +13,12 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::wall_clock::WallClockOrigin;
 use std::ops::RangeInclusive;
 
-/// The first and the longest pause after a rejection without `Retry-After`. The pause doubles with
-/// each rejected probe call.
-const FIRST_PAUSE: Span = Span::from_secs(1);
-const LONGEST_PAUSE: Span = Span::from_secs(60);
 /// The missing refill that a rejection without `Retry-After` implies.
 const SILENT_REJECTION: Span = Span::from_millis(500);
+/// Answers that state the same capacity for this long, and no other one, are believed whatever it is.
+const CERTAIN: Span = Span::from_secs(60);
+/// People are told of a capacity that does not count once all answers have stated it for this long.
+const TOLD_AFTER: Span = Span::from_secs(10);
 /// A call that started less than this ago may not have reached the upstream, or its permit may
 /// still be returned as too late.
 const ON_THE_WAY: Span = Span::from_secs(1);
@@ -39,13 +40,20 @@ pub(crate) struct AdaptiveLimit {
     call_time: CallTime,
     /// The capacity that the upstream states, if the limit follows it and it is below the written one.
     stated: Option<Stated>,
-    pause: Span,
+    /// The capacity that answers state, whatever it is, and since when they state no other.
+    announced: Option<Stated>,
+    /// Whether people were told of it.
+    is_told: bool,
+    /// When an answer to a served call last stated none.
+    untold: Time,
+    /// When the last call started that was served.
+    served: Time,
     last_raise: Time,
     /// The time at which a spent quota resets, as the upstream says.
     quota_spent_until: Time,
 }
 
-/// A capacity below the written one.
+/// A capacity that the upstream states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stated {
     pub(crate) capacity: Amount,
@@ -53,11 +61,11 @@ pub(crate) struct Stated {
 }
 
 impl Stated {
-    /// The capacity within the bounds of learning, if that is below the written one. An answer with
-    /// a higher one may be wrong, and could otherwise get every call rejected.
-    fn below_written(spec: &LimitSpec, capacity: Amount, since: Time) -> Option<Self> {
+    /// The capacity within the bounds of learning, unless it `is_certain`, if that is below the written
+    /// one. An answer with a higher one may be wrong, and could otherwise get every call rejected.
+    fn below_written(spec: &LimitSpec, capacity: Amount, since: Time, is_certain: bool) -> Option<Self> {
         let Learn::Above(share) = spec.learn else { return None };
-        let floor = (spec.capacity.micros() as f64 * share).ceil() as u64;
+        let floor = if is_certain { 0 } else { (spec.capacity.micros() as f64 * share).ceil() as u64 };
         let capacity = Amount::from_micros(capacity.micros().max(floor.max(1))).ok()?;
         (capacity < spec.capacity).then_some(Stated { capacity, since })
     }
@@ -75,7 +83,10 @@ impl AdaptiveLimit {
             slow_start: SlowStart::for_period(now, limit.spec().period).filter(|_| is_doubted),
             call_time: CallTime::default(),
             stated: None,
-            pause: FIRST_PAUSE,
+            announced: None,
+            is_told: false,
+            untold: Time::ORIGIN,
+            served: Time::ORIGIN,
             last_raise: now,
             quota_spent_until: Time::ORIGIN,
         };
@@ -166,23 +177,53 @@ impl AdaptiveLimit {
         self.review(now);
     }
 
-    /// Takes the capacity that a response states: the last one counts, up to what is written. Returns
-    /// whether the capacity in force changes.
-    pub(crate) fn learn_capacity(&mut self, now: Time, capacity: Amount) -> bool {
-        let stated = Stated::below_written(self.limit.spec(), capacity, now);
+    /// The capacity that answers state, if it is not the written one, and since when they state no other.
+    pub(crate) fn announced(&self) -> Option<Stated> {
+        self.announced.filter(|announced| announced.capacity != self.limit.spec().capacity)
+    }
+
+    /// Notes the capacity that an answer states; none if the answer to a served call states none.
+    /// Returns whether it is certain by now that the upstream enforces this one.
+    pub(crate) fn note_announced(&mut self, now: Time, capacity: Option<Amount>) -> bool {
+        let Some(capacity) = capacity else {
+            self.untold = now;
+            return false;
+        };
+        if self.announced.is_none_or(|announced| announced.capacity != capacity) {
+            (self.announced, self.is_told) = (Some(Stated { capacity, since: now }), false);
+        }
+        let is_followed = self.stated.is_some_and(|stated| stated.capacity == capacity);
+        is_followed || self.announced.is_some_and(|announced| announced.since.max(self.untold) + CERTAIN <= now)
+    }
+
+    /// The capacity that the upstream states and that does not count, if people are to be told now.
+    pub(crate) fn tell_announced(&mut self, now: Time) -> Option<Amount> {
+        let counts = |capacity| self.stated.is_some_and(|stated| stated.capacity == capacity);
+        let is_due = |stated: &Stated| stated.since + TOLD_AFTER <= now && !counts(stated.capacity);
+        let tells = self.announced().filter(is_due).filter(|_| !self.is_told);
+        self.is_told |= tells.is_some();
+        tells.map(|stated| stated.capacity)
+    }
+
+    /// Takes the capacity that the response to a call at `at` states: the last one counts, up to what
+    /// is written. Returns whether the capacity in force changes.
+    ///
+    /// The level becomes what is left. That another capacity counts is no loss of rate, and what the
+    /// lower capacity cuts off must not count as lost once more.
+    pub(crate) fn learn_capacity(&mut self, now: Time, at: Time, reading: &Reading, is_certain: bool) -> bool {
+        let stated = |capacity| Stated::below_written(self.limit.spec(), capacity, now, is_certain);
+        let Some(stated) = reading.capacity.map(stated) else { return false };
         let changes = stated.map(|stated| stated.capacity) != self.stated.map(|stated| stated.capacity);
         if changes {
             self.stated = stated;
-            self.follow(now);
+            let surplus = self.upstream_after(at, at).map(|level| level - self.credit(reading.remaining));
+            self.bucket.shift(&self.limit, now, -surplus.unwrap_or_default().max(Credit::ZERO));
+            let before = self.limit.full();
+            self.estimator.state(now, stated.map(|stated| stated.capacity));
+            self.review(now);
+            self.bucket.shrink(&self.limit, now, before - self.limit.full());
         }
         changes
-    }
-
-    fn follow(&mut self, now: Time) {
-        let before = self.limit.full();
-        self.estimator.state(now, self.stated.map(|stated| stated.capacity));
-        self.review(now);
-        self.bucket.shrink(&self.limit, now, before - self.limit.full());
     }
 
     /// The stock at `now` after payment of every promise.
@@ -214,12 +255,18 @@ impl AdaptiveLimit {
     /// Notes that a call which started at `at` was served. A call served from a nearly empty bucket
     /// proves all stock.
     pub(crate) fn note_served(&mut self, at: Time) {
+        self.served = self.served.max(at);
         let Some(slow_start) = &mut self.slow_start else { return };
         slow_start.note_served(at);
         let nearly_empty = self.margin() + self.credit(Amount::ONE);
         if self.level_after(at, at).is_some_and(|level| level < nearly_empty) {
             self.slow_start = None;
         }
+    }
+
+    /// Whether a call was served that started after `time`.
+    pub(crate) fn has_served_since(&self, time: Time) -> bool {
+        self.served > time
     }
 
     pub(crate) fn spent_until(&self, now: Time) -> Option<Time> {
@@ -255,18 +302,6 @@ impl AdaptiveLimit {
         changes
     }
 
-    /// The pause after a rejection without `Retry-After` of a call that started at `at`. It doubles
-    /// with each rejected probe. Calls that started before the last pause ended probe nothing.
-    pub(crate) fn next_pause(&mut self, now: Time, at: Time) -> Span {
-        match self.bucket.freeze().map(|freeze| freeze.until()) {
-            Some(until) if until > now => return until.since(now),
-            Some(until) if at < until => {}
-            Some(_) => self.pause = (self.pause + self.pause).min(LONGEST_PAUSE),
-            None => self.pause = FIRST_PAUSE,
-        }
-        self.pause
-    }
-
     /// How many nanoseconds of refill the upstream had left after a call of this cost at `at`, as
     /// far as the bucket knows. A negative value means that the call's rejection was to be
     /// expected.
@@ -276,15 +311,16 @@ impl AdaptiveLimit {
     }
 
     /// Learns that the upstream rejected a call of this cost at `at` and asked to wait for `after`.
-    /// A rejected call takes nothing, so its charge returns.
-    pub(crate) fn learn_rejection(&mut self, now: Time, at: Time, cost: Amount, after: Option<Span>) {
+    /// A rejected call takes nothing, so its charge returns. An answer that tells what is left teaches
+    /// no more than that by its rejection, unless it asks to wait.
+    pub(crate) fn learn_rejection(&mut self, now: Time, at: Time, cost: Amount, after: Option<Span>, tells_left: bool) {
         let after_call = self.upstream_after(at, at);
         self.bucket.shift_from(&self.limit, now, at, self.credit(cost));
         self.slow_start = None;
         let missing = |adaptive: &AdaptiveLimit| adaptive.limit.rate().refill_within(after.unwrap_or(SILENT_REJECTION));
         let known = missing(self);
         // An expected rejection without `Retry-After` teaches nothing.
-        let informative = after_call.filter(|level| after.is_some() || *level >= Credit::ZERO);
+        let informative = after_call.filter(|level| after.is_some() || !tells_left && *level >= Credit::ZERO);
         if let Some(short) = informative.map(|level| level + known).filter(|short| *short > Credit::ZERO) {
             self.lower(now, at, short);
             // The deficit refills within `after`, even at the slower rate that was just learned.

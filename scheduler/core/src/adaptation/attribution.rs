@@ -2,6 +2,7 @@
 
 use super::observation::{Reading, Scope};
 use crate::ids::LimitId;
+use crate::policy::applies::Applies;
 use crate::policy::{Bill, Limit, Resource};
 use rampmeter_protocol::amount::Amount;
 use smallvec::SmallVec;
@@ -24,25 +25,36 @@ impl<'a> Attribution<'a> {
         Attribution { resource, bill }
     }
 
-    /// The limits that may have rejected the call. If `scope` means no charged limit, all charged
-    /// limits may.
-    pub(crate) fn blamed(self, scope: &Scope) -> Limits {
-        let mut meant = self.limits_in(scope);
-        if meant.is_empty() {
-            meant.extend(self.bill.charged());
-            // A steered limit has no name at the upstream: a response that names a limit does not
-            // blame it.
-            meant.retain(|limit| scope.may_be_unnamed() || !self.resource[*limit].spec().is_steered());
+    /// The limits that may have rejected the call. Without a name, a cap on calls in flight is none of
+    /// them, unless the resource has nothing but caps. Only a name or none can mean a steered limit.
+    pub(crate) fn suspects(self, scope: &Scope) -> Limits {
+        let is_named = self.knows(scope);
+        let has_others = self.resource.limits().iter().any(|limit| !limit.counts_calls_in_flight());
+        let mut suspects = self.limits_in(scope);
+        if suspects.is_empty() && !is_named && (scope.is_global() || matches!(scope, Scope::Unit(_))) {
+            suspects = self.limits_in(&Scope::Unnamed);
         }
-        meant
+        suspects.retain(|limit| {
+            let limit = &self.resource[*limit];
+            let is_cap = has_others && limit.counts_calls_in_flight();
+            is_named || !is_cap && (scope.may_be_unnamed() || !limit.spec().is_steered())
+        });
+        suspects
     }
 
-    /// The limits that the upstream declares spent, and whether they are quotas. If no blamed limit
-    /// is a quota, those with long periods count, or else all blamed limits.
-    pub(crate) fn exhausted(self, scope: &Scope) -> (Limits, bool) {
-        let blamed = self.blamed(scope);
+    /// Those of `suspects` that no other one is narrower than.
+    pub(crate) fn narrowest(self, suspects: &Limits) -> Limits {
+        let applies = |limit: &LimitId| &self.resource[*limit].spec().applies;
+        let is_wider = |limit: &LimitId| suspects.iter().any(|other| applies(other).is_narrower_than(applies(limit)));
+        suspects.iter().copied().filter(|limit| !is_wider(limit)).collect()
+    }
+
+    /// The suspects that the upstream declares spent, and whether they are quotas. If none is a
+    /// quota, those with long periods count, or else the `blamed` ones.
+    pub(crate) fn exhausted(self, scope: &Scope, blamed: Limits) -> (Limits, bool) {
+        let suspects = self.suspects(scope);
         let of = |is: fn(&Limit) -> bool| -> Limits {
-            blamed.iter().copied().filter(|limit| is(&self.resource[*limit])).collect()
+            suspects.iter().copied().filter(|limit| is(&self.resource[*limit])).collect()
         };
         let (quotas, long) = (of(Limit::is_quota), of(Limit::has_long_period));
         match (quotas.is_empty(), long.is_empty()) {
@@ -57,9 +69,11 @@ impl<'a> Attribution<'a> {
     /// if the response has one reading for each of these limits.
     pub(crate) fn limit_read(self, reading: &Reading, readings: &[Reading]) -> Option<LimitId> {
         let mut limits = self.limits_in(&reading.scope);
+        let is_unknown = matches!(reading.scope, Scope::Limit(_)) && !self.knows(&reading.scope);
         limits.retain(|limit| {
             let limit = &self.resource[*limit];
-            !limit.counts_calls_in_flight() && !limit.spec().is_steered()
+            let fits = !is_unknown || Some(limit.spec().capacity) == reading.capacity;
+            fits && !limit.counts_calls_in_flight() && !limit.spec().is_steered()
         });
         let alone = |limits: &Limits| if let [limit] = limits[..] { Some(limit) } else { None };
         let capacity = |limit: LimitId| self.resource[limit].spec().capacity;
@@ -79,24 +93,36 @@ impl<'a> Attribution<'a> {
         reading.capacity.filter(|_| is_one_of_each).map(|_| limits[rank])
     }
 
-    /// The charged limits that `scope` means. An unknown name means all of them.
+    /// The charged limits that `scope` means.
     fn limits_in(self, scope: &Scope) -> Limits {
         let charged = |means: &dyn Fn(LimitId) -> bool| self.bill.charged().filter(|limit| means(*limit)).collect();
+        let is_narrow = |limit: LimitId| self.resource[limit].spec().applies.is_narrower_than(&Applies::default());
         match scope {
             Scope::Unnamed => charged(&|_| true),
             Scope::Unit(unit) => charged(&|limit| *self.resource[limit].spec().unit == **unit),
-            Scope::Limit(name) => match self.resource.limit(name) {
-                Some(named) => charged(&|limit| limit == named),
-                None => charged(&|_| true),
+            Scope::Narrow => charged(&is_narrow),
+            Scope::Limit(name) | Scope::Policy(name) => match (self.resource.limit(name), scope) {
+                (Some(named), _) => charged(&|limit| limit == named),
+                (None, Scope::Limit(_)) if scope.is_global() => charged(&|limit| !is_narrow(limit)),
+                (None, Scope::Limit(_)) => charged(&is_narrow),
+                (None, _) => charged(&|_| true),
             },
+        }
+    }
+
+    /// Whether `scope` names a limit of the resource.
+    fn knows(self, scope: &Scope) -> bool {
+        match scope {
+            Scope::Unnamed | Scope::Narrow | Scope::Unit(_) => false,
+            Scope::Limit(name) | Scope::Policy(name) => self.resource.limit(name).is_some(),
         }
     }
 }
 
-/// Whether a reading may be of this limit, by its reset and its capacity. Only then may the reading
-/// change windows and capacity.
-pub(crate) fn may_be_of(limit: &Limit, reading: &Reading) -> bool {
+/// Whether a reading may be of this limit, by its reset and its capacity, which may be certain. Only
+/// then may the reading change windows and capacity.
+pub(crate) fn may_be_of(limit: &Limit, reading: &Reading, is_certain: bool) -> bool {
     let fits = reading.reset.is_none_or(|reset| reset <= limit.spec().period + reading.reset_grain);
-    let least = limit.spec().capacity.micros() / MIN_PART;
+    let least = if is_certain { 0 } else { limit.spec().capacity.micros() / MIN_PART };
     fits && reading.capacity.is_none_or(|capacity| capacity.micros() >= least)
 }

@@ -9,7 +9,7 @@ mod rate_estimator;
 mod recent_calls;
 mod slow_start;
 
-pub(crate) use adaptive_limit::{AdaptiveLimit, Stated};
+pub(crate) use adaptive_limit::AdaptiveLimit;
 pub(crate) use attribution::{Attribution, Limits, may_be_of};
 pub(crate) use cost_estimates::CostEstimates;
 pub(crate) use observation::{Observation, ObservedCall, Reading, Scope, Verdict};

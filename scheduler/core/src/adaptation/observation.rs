@@ -56,8 +56,14 @@ pub enum Scope {
     Unnamed,
     /// The limits that count this unit.
     Unit(String),
-    /// The limit of this name. If it is unknown, the limits that the call was charged to.
+    /// The limit of this name. If the resource has none, a limit that only some calls share, since
+    /// calls of one account may meet any number of such limits.
     Limit(String),
+    /// The limit of this name, which applies to all calls. If the resource has none, the limits that
+    /// the call was charged to.
+    Policy(String),
+    /// Limits that only some calls share, by a condition or a key. The response names none.
+    Narrow,
 }
 
 /// The remaining amount in one bucket of the upstream.
@@ -118,9 +124,14 @@ impl Scope {
     pub fn may_be_unnamed(&self) -> bool {
         match self {
             Scope::Unnamed => true,
-            Scope::Limit(name) => name == GLOBAL,
-            Scope::Unit(_) => false,
+            Scope::Limit(_) => self.is_global(),
+            Scope::Unit(_) | Scope::Policy(_) | Scope::Narrow => false,
         }
+    }
+
+    /// Whether it is the limit of a whole account.
+    pub(crate) fn is_global(&self) -> bool {
+        matches!(self, Scope::Limit(name) if name == GLOBAL)
     }
 }
 

@@ -6,7 +6,7 @@ use super::snapshot::{
 use crate::arithmetic::{Credit, Offset, Rate};
 use crate::identity::Identity;
 use crate::ids::LimitId;
-use crate::limits::{Bucket, StartKey};
+use crate::limits::{Bucket, Freeze, StartKey};
 use crate::permits::{Granted, Stage, State};
 use crate::policy::{Bill, KeyCharge, Limit, MAX_PERIOD, Resource};
 use crate::scheduler::Scheduler;
@@ -145,10 +145,12 @@ impl<R: Clone> Scheduler<R> {
             (None, false) if snapshot.ordered => {
                 self.ledger.freeze_by_order(limit, until, until);
             }
-            (None, false) => self.ledger.adaptive_mut(limit).update(|bucket, _| bucket.freeze_until(until)),
+            (None, false) => {
+                self.ledger.adaptive_mut(limit).update(|bucket, _| bucket.add_freeze(Freeze::new(then, until, None)))
+            }
             (Some(key), true) => {
                 let charge = KeyCharge { limit, key: key.as_str().into(), amount: Amount::ZERO };
-                self.ledger.keys.update(then, &charge, |bucket, _| bucket.freeze_until(until));
+                self.ledger.keys.update(then, &charge, |bucket, _| bucket.add_freeze(Freeze::new(then, until, None)));
             }
             (None, true) => self.ledger.keys.freeze_known(then, limit, until),
             (Some(_), false) => {}

@@ -11,7 +11,7 @@ use super::key_pages::{KeyPageId, KeyPages};
 use crate::arithmetic::Credit;
 use crate::collections::{Index, Slab, Slot};
 use crate::ids::LimitId;
-use crate::limits::{Bucket, NEAR};
+use crate::limits::{Bucket, Freeze, NEAR};
 use crate::policy::{KeyCharge, KeyName, Limit, Resource, StartPolicy, Succession};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
@@ -181,7 +181,7 @@ impl Keys {
     pub(super) fn thaw(&mut self, now: Time, limit: LimitId) {
         for slot in self.frozen_of(limit).take(MAX_THAWED).collect::<BTreeSet<_>>() {
             self.note_change(slot);
-            self.change_at(now, slot, |bucket, _| bucket.thaw_now());
+            self.change_at(now, slot, |bucket, _| bucket.set_freeze(None));
         }
     }
 
@@ -189,7 +189,7 @@ impl Keys {
     pub(crate) fn freeze_known(&mut self, now: Time, limit: LimitId, until: Time) {
         for slot in self.slots() {
             if self.get(slot).is_some_and(|known| known.limit == limit && known.bucket.freeze().is_none()) {
-                self.change_at(now, slot, |bucket, _| bucket.freeze_until(until));
+                self.change_at(now, slot, |bucket, _| bucket.add_freeze(Freeze::new(now, until, None)));
             }
         }
     }

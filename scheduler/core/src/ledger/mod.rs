@@ -24,7 +24,7 @@ pub(crate) use usage_meter::UsageMeter;
 use crate::adaptation::{AdaptiveLimit, ObservedCall};
 use crate::arithmetic::{Correction, Credit};
 use crate::ids::{LimitId, Tier};
-use crate::limits::{Bucket, BucketReading, CallMade, Freeze, PauseClaim, StartKey};
+use crate::limits::{Bucket, BucketReading, CallMade, Freeze, StartKey};
 use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
 use keys::Keys;
 use rampmeter_protocol::amount::Amount;
@@ -140,9 +140,8 @@ impl Ledger {
             if self.read(now, charge, |bucket, _| bucket.freeze().is_some()) {
                 self.update(now, charge, |bucket, _| bucket.thaw(key));
             }
-            if self.adaptive(charge.limit).is_unproven() {
-                self.adaptive_mut(charge.limit).note_served(at);
-            }
+            self.changed |= self.adaptive(charge.limit).is_unproven();
+            self.adaptive_limits[charge.limit.index()].note_served(at);
         }
     }
 
@@ -168,11 +167,25 @@ impl Ledger {
         self.update(now, Charge::of(bill, limit), |bucket, limit| bucket.learn(limit, now, reading))
     }
 
-    /// How much of a pause that the answer to `call` asks for is believed, and the claim to remember.
-    pub(crate) fn believe(&self, call: ObservedCall<'_>, limit: LimitId, reported: Span) -> (Span, PauseClaim) {
-        let ObservedCall { now, start, user, bill, .. } = call;
-        let believe = |bucket: &Bucket| Freeze::believe(bucket.freeze(), now, start, user, reported);
-        self.read(now, Charge::of(bill, limit), |bucket, _| believe(bucket))
+    /// The freeze of the bucket of `limit` that `call` is charged to.
+    pub(crate) fn freeze_of(&self, call: ObservedCall<'_>, limit: LimitId) -> Option<Freeze> {
+        self.read(call.now, Charge::of(call.bill, limit), |bucket, _| bucket.freeze())
+    }
+
+    /// How long the window of `limit` that `call` counts in goes on, if it ends by a calendar.
+    pub(crate) fn window_end(&self, call: ObservedCall<'_>, limit: LimitId) -> Option<Span> {
+        let end = |bucket: &Bucket, limit: &Limit| bucket.window_state(limit, call.now).ends;
+        Some(self.read(call.now, Charge::of(call.bill, limit), end)?.since(call.now))
+    }
+
+    /// Whether `limit` lacked `more` right after `call`. If its level then is forgotten, the present one
+    /// counts.
+    pub(crate) fn lacks_after(&self, call: ObservedCall<'_>, limit: LimitId, more: Amount) -> bool {
+        let at = call.at();
+        self.read(call.now, Charge::of(call.bill, limit), |bucket, limit| {
+            let level = bucket.level_after(limit, at, at).unwrap_or_else(|| bucket.level(limit, call.now));
+            level < limit.rate().credit(more)
+        })
     }
 
     /// Whether a freeze of `limit` or of one of its keys, or a spent quota, holds calls.
@@ -186,7 +199,7 @@ impl Ledger {
     /// declared the quota spent.
     pub(crate) fn thaw(&mut self, now: Time, limit: LimitId) {
         let adaptive = self.adaptive_mut(limit);
-        adaptive.update(|bucket, _| bucket.thaw_now());
+        adaptive.update(|bucket, _| bucket.set_freeze(None));
         adaptive.forget_spent();
         self.keys.thaw(now, limit);
     }
@@ -317,12 +330,17 @@ impl Ledger {
     }
 
     /// When the quota of `charge` can pay, if the upstream declared it spent or too little is left
-    /// until its reset.
+    /// until its reset. A quota with a calendar is reset when the upstream says so, or by its
+    /// calendar if that is earlier, even if a probe call asks sooner.
     fn reset_of_spent(&self, now: Time, charge: Charge, held: impl Iterator<Item = StartKey>) -> Option<Time> {
         let adaptive = self.adaptive(charge.limit);
-        let reset = adaptive.spent_until(now);
-        if reset.is_some() || !adaptive.limit().is_quota() {
-            return reset;
+        if let Some(until) = adaptive.spent_until(now) {
+            let claimed = adaptive.bucket().freeze().and_then(|freeze| freeze.claimed_until());
+            let ends = adaptive.bucket().window_state(adaptive.limit(), now).ends;
+            return claimed.zip(ends).map(|(claimed, ends)| claimed.min(ends)).max(Some(until));
+        }
+        if !adaptive.limit().is_quota() {
+            return None;
         }
         self.read(now, charge, |bucket, limit| {
             let cost = limit.start_cost(charge.amount, Tier::NO_HEADROOM);

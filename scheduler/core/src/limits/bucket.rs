@@ -231,11 +231,6 @@ impl Bucket {
         }
     }
 
-    /// Freezes the bucket: no call starts before `until`, and then only a probe.
-    pub(crate) fn freeze_until(&mut self, until: Time) {
-        self.add_freeze(Freeze::new(until));
-    }
-
     /// Adds a freeze to the present one, if there is one.
     pub(crate) fn add_freeze(&mut self, added: Freeze) {
         self.set_freeze(Some(Freeze::join(self.freeze(), added)));
@@ -244,11 +239,6 @@ impl Bucket {
     /// Ends the freeze whose probe is `key`.
     pub(crate) fn thaw(&mut self, key: StartKey) {
         self.thaw_if(|freeze| freeze.is_probed_by(key));
-    }
-
-    /// Ends any freeze.
-    pub(crate) fn thaw_now(&mut self) {
-        self.set_freeze(None);
     }
 
     /// Replaces the limit by one whose windows may follow another clock.

@@ -6,6 +6,10 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// How long other calls wait for the probe's outcome if its worker does not report it.
 const PROBE_TIMEOUT: Span = Span::from_secs(2);
+/// The first and the longest pause after a refusal that names none. The pause doubles with each
+/// refused probe.
+const FIRST_PAUSE: Span = Span::from_secs(1);
+const LONGEST_PAUSE: Span = Span::from_secs(60);
 /// The longest pause on the report of one user. After it, the probe call asks the upstream again.
 pub(crate) const UNCONFIRMED: Span = Span::from_secs(60);
 
@@ -22,6 +26,7 @@ pub(crate) struct PauseClaim {
 /// the probe is served, or its outcome is overdue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Freeze {
+    since: Time,
     until: Time,
     /// Whether an operator ordered it.
     is_ordered: bool,
@@ -31,14 +36,29 @@ pub(crate) struct Freeze {
 }
 
 impl Freeze {
-    /// A freeze until the upstream is asked again.
-    pub(crate) fn new(until: Time) -> Self {
-        Freeze { until, is_ordered: false, probe: None, claim: None }
+    /// A freeze until the upstream is asked again, perhaps for a pause that a user has reported.
+    pub(crate) fn new(since: Time, until: Time, claim: Option<PauseClaim>) -> Self {
+        Freeze { since, until, is_ordered: false, probe: None, claim }
     }
 
-    /// A freeze for a pause that a user has reported.
-    pub(crate) fn claimed(until: Time, claim: Option<PauseClaim>) -> Self {
-        Freeze { claim, ..Freeze::new(until) }
+    /// The pause after a refusal that names none, of a call that started at `at` under this freeze.
+    /// Calls that started before the last pause ended probe nothing.
+    pub(crate) fn next_pause(freeze: Option<Freeze>, now: Time, at: Time) -> Span {
+        let Some(freeze) = freeze.filter(|freeze| !freeze.is_ordered) else { return FIRST_PAUSE };
+        if freeze.until > now {
+            return freeze.until.since(now);
+        }
+        let last = freeze.until.since(freeze.since);
+        let next = if at < freeze.until { last } else { last + last };
+        next.clamp(FIRST_PAUSE, LONGEST_PAUSE)
+    }
+
+    /// When the pause began that did not help the call `key`, its probe. None if the answer that
+    /// began the pause had named a later end.
+    pub(crate) fn failed_since(&self, key: StartKey) -> Option<Time> {
+        let was_predicted = self.claim.is_some_and(|claim| claim.until > key.at);
+        let is_probe = self.is_probed_by(key) && !self.is_ordered && self.until > self.since;
+        (is_probe && !was_predicted).then_some(self.since)
     }
 
     /// How much of a `reported` pause is believed, and the claim to remember. `user` reports on the
@@ -67,7 +87,7 @@ impl Freeze {
 
     /// A freeze that an operator orders.
     pub(crate) fn ordered(until: Time) -> Self {
-        Freeze { is_ordered: true, ..Freeze::new(until) }
+        Freeze { is_ordered: true, ..Freeze::new(until, until, None) }
     }
 
     /// `added`, joined with the existing freeze if there is one.
@@ -88,6 +108,11 @@ impl Freeze {
 
     pub(crate) fn until(&self) -> Time {
         self.until
+    }
+
+    /// The end that a user has reported.
+    pub(crate) fn claimed_until(&self) -> Option<Time> {
+        self.claim.map(|claim| claim.until)
     }
 
     /// When the next call may start.

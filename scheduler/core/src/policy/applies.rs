@@ -53,6 +53,16 @@ impl Applies {
         !self.key.is_empty()
     }
 
+    /// Whether the limit applies by all labels of `other`, and by more.
+    pub(crate) fn is_narrower_than(&self, other: &Applies) -> bool {
+        let (own, others): (BTreeSet<_>, BTreeSet<_>) = (self.labels().collect(), other.labels().collect());
+        own.len() > others.len() && own.is_superset(&others)
+    }
+
+    fn labels(&self) -> impl Iterator<Item = &String> {
+        self.matching.keys().chain(&self.key)
+    }
+
     /// Whether the limit applies to every request and has one bucket.
     #[must_use]
     pub fn is_everything(&self) -> bool {

@@ -17,19 +17,20 @@ use super::Scheduler;
 use crate::adaptation::{Attribution, Limits, ObservedCall, Reading, Scope, Verdict, may_be_of};
 use crate::command::{BucketName, Command, FreezeNotice, Note};
 use crate::ids::LimitId;
+use crate::ledger::Ledger;
 use crate::limits::{BucketReading, Freeze, Interval, PauseClaim};
-use crate::policy::Bill;
 use crate::policy::spec::Follow;
+use crate::policy::{Bill, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use smallvec::SmallVec;
 
-/// How long a key is frozen after a rejection that names no pause.
-const KEY_PAUSE: Span = Span::from_secs(1);
 /// How long a quota counts as spent, if the upstream does not say when it is reset.
 const UNKNOWN_RESET: Span = Span::from_secs(3600);
+/// How much longer than its period a limit may ask to wait, because headers count whole seconds.
+const PAUSE_GRAIN: Span = Span::from_secs(1);
 /// The longest pause for a spent quota, if none of the call's limits is a quota.
 const LONGEST_WITHOUT_QUOTA: Span = Span::from_secs(3600);
 
@@ -57,18 +58,22 @@ impl<R: Clone> Scheduler<R> {
             Verdict::Busy => None,
             Verdict::Crowded => Some(call.bill.keyed_part()),
             Verdict::Limited { scope, retry_after, by_other_accounts } => {
-                let limits = Attribution::new(&self.resource, call.bill).blamed(scope);
-                let pauses = self.pauses(call, &limits, *retry_after);
+                let limits = blamed(&self.resource, &self.ledger, call, scope, *retry_after);
+                let pauses = self.pauses(call, &limits, |_| *retry_after);
                 let settled = (!by_other_accounts).then(|| self.learn_rejection(call, &pauses));
                 self.freeze(call, &pauses);
                 settled
             }
             Verdict::Exhausted { scope, reset } => {
-                self.exhaust(call, scope, reset.unwrap_or(UNKNOWN_RESET));
+                self.exhaust(call, scope, *reset);
                 Some(call.bill.keyed_part())
             }
         };
-        call.observation.readings.iter().for_each(|reading| self.compare(call, reading));
+        let read: Limits = call.observation.readings.iter().filter_map(|reading| self.compare(call, reading)).collect();
+        if call.observation.verdict == Verdict::Passed {
+            let untold = call.bill.shared().map(|(limit, _)| limit).filter(|limit| !read.contains(limit));
+            untold.for_each(|limit| _ = self.ledger.adaptive_mut(limit).note_announced(call.now, None));
+        }
         settled
     }
 
@@ -81,9 +86,12 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// The pause of each limit, as far as it is believed.
-    fn pauses(&self, call: ObservedCall<'_>, limits: &Limits, reported: Option<Span>) -> Pauses {
+    fn pauses(&self, call: ObservedCall<'_>, limits: &Limits, reported: impl Fn(LimitId) -> Option<Span>) -> Pauses {
         let pause = |limit: &LimitId| {
-            let (believed, claim) = reported.map(|reported| self.ledger.believe(call, *limit, reported)).unzip();
+            let reported = reported(*limit);
+            let freeze = self.ledger.freeze_of(call, *limit);
+            let believe = |reported| Freeze::believe(freeze, call.now, call.start, call.user, reported);
+            let (believed, claim) = reported.map(believe).unzip();
             Pause { limit: *limit, believed, claim, is_unconfirmed: believed < reported }
         };
         limits.iter().map(pause).collect()
@@ -99,7 +107,9 @@ impl<R: Clone> Scheduler<R> {
         let shared = pauses.iter().filter(|pause| bill.key_charge(pause.limit).is_none() && !is_steered(pause.limit));
         if let Some(Pause { limit, believed, .. }) = shared.min_by_key(refill_left) {
             let cost = bill.get(*limit);
-            self.ledger.adaptive_mut(*limit).learn_rejection(call.now, at, cost, *believed);
+            let (told, attribution) = (&call.observation.readings, Attribution::new(&self.resource, bill));
+            let tells_left = told.iter().any(|reading| attribution.limit_read(reading, told) == Some(*limit));
+            self.ledger.adaptive_mut(*limit).learn_rejection(call.now, at, cost, *believed, tells_left);
             settled.set(*limit, cost);
         }
         settled
@@ -110,32 +120,32 @@ impl<R: Clone> Scheduler<R> {
         let mut longest = Span::ZERO;
         let mut voids = false;
         for Pause { limit, believed, claim, .. } in pauses {
-            let pause = believed.unwrap_or_else(|| match bill.key_charge(*limit) {
-                Some(_) => KEY_PAUSE,
-                None => self.ledger.adaptive_mut(*limit).next_pause(now, call.at()),
-            });
+            let next = || Freeze::next_pause(self.ledger.freeze_of(call, *limit), now, call.at());
+            let pause = believed.unwrap_or_else(next);
             // Starts within the horizon were sent already, and cannot be called back.
-            voids |= self.ledger.freeze(
-                now,
-                bill,
-                *limit,
-                now + self.resource.spec().horizon,
-                Freeze::claimed(now + pause, *claim),
-            );
+            let announced = now + self.resource.spec().horizon;
+            voids |= self.ledger.freeze(now, bill, *limit, announced, Freeze::new(now, now + pause, *claim));
             longest = longest.max(pause);
         }
         self.announce(voids, pauses.iter().map(|pause| bill.bucket(pause.limit)), longest);
     }
 
-    /// Stops the calls that need the spent limits until `reset`.
-    fn exhaust(&mut self, call: ObservedCall<'_>, scope: &Scope, reset: Span) {
-        let (limits, are_quotas) = Attribution::new(&self.resource, call.bill).exhausted(scope);
-        let reported = if are_quotas { reset } else { reset.min(LONGEST_WITHOUT_QUOTA) };
-        let pauses = self.pauses(call, &limits, Some(reported));
-        match are_quotas {
-            true => self.spend_quotas(call, &pauses),
-            false => self.freeze(call, &pauses),
+    /// Stops the calls that need the spent limits until `reset`. A quota whose reset the answer does
+    /// not tell is reset by its calendar, but is asked for again within [`UNKNOWN_RESET`].
+    fn exhaust(&mut self, call: ObservedCall<'_>, scope: &Scope, reset: Option<Span>) {
+        let stated = reset.unwrap_or(UNKNOWN_RESET);
+        let blamed = blamed(&self.resource, &self.ledger, call, scope, Some(stated));
+        let (limits, are_quotas) = Attribution::new(&self.resource, call.bill).exhausted(scope, blamed);
+        if !are_quotas {
+            let pauses = self.pauses(call, &limits, |_| Some(stated.min(LONGEST_WITHOUT_QUOTA)));
+            return self.freeze(call, &pauses);
         }
+        let by_calendar = |limit| self.ledger.window_end(call, limit).filter(|_| reset.is_none());
+        let mut pauses = self.pauses(call, &limits, |limit| Some(by_calendar(limit).unwrap_or(stated)));
+        for pause in pauses.iter_mut().filter(|pause| reset.is_none() && pause.believed > Some(UNKNOWN_RESET)) {
+            (pause.believed, pause.is_unconfirmed) = (Some(UNKNOWN_RESET), true);
+        }
+        self.spend_quotas(call, &pauses);
     }
 
     /// Marks quotas as spent. The next dispatches refuse the requests that wait for them. A probe
@@ -149,7 +159,7 @@ impl<R: Clone> Scheduler<R> {
                 self.ledger.adaptive_mut(*limit).mark_spent_until(until);
             }
             if bill.key_charge(*limit).is_some() || *is_unconfirmed {
-                self.ledger.freeze(now, bill, *limit, until, Freeze::claimed(until, *claim));
+                self.ledger.freeze(now, bill, *limit, until, Freeze::new(now, until, *claim));
             }
             self.outbox.push_back(Command::Note(Note::QuotaSpent(*limit, pause)));
         }
@@ -197,17 +207,22 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Compares a reading with the limit that it is about.
-    fn compare(&mut self, call: ObservedCall<'_>, reading: &Reading) {
+    /// Compares a reading with the limit that it is about, and returns that limit.
+    fn compare(&mut self, call: ObservedCall<'_>, reading: &Reading) -> Option<LimitId> {
+        let attribution = Attribution::new(&self.resource, call.bill);
+        let limit = attribution.limit_read(reading, &call.observation.readings)?;
+        let is_of_it = self.follow_capacity(call, limit, reading);
+        self.compare_level(call, limit, reading, is_of_it);
+        Some(limit)
+    }
+
+    /// Compares the level of a limit with a reading that may be of it, or of another one.
+    fn compare_level(&mut self, call: ObservedCall<'_>, limit: LimitId, reading: &Reading, is_of_it: bool) {
         let ObservedCall { now, bill, observation, .. } = call;
-        let attribution = Attribution::new(&self.resource, bill);
-        let Some(limit) = attribution.limit_read(reading, &observation.readings) else { return };
-        self.follow_capacity(call, limit, reading);
         let at = call.at();
         let in_use = self.ledger.adaptive(limit).limit();
-        let may_be_of_it = may_be_of(in_use, reading);
         // What another limit has left counts until its reset. A token bucket has no such end.
-        if in_use.has_tokens() && !may_be_of_it {
+        if in_use.has_tokens() && !is_of_it {
             return;
         }
         if in_use.has_tokens() && bill.key_charge(limit).is_none() {
@@ -224,25 +239,59 @@ impl<R: Clone> Scheduler<R> {
             at,
             remaining: in_use.rate().credit(*reading.remaining_range().end()),
             resets: ends.map(|ends| ends.until),
-            ends: ends.filter(|_| may_be_of_it),
+            ends: ends.filter(|_| is_of_it),
         };
         let is_believed = self.ledger.learn(now, bill, limit, &reading);
         self.counters.disbelieved += u64::from(!is_believed);
     }
 
-    /// Keeps to the capacity that a reading states. For a key, the remaining amount already shows
-    /// its capacity.
-    fn follow_capacity(&mut self, call: ObservedCall<'_>, limit: LimitId, reading: &Reading) {
-        let follows = self.resource.spec().follow == Follow::Headers && call.bill.key_charge(limit).is_none();
-        let (written, is_of_it) = (self.resource[limit].spec().capacity, may_be_of(&self.resource[limit], reading));
+    /// Keeps to the capacity that a reading states, and returns whether the reading may be of this
+    /// limit. For a key, the remaining amount already shows its capacity.
+    fn follow_capacity(&mut self, call: ObservedCall<'_>, limit: LimitId, reading: &Reading) -> bool {
+        let ObservedCall { now, bill, .. } = call;
+        let is_keyed = bill.key_charge(limit).is_some();
+        let is_certain = !is_keyed && self.ledger.adaptive_mut(limit).note_announced(now, reading.capacity);
+        let (written, is_of_it) =
+            (self.resource[limit].spec().capacity, may_be_of(&self.resource[limit], reading, is_certain));
         if reading.capacity > Some(written) || !is_of_it {
             self.counters.disbelieved += 1;
         }
-        if let Some(capacity) = reading.capacity.filter(|_| follows && is_of_it)
-            && self.ledger.adaptive_mut(limit).learn_capacity(call.now, capacity)
-        {
+        let follows = self.resource.spec().follow == Follow::Headers && !is_keyed && is_of_it;
+        if follows && self.ledger.adaptive_mut(limit).learn_capacity(now, call.at(), reading, is_certain) {
             self.outbox.push_back(Command::Note(Note::CapacityChanged(limit)));
             self.term.budget_mut().hasten_checkpoint();
         }
+        if let Some(capacity) = self.ledger.adaptive_mut(limit).tell_announced(now).filter(|_| !is_keyed) {
+            self.outbox.push_back(Command::Note(Note::CapacityStated(limit, capacity)));
+        }
+        is_of_it
     }
+}
+
+/// The limits that are blamed for the refusal of `call`, whose answer has this scope and asks for the
+/// pause `named`: the narrowest that can be meant. A wider one is blamed as well if it is used up by
+/// our own count, or if the call was the probe of its pause. The next wider ones are blamed if a
+/// pause of the narrower ones has not helped, and none of their calls was served meanwhile.
+pub(crate) fn blamed(
+    resource: &Resource,
+    ledger: &Ledger,
+    call: ObservedCall<'_>,
+    scope: &Scope,
+    named: Option<Span>,
+) -> Limits {
+    let attribution = Attribution::new(resource, call.bill);
+    let mut wider = attribution.suspects(scope);
+    let mut blamed = attribution.narrowest(&wider);
+    wider.retain(|limit| !blamed.contains(limit));
+    let failed = blamed.iter().filter_map(|limit| ledger.freeze_of(call, *limit)?.failed_since(call.start)).max();
+    let next = attribution.narrowest(&wider);
+    let is_doubted = |limit| failed.is_some_and(|since| !ledger.adaptive(limit).has_served_since(since));
+    let may_ask = |limit| named.is_none_or(|named| named <= resource[limit].spec().period + PAUSE_GRAIN);
+    wider.retain(|limit| {
+        ledger.freeze_of(call, *limit).is_some_and(|freeze| freeze.is_probed_by(call.start))
+            || may_ask(*limit) && ledger.lacks_after(call, *limit, call.bill.get(*limit))
+            || next.contains(limit) && is_doubted(*limit)
+    });
+    blamed.extend(wider);
+    blamed
 }

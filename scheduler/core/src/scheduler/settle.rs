@@ -1,13 +1,12 @@
 //! Settling permits: unused, used at a cost, or extended while the call is in flight.
 
 use super::Scheduler;
-use crate::adaptation::{Attribution, Observation, ObservedCall, Scope, Verdict};
-use crate::arithmetic::Credit;
+use super::feedback::blamed;
+use crate::adaptation::{Limits, Observation, ObservedCall, Verdict};
 use crate::collections::Slot;
 use crate::command::{Command, Note};
 use crate::event::{Outcome, Settle};
 use crate::identity::Identity;
-use crate::ids::LimitId;
 use crate::ledger::Ledger;
 use crate::limits::StartKey;
 use crate::permits::{Granted, Stage, State};
@@ -231,30 +230,18 @@ fn by_unit(cost: &[(String, Amount)]) -> impl Iterator<Item = (&str, Amount)> + 
 /// Why the upstream answered a call with 429. Must be called before the buckets learn from the
 /// answer.
 fn rejection_cause(resource: &Resource, ledger: &Ledger, call: ObservedCall<'_>) -> RejectionCause {
+    // Our own calls are the cause if a bucket had too little for the call, as far as is known.
+    let by_levels = |blamed: Limits| match blamed.iter().any(|limit| ledger.lacks_after(call, *limit, Amount::ZERO)) {
+        true => RejectionCause::Ours,
+        false => RejectionCause::Strangers,
+    };
     match &call.observation.verdict {
         Verdict::Passed => RejectionCause::Unknown,
         Verdict::Busy | Verdict::Limited { by_other_accounts: true, .. } => RejectionCause::Upstream,
         Verdict::Exhausted { .. } => RejectionCause::Quota,
-        Verdict::Crowded => cause_by_levels(resource, ledger, call, &Scope::Unnamed),
-        Verdict::Limited { scope, by_other_accounts: false, .. } => cause_by_levels(resource, ledger, call, scope),
-    }
-}
-
-fn cause_by_levels(resource: &Resource, ledger: &Ledger, call: ObservedCall<'_>, scope: &Scope) -> RejectionCause {
-    let blamed = Attribution::new(resource, call.bill).blamed(scope);
-    let is_ours = blamed.iter().any(|limit| has_too_little(ledger, call, *limit));
-    if is_ours { RejectionCause::Ours } else { RejectionCause::Strangers }
-}
-
-/// Whether the bucket that the call is charged to had too little for it, as far as is known.
-fn has_too_little(ledger: &Ledger, call: ObservedCall<'_>, limit: LimitId) -> bool {
-    let ObservedCall { now, bill, .. } = call;
-    match bill.key_charge(limit) {
-        None => ledger.adaptive(limit).refill_left(call.at(), bill.get(limit)) < 0,
-        Some(_) => {
-            let only = bill.only(limit);
-            let mut levels = ledger.read_each(now, &only, |bucket, limit| bucket.level(limit, now));
-            levels.any(|level| level < Credit::ZERO)
+        Verdict::Crowded => by_levels(call.bill.charged().collect()),
+        Verdict::Limited { scope, retry_after, by_other_accounts: false } => {
+            by_levels(blamed(resource, ledger, call, scope, *retry_after))
         }
     }
 }

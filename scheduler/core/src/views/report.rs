@@ -4,7 +4,7 @@
 //! read first. Reading a million keys would stop the permit loop for over a millisecond.
 
 use super::explain::first_of;
-use crate::adaptation::Stated;
+use crate::adaptation::AdaptiveLimit;
 use crate::arithmetic::{Credit, StartCost};
 use crate::ids::{ClassId, LimitId, Tier};
 use crate::ledger::{KeyBucket, Ledger, ShadowLimits};
@@ -60,7 +60,7 @@ pub(super) fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) ->
             paused_by: paused_by(bucket, adaptive.spent_until(now).is_some(), now),
             missing_labels: Vec::new(),
             learned: adaptive.estimator().report(now),
-            reported: upstream_report(window, kept, adaptive.stated(), now),
+            reported: upstream_report(window, kept, adaptive, now),
             found: None,
             shadow: None,
         }
@@ -85,9 +85,11 @@ fn paused_by(bucket: &Bucket, is_spent: bool, now: Time) -> Option<PauseCause> {
 }
 
 /// The upstream's reports on a limit, if there are any.
-fn upstream_report(window: WindowState, limit: &Limit, stated: Option<Stated>, now: Time) -> Option<UpstreamReport> {
+fn upstream_report(window: WindowState, limit: &Limit, adaptive: &AdaptiveLimit, now: Time) -> Option<UpstreamReport> {
     let units = |credit: Credit| limit.rate().units(credit);
+    let stated = adaptive.stated();
     let report = UpstreamReport {
+        states: adaptive.announced().map(|announced| announced.capacity.units()),
         capacity: stated.map(|stated| stated.capacity.units()),
         capacity_for_ms: stated.map(|stated| now.since(stated.since).millis()),
         others: units(window.claimed),

@@ -79,7 +79,7 @@ scripts! {
         0  levels                               -> requests=8 units=100
         0  answered b 429 limit=units after=5000 others  -> b:settled
         0  reserve c requests=0 units=1         -> c@0
-        0  reserve d                            -> d@5000
+        0  reserve d                            -> d@0
     "
 }
 
@@ -288,5 +288,49 @@ scripts! {
         60000  answered c 403 after=3540000   -> c:settled
         60001  answered b 403 after=3539999   -> b:settled
         60001  reserve d units=1              -> d:quota_spent+3539999
+    "
+}
+
+/// A hundred units a day, and requests by the second.
+fn by_the_day() -> ResourceSpec {
+    let algorithm = Algorithm::Quota(Some(Alignment::Epoch));
+    let quota = LimitSpec { algorithm, ..limit("units", 100.0, span(86_400_000)) };
+    resource(vec![limit("requests", 10.0, span(1000)), quota])
+}
+
+scripts! {
+    /// The quota ends at 86 400 s. Nobody waits for that, and one probe call asks after a minute.
+    a_quota_that_is_said_to_be_spent_is_reset_by_its_calendar(by_the_day()): "
+        1000     wait a units=1                    -> a@1000
+        1000     answered a 403                    -> a:settled
+        1000     wait b units=1                    -> b:quota_spent+86399000
+        61000    wait c units=1                    -> c@61000
+        61000    wait d units=1                    ->
+        61000    answered c 403                    -> c:settled d:quota_spent+86339000
+        # The upstream told no reset: it is asked once an hour.
+        3661000  wait e units=1                    -> e@3661000
+        3661000  answered e 200                    -> e:settled
+        3661000  wait f units=1                    -> f@3661000
+        # What it tells counts, if that is before midnight.
+        3661000  answered f 403 after=7200000      -> f:settled
+        3661000  wait g units=1                    -> g:quota_spent+7200000
+        3721000  wait h units=1                    -> h@3721000
+        3721000  answered h 403 after=999999999    -> h:settled
+        3721000  wait i units=1                    -> i:quota_spent+999999999
+    "
+
+    /// A front is one user. Each of its words counts twice as long as the one before.
+    a_fleet_behind_one_front_makes_one_call_a_minute_at_most(ten_per_second()): "
+        0       wait a user=front                    -> a@0
+        0       answered a 429 after=300000 others   -> a:settled
+        0       wait b user=front                    ->
+        0       wait c user=front                    ->
+        60000                                        -> b@60000
+        61000                                        ->
+        61000   answered b 429 after=239000 others   -> b:settled
+        180900                                       ->
+        181000                                       -> c@181000
+        181000  answered c 429 after=119000 others   -> c:settled
+        181000  reserve d user=front                 -> d@300000
     "
 }

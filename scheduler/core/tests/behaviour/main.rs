@@ -34,6 +34,7 @@ macro_rules! scripts {
     };
 }
 
+mod blame;
 mod bounds;
 mod calendars;
 mod changes;

@@ -127,3 +127,67 @@ fn what_is_left_of_another_limit_teaches_a_token_bucket_nothing() {
     );
     assert_eq!(world.scheduler.counters().disbelieved, 3);
 }
+
+/// A file that says five times as much as the plan has, for an upstream that tells what is left.
+fn five_times() -> ResourceSpec {
+    resource(vec![limit("requests", 5_000.0, span(20_000))])
+}
+
+scripts! {
+    /// The upstream serves two of the four calls.
+    the_level_under_a_lower_capacity_is_what_the_answer_says_is_left(five_times()): "
+        0     reserve a requests=500                        -> a@0
+        1     reserve b requests=500                        -> b@1
+        2     reserve c requests=500                        -> c@2
+        3     reserve d requests=500                        -> d@3
+        # Three calls are on their way.
+        100   answered a 200 left=500 of=1000               -> a:settled
+        100   levels                                        -> requests=-973.75
+        101   answered b 200 left=0 of=1000                 -> b:settled
+        101   answered c 429 left=0 of=1000                 -> c:settled
+        101   answered d 429 left=0 of=1000                 -> d:settled
+        101   levels                                        -> requests=24.299804
+        1101  reserve e requests=70                         -> e@1101
+    "
+}
+
+/// Less than a tenth of what is written, in each answer for a minute.
+#[test]
+fn what_all_answers_state_for_a_minute_is_believed_whatever_it_is() {
+    for (between, level) in [("200 left=9 of=10", 9), ("200", 199), ("200 left=9 of=11", 199)] {
+        let script = "
+            0      reserve a                     -> a@0
+            0      answered a 200 left=9 of=10   -> a:settled
+            0      levels                        -> requests=199
+            30000  reserve b                     -> b@30000
+            30000  answered b BETWEEN            -> b:settled
+            60000  reserve c                     -> c@60000
+            60000  answered c 200 left=9 of=10   -> c:settled
+            60000  levels                        -> requests=LEVEL
+            ";
+        let spec = resource(vec![limit("requests", 200.0, span(10_000))]);
+        play(&spec, &script.replace("BETWEEN", between).replace("LEVEL", &i32::to_string(&level)));
+    }
+}
+
+/// Above the written capacity, and below it if that is not followed.
+#[test]
+fn people_are_told_once_of_a_capacity_that_does_not_count() {
+    let written = ResourceSpec { follow: Follow::Written, ..tokens() };
+    for (spec, states) in [(tokens(), 200), (windows(), 200), (written, 50)] {
+        let script = "
+            0      reserve a                        -> a@0
+            0      answered a 200 left=49 of=STATES -> a:settled
+            9999   reserve b                        -> b@9999
+            9999   answered b 200 left=49 of=STATES -> b:settled
+            10000  reserve c                        -> c@10000
+            10000  answered c 200 left=49 of=STATES -> c:settled
+            99000  reserve d                        -> d@99000
+            99000  answered d 200 left=49 of=STATES -> d:settled
+            ";
+        let mut world = play(&spec, &script.replace("STATES", &i32::to_string(&states)));
+        let told = world.notes.iter().filter(|note| matches!(note, Note::CapacityStated(..))).count();
+        let reported = world.scheduler.limit_status(ms(99_000))[0].reported.unwrap();
+        assert_eq!((told, reported.states, reported.capacity), (1, Some(f64::from(states)), None));
+    }
+}

@@ -8,7 +8,7 @@
 //! | nothing | only time passes |
 //! | `allow`, `reserve` or `wait`, then a name | a request with this id is asked. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `from=<name>`, `user=<name>`, `within=<ms>`, `age=<ms>`, `progress`, `<label>:<value>` |
 //! | `unused`, `used` or `extend`, then a name | it is settled; `used` with a different actual cost by unit; each with `anew` and the options of the request, if the scheduler may not know the permit |
-//! | `answered`, a name and a status | the same with the upstream's response; options: `after=<ms>` for the pause, `unit=<unit>` or `limit=<limit>` for the rejecting limit, `left=<tokens>` for the remaining amount, with its `steps=<tokens>`, `of=<tokens>` for the capacity, `reset=<ms>` and its `grain=<ms>` behind it, `others` if other accounts are to blame |
+//! | `answered`, a name and a status | the same with the upstream's response; options: `after=<ms>` for the pause, `unit=<unit>`, `limit=<limit>` or `policy=<limit>` for the rejecting limit, `narrow` for one that only some calls share, `left=<tokens>` for the remaining amount, with its `steps=<tokens>`, `of=<tokens>` for the capacity, `reset=<ms>` and its `grain=<ms>` behind it, `others` if other accounts are to blame |
 //! | `freeze`, then a limit and a time | an operator pauses it |
 //! | `thaw` or `empty`, then a limit | an operator ends its pauses, or takes its stock; `thaw all` ends those of all limits |
 //! | `held-up` | answers are delayed |
@@ -251,6 +251,8 @@ fn observed(status: &str, options: &[&str]) -> Observation {
             Some(("after", wait)) => after = Some(millis(wait)),
             Some(("unit", unit)) => scope = Scope::Unit(unit.to_owned()),
             Some(("limit", limit)) => scope = Scope::Limit(limit.to_owned()),
+            Some(("policy", limit)) => scope = Scope::Policy(limit.to_owned()),
+            None if *option == "narrow" => scope = Scope::Narrow,
             Some(("left", left)) => observation.readings.push(Reading {
                 reset_grain: Span::ZERO,
                 ..Reading::new(scope.clone(), amount(left.parse().unwrap()))

@@ -72,6 +72,8 @@ fn scope(scope: &Scope) -> String {
         Scope::Unnamed => "unnamed".to_owned(),
         Scope::Unit(unit) => format!("unit={unit}"),
         Scope::Limit(name) => format!("limit={name}"),
+        Scope::Policy(name) => format!("policy={name}"),
+        Scope::Narrow => "narrow".to_owned(),
     }
 }
 

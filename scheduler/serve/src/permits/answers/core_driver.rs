@@ -134,6 +134,13 @@ impl CoreDriver {
         }
     }
 
+    /// Tells people that the upstream states another capacity than the file, which does not count.
+    fn log_announced(&self, limit: LimitId, stated: Amount) {
+        let (spec, resource) = (self.core.resource()[limit].spec(), self.core.resource().name());
+        let (limit, written, period) = (&spec.name, spec.capacity, spec.period);
+        tracing::warn!(%resource, "the upstream states {stated} in {period} for `{limit}`, the file says {written}");
+    }
+
     /// Notes the labels of a request, and warns of keyed limits that skip all requests.
     pub(crate) fn note_labels(&mut self, labels: &Labels<'_>) {
         self.key_labels.warn(self.core.resource(), labels);
@@ -160,6 +167,7 @@ impl CoreDriver {
                 }
                 return;
             }
+            Command::Note(Note::CapacityStated(limit, stated)) => return self.log_announced(*limit, *stated),
             Command::Note(Note::QuotaSpent(limit, span)) => {
                 let (resource, limit) = (self.core.resource().name(), self.limit_name(*limit));
                 if let Some(left_out) = self.quota_log.admit(now, limit.clone()) {

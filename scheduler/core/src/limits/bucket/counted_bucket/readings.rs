@@ -212,7 +212,7 @@ impl CountedBucket {
         if claim.expires.unwrap_or(claim.until) <= now {
             self.replace_claim(limit, None);
             if claim.until > now {
-                self.freeze = Some(Freeze::join(self.freeze, Freeze::new(now)));
+                self.freeze = Some(Freeze::join(self.freeze, Freeze::new(now, now, None)));
             }
         }
     }
