@@ -32,7 +32,8 @@ pub struct Route {
 pub struct Cost(Option<Asked>);
 
 /// A path such as `/guilds/{guild}/*`. `{name}` stands for one segment, whose value is the label
-/// `name`. A `*` at the end stands for any rest.
+/// `name`; what follows it in the segment follows the value, as in `{model}:predict`. A `*` at the
+/// end stands for any rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathTemplate {
     text: Arc<str>,
@@ -43,7 +44,8 @@ pub struct PathTemplate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Segment {
     Text(String),
-    Label(String),
+    /// A label, and what follows its value.
+    Label(String, String),
 }
 
 /// Why a text is no template.
@@ -123,10 +125,11 @@ impl PathTemplate {
         for segment in &self.segments {
             match (segment, rest.next()?) {
                 (Segment::Text(text), part) if text == part => {}
-                (Segment::Label(name), part) if !part.is_empty() => {
-                    found.push((name.as_str(), part.chars().take(MAX_LABEL_VALUE).collect()));
+                (Segment::Label(name, end), part) => {
+                    let value = part.strip_suffix(end.as_str()).filter(|value| !value.is_empty())?;
+                    found.push((name.as_str(), value.chars().take(MAX_LABEL_VALUE).collect()));
                 }
-                (Segment::Text(_) | Segment::Label(_), _) => return None,
+                (Segment::Text(_), _) => return None,
             }
         }
         (self.has_rest || rest.next().is_none()).then_some(found)
@@ -145,9 +148,11 @@ impl std::str::FromStr for PathTemplate {
 }
 
 fn segment(text: &str) -> Result<Segment, TemplateError> {
-    let label = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+    let label = text.strip_prefix('{').and_then(|text| text.split_once('}'));
     match label {
-        Some(name) if !name.is_empty() && !name.contains(['{', '}', '*']) => Ok(Segment::Label(name.to_owned())),
+        Some((name, end)) if !name.is_empty() && ![name, end].iter().any(|text| text.contains(['{', '}', '*'])) => {
+            Ok(Segment::Label(name.to_owned(), end.to_owned()))
+        }
         None if !text.contains(['{', '}', '*']) => Ok(Segment::Text(text.to_owned())),
         Some(_) | None => Err(TemplateError),
     }
@@ -167,6 +172,9 @@ mod tests {
             ("/guilds/{guild}",     "/guilds/7/members",    None),
             ("/guilds/{guild}",     "/guilds/",             None),
             ("/{a}/{b}",            "/x/y",                 Some("a=x b=y")),
+            ("/models/{model}:run", "/models/a:b:run",      Some("model=a:b")),
+            ("/models/{model}:run", "/models/a:runs",       None),
+            ("/models/{model}:run", "/models/:run",         None),
             ("/*",                  "/",                    Some("")),
             ("/*",                  "/x/y",                 Some("")),
             ("/",                   "/",                    Some("")),
