@@ -140,12 +140,13 @@ async fn hand_over(
     running.stop().await
 }
 
-/// The proxies of the file.
+/// The proxies of the file, without those that wait for the URL of an upstream.
 fn proxies(config: &Config) -> anyhow::Result<Vec<ProxySettings>> {
     if config.resources.is_empty() {
         bail!("there is no [[resource]]; `rampmeter proxy` runs proxies without a scheduler");
     }
     let mut proxies = config.proxies.clone();
+    proxies.retain(|proxy| proxy.upstream.is_some());
     proxy::complete(&mut proxies, Some(config))?;
     Ok(proxies)
 }

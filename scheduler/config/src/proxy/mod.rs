@@ -48,7 +48,7 @@ keys! {
         /// The address for clients. Also: `--listen`.
         listen: Option<String> = Default(r#""127.0.0.1:9470""#),
         /// The server behind the proxy, perhaps with a path in front of all paths.
-        /// Also: `--upstream`.
+        /// Also: `--upstream`. Without either, `rampmeter serve` leaves the proxy out.
         upstream: Option<Spanned<String>> = Given(r#""https://api.example.com""#),
         /// The resource whose permits requests wait for. Without this: the only one of this file.
         /// Also: `--resource`.

@@ -168,10 +168,15 @@ fn plan(args: &ProxyArgs) -> anyhow::Result<Plan> {
     Ok(Plan { elsewhere, config, proxies })
 }
 
-/// The proxies of the file with what the command line says instead. Without a file there is one
+/// The proxies of the file with what the command line says instead. Of several, those without an
+/// upstream count only for the resource that the command line names. Without a file there is one
 /// proxy.
 fn proxies(args: &ProxyArgs, config: Option<&Config>) -> anyhow::Result<Vec<ProxySettings>> {
     let mut proxies = config.map(|config| config.proxies.clone()).unwrap_or_default();
+    if proxies.len() > 1 {
+        let is_asked = |proxy: &ProxySettings| proxy.resource.is_some() && proxy.resource == args.resource;
+        proxies.retain(|proxy| proxy.upstream.is_some() || is_asked(proxy));
+    }
     if proxies.is_empty() {
         proxies.push(ProxySettings::default());
     }
