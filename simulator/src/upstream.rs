@@ -17,8 +17,8 @@ use std::num::NonZeroUsize;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Behaviour {
     /// Its policies; by default the resource's limits, full at the beginning. The default leaves
-    /// out limits without a model here: calls in flight, and windows of a day or a month. It also
-    /// leaves out limits with a group or with regular expressions.
+    /// out limits without a model here: calls in flight by key, and windows of a day or a month. It
+    /// also leaves out limits with regular expressions.
     pub policies: Vec<Policy>,
     /// How many calls it serves at the same time; `None` means any number.
     pub concurrency: Option<NonZeroUsize>,
@@ -26,7 +26,7 @@ pub struct Behaviour {
     pub dialect: Dialect,
     /// How its 429s state the wait.
     pub retry_after: RetryAfter,
-    /// A known upstream, in place of all of these.
+    /// A known upstream, in place of all of these. If it has no limits, they count.
     pub preset: Option<Preset>,
     /// Later policies and when they begin; the change is not announced.
     pub changes: Vec<(Time, Vec<Policy>)>,
@@ -48,17 +48,21 @@ impl Behaviour {
         Reader::of(dialect.name().parse().expect("readers know every dialect")).counting_in(unit)
     }
 
-    /// The preset for this behaviour. Without policies of its own, it has the limits of `resource`.
-    fn preset(&self, resource: &ResourceSpec) -> Result<Preset, WorldError> {
-        if let Some(preset) = &self.preset {
-            return Ok(preset.clone());
+    /// The preset for this behaviour. Without limits of its own, it has those of `resource`.
+    ///
+    /// # Errors
+    /// If the upstream has no model of a limit's capacity or period.
+    pub fn preset(&self, resource: &ResourceSpec) -> Result<Preset, WorldError> {
+        let plain = || Preset::default().with_dialect(self.dialect).with_retry_after(self.retry_after);
+        let form = self.preset.clone().unwrap_or_else(plain);
+        if !form.rules().is_empty() {
+            return Ok(form);
         }
-        let rules = match &self.policies[..] {
-            [] => rules(resource)?,
-            policies => policies.iter().cloned().map(Rule::new).collect(),
+        let (rules, most) = match &self.policies[..] {
+            [] => (rules(resource)?, self.concurrency.or(form.concurrency()).or(calls_in_flight(resource))),
+            policies => (policies.iter().cloned().map(Rule::new).collect(), self.concurrency),
         };
-        let preset = Preset::new(rules).with_dialect(self.dialect).with_retry_after(self.retry_after);
-        Ok(self.concurrency.into_iter().fold(preset, Preset::with_concurrency))
+        Ok(most.into_iter().fold(form.with_rules(rules), Preset::with_concurrency))
     }
 }
 
@@ -143,9 +147,29 @@ fn check_unit(policy: &Policy, resource: &ResourceSpec) -> Result<(), WorldError
     Err(WorldError::Upstream(format!("no limit of the resource counts `{unit}`")))
 }
 
-/// The rules for the limits of a resource.
+/// The rules for the limits of a resource. Of a group, a limit without conditions counts what no
+/// other one counts.
 fn rules(resource: &ResourceSpec) -> Result<Vec<Rule>, WorldError> {
-    resource.limits.iter().filter_map(|limit| rule(limit).transpose()).collect()
+    let found = resource.limits.iter().map(|limit| Ok((limit, rule(limit)?)));
+    let found: Vec<(&LimitSpec, Option<Rule>)> = found.collect::<Result<_, WorldError>>()?;
+    let has_conditions = |limit: &LimitSpec| !limit.applies.matching.is_empty();
+    let of_group = |(limit, rule): &(&LimitSpec, Option<Rule>)| {
+        let rule = rule.clone()?;
+        if limit.applies.group.is_none() || has_conditions(limit) {
+            return Some(rule);
+        }
+        let is_other = |other: &LimitSpec| other.applies.group == limit.applies.group && has_conditions(other);
+        let others = found.iter().filter(|(other, _)| is_other(other));
+        Some(rule.except(others.filter_map(|(_, rule)| rule.as_ref())))
+    };
+    Ok(found.iter().filter_map(of_group).collect())
+}
+
+/// The least cap on all calls in flight.
+fn calls_in_flight(resource: &ResourceSpec) -> Option<NonZeroUsize> {
+    let is_cap = |limit: &&LimitSpec| limit.algorithm == Algorithm::Concurrency && limit.applies.is_everything();
+    let caps = resource.limits.iter().filter(is_cap).filter(|limit| !limit.shadow);
+    caps.filter_map(|limit| NonZeroUsize::new(limit.capacity.units() as usize)).min()
 }
 
 /// The rule for a limit; `None` if the upstream has no such model.
@@ -157,7 +181,7 @@ fn rule(limit: &LimitSpec) -> Result<Option<Rule>, WorldError> {
         let Some(values) = values(pattern) else { return Ok(None) };
         rule = rule.only(label, &values.iter().map(String::as_str).collect::<Vec<_>>());
     }
-    Ok(Some(rule).filter(|_| limit.applies.group.is_none() && !limit.shadow))
+    Ok(Some(rule).filter(|_| !limit.shadow))
 }
 
 /// The values that a pattern matches, of which some are beginnings.

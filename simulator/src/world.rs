@@ -12,6 +12,7 @@ use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::labels::{Labels, LabelsError};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec};
+use rampmeter_upstream::Preset;
 use std::collections::BTreeSet;
 
 /// A resource, its upstream, a network and workers.
@@ -114,6 +115,14 @@ impl World {
     pub fn with_incident(mut self, at: Time, incident: Incident) -> Self {
         self.incidents.push((at, incident));
         self
+    }
+
+    /// The upstream before its first change.
+    ///
+    /// # Errors
+    /// If the upstream has no model of a limit.
+    pub fn upstream(&self) -> Result<Preset, WorldError> {
+        self.upstream.preset(&self.resource)
     }
 
     /// The reader for the upstream's responses.

@@ -1,8 +1,14 @@
 //! An upstream without HTTP around it.
 
 use crate::{
-    Account, Arrival, Cost, Policy, PolicyStats, Preset, Rejection, account::Refused, counter::LimitState,
-    invalid_calls::Ban, preset::dialect::Header, preset::template::Values, refusal::Refusal, rule::Sharing,
+    Account, Arrival, Cost, Policy, PolicyStats, Preset, Rejection,
+    account::Refused,
+    counter::LimitState,
+    invalid_calls::Ban,
+    preset::dialect::Header,
+    preset::template::{Values, fill},
+    refusal::Refusal,
+    rule::Sharing,
 };
 use std::time::Duration;
 
@@ -132,7 +138,11 @@ impl Api {
             Err(_) => dialect.of_refused(&Values { standing: refusing, ..values }),
         };
         let about_limits = if is_global { Vec::new() } else { dialect.of_limits(&all, &values) };
-        about_call.into_iter().chain(about_limits).collect()
+        let least = all.iter().filter(|standing| standing.is_in_family("")).min_by_key(|standing| standing.level);
+        let own = self.preset.headers.iter().filter_map(|(name, template)| {
+            Some((name.clone(), fill(template, &Values { standing: least, ..values })?))
+        });
+        about_call.into_iter().chain(about_limits).chain(own).collect()
     }
 
     fn refused(&self, cost: Cost, rejection: Rejection, refusal: Refusal, mut headers: Vec<Header>) -> Reply {

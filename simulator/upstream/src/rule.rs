@@ -28,9 +28,12 @@ pub struct Rule {
     /// Labels; each combination of their values counts separately.
     #[serde(default)]
     pub(crate) key: Vec<String>,
-    /// By label, the values of calls that it counts; `roles*` means all that begin with `roles`.
+    /// The calls that it counts; `roles*` means all values that begin with `roles`.
     #[serde(default, rename = "match")]
-    pub(crate) matching: BTreeMap<String, Vec<String>>,
+    pub(crate) matching: Matching,
+    /// Calls that match one of these are not counted.
+    #[serde(default)]
+    pub(crate) except: Vec<Matching>,
     /// Whether no headers show it, as long as it refuses no call.
     #[serde(default)]
     pub(crate) hidden: bool,
@@ -43,6 +46,9 @@ pub struct Rule {
     /// How this limit refuses calls; by default as the other limits do.
     pub(crate) refusal: Option<Refusal>,
 }
+
+/// By label, the values of calls that match; each label has to have one of its values.
+pub(crate) type Matching = BTreeMap<String, Vec<String>>;
 
 /// Whose calls a limit counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -65,7 +71,8 @@ impl Rule {
             policy,
             name: None,
             key: Vec::new(),
-            matching: BTreeMap::new(),
+            matching: Matching::new(),
+            except: Vec::new(),
             hidden: false,
             family: None,
             rounded_to: None,
@@ -95,6 +102,13 @@ impl Rule {
         self
     }
 
+    /// The same limit without the calls that one of `others` counts by their labels.
+    #[must_use]
+    pub fn except<'a>(mut self, others: impl IntoIterator<Item = &'a Rule>) -> Self {
+        self.except.extend(others.into_iter().map(|other| other.matching.clone()));
+        self
+    }
+
     /// The policy.
     #[must_use]
     pub fn policy(&self) -> &Policy {
@@ -108,10 +122,11 @@ impl Rule {
 
     /// The values that name the bucket of a call; `None` for a call that it does not count.
     pub(crate) fn key_of(&self, arrival: &Arrival<'_>) -> Option<Vec<String>> {
-        let counts = |(label, values): (&String, &Vec<String>)| {
+        let has_one = |(label, values): (&String, &Vec<String>)| {
             (arrival.label)(label).is_some_and(|value| values.iter().any(|pattern| fits(pattern, &value)))
         };
-        if !self.matching.iter().all(counts) {
+        let matches = |matching: &Matching| matching.iter().all(has_one);
+        if !matches(&self.matching) || self.except.iter().any(matches) {
             return None;
         }
         self.key.iter().map(|label| (arrival.label)(label)).collect()

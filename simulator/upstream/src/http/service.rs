@@ -15,7 +15,7 @@ use axum::{
     extract::{Query, State},
     http::{HeaderMap, Method, StatusCode, Uri},
     response::Response,
-    routing::get,
+    routing::{any, get},
 };
 use serde_json::Value;
 use std::{
@@ -55,6 +55,7 @@ impl Service {
     pub(crate) fn routes() -> Router<Arc<Self>> {
         Router::new()
             .route("/process", get(process).post(process))
+            .route("/process/{*path}", any(process))
             .route("/stats", get(stats))
             .fallback(async |method: Method, uri: Uri| unknown(StatusCode::NOT_FOUND, &method, &uri))
             .method_not_allowed_fallback(async |method: Method, uri: Uri| {

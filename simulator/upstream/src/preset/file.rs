@@ -21,7 +21,7 @@ const SHIPPED: [(&str, &str); 6] = [
 #[derive(Debug, thiserror::Error)]
 pub enum PresetError {
     /// No preset that ships has this name.
-    #[error("there is no preset `{name}`; there are {}; a file ends in `.toml`", Preset::NAMES.join(", "))]
+    #[error("there is no preset `{name}`; there are {}; a file ends in `.toml`", Preset::names().collect::<Vec<_>>().join(", "))]
     Unknown {
         /// The name.
         name: String,
@@ -41,7 +41,9 @@ pub enum PresetError {
 
 impl Preset {
     /// The names of the presets that ship.
-    pub const NAMES: [&str; SHIPPED.len()] = names();
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        SHIPPED.iter().map(|(name, _)| *name)
+    }
 
     /// The preset of this name that ships.
     ///
@@ -69,16 +71,6 @@ impl Preset {
     }
 }
 
-const fn names() -> [&'static str; SHIPPED.len()] {
-    let mut names = [""; SHIPPED.len()];
-    let mut number = 0;
-    while number < names.len() {
-        names[number] = SHIPPED[number].0;
-        number += 1;
-    }
-    names
-}
-
 impl FromStr for Preset {
     type Err = PresetError;
 
@@ -94,7 +86,7 @@ mod tests {
 
     #[test]
     fn all_presets_that_ship_are_valid() {
-        for name in Preset::NAMES {
+        for name in Preset::names() {
             let preset = Preset::named(name).unwrap_or_else(|error| panic!("{name}: {error}"));
             assert_eq!(preset.dialect.name(), name);
         }

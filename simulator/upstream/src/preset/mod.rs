@@ -26,7 +26,7 @@ use std::{
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Preset {
-    #[serde(rename = "limit")]
+    #[serde(default, rename = "limit")]
     pub(crate) rules: Vec<Rule>,
     #[serde(deserialize_with = "parsed")]
     pub(crate) dialect: Dialect,
@@ -40,6 +40,9 @@ pub struct Preset {
     #[serde(default, rename = "charge")]
     pub(crate) charges: BTreeMap<Unit, Pricing>,
     pub(crate) invalid: Option<InvalidCalls>,
+    /// Headers about the limit that has the least left, beside those of the dialect.
+    #[serde(default, deserialize_with = "template::headers")]
+    pub(crate) headers: BTreeMap<String, String>,
     /// One answer in this many has no header about limits.
     pub(crate) silent_every: Option<NonZeroU64>,
 }
@@ -69,6 +72,12 @@ impl Preset {
     #[must_use]
     pub fn new(rules: Vec<Rule>) -> Self {
         Self { rules, ..Self::default() }
+    }
+
+    /// The same upstream with other limits.
+    #[must_use]
+    pub fn with_rules(self, rules: Vec<Rule>) -> Self {
+        Self { rules, ..self }
     }
 
     /// The same upstream with another dialect.

@@ -3,7 +3,41 @@
 use crate::{Amount, Cost, Unit, counter::LimitState, rule::Sharing};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use jiff::Timestamp;
-use std::{fmt::Write, time::Duration};
+use serde::{Deserialize, Deserializer, de::Error};
+use std::{collections::BTreeMap, fmt::Write, time::Duration};
+
+/// What a header can tell of a limit.
+const PLACEHOLDERS: [&str; 18] = [
+    "name",
+    "unit",
+    "key",
+    "limit",
+    "remaining",
+    "used",
+    "utilization",
+    "rate",
+    "window",
+    "reset-seconds",
+    "reset-decimal",
+    "reset-clock",
+    "reset-unix",
+    "reset-unix-decimal",
+    "reset-rfc3339",
+    "status",
+    "scope",
+    "global",
+];
+
+/// Reads templates of headers by their names.
+pub(crate) fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let headers = BTreeMap::<String, String>::deserialize(deserializer)?;
+    let is_known =
+        |placeholder: &str| placeholder.split_once('>').is_some_and(|(name, _)| PLACEHOLDERS.contains(&name));
+    let is_template = |text: &&String| !text.contains(['[', ']']) && text.split('<').skip(1).all(is_known);
+    let fault = headers.values().find(|text| !is_template(text));
+    let fault = fault.map(|text| format!("`{text}` may have <{}>, and no brackets", PLACEHOLDERS.join(">, <")));
+    fault.map_or(Ok(headers), |fault| Err(D::Error::custom(fault)))
+}
 
 /// What placeholders mean.
 #[derive(Clone, Copy, Debug)]

@@ -108,6 +108,22 @@ fn github_has_secondary_limits_that_no_header_tells_of() {
 }
 
 #[test]
+fn github_counts_search_and_graphql_apart() {
+    let stage = &mut Stage::new("github");
+    assert_eq!(stage.calls(10, "method=GET api=code_search"), 200);
+    check(
+        &stage.call("method=GET api=code_search"),
+        403,
+        &["x-ratelimit-resource: code_search", "x-ratelimit-remaining: 0", "retry-after"],
+    );
+    check(&stage.call("method=GET api=search"), 200, &["x-ratelimit-limit: 30", "x-ratelimit-resource: search"]);
+    check(&stage.call("method=GET api=graphql"), 200, &["x-ratelimit-resource: graphql"]);
+    check(&stage.call("method=GET"), 200, &["x-ratelimit-resource: core", "x-ratelimit-remaining: 4999"]);
+    assert_eq!(stage.calls(80, "method=POST creates=content"), 200);
+    check(&stage.call("method=POST creates=content"), 403, &["retry-after: 60"]);
+}
+
+#[test]
 fn discord_has_a_bucket_for_each_hash_and_major_parameter() {
     let stage = &mut Stage::new("discord");
     check(
