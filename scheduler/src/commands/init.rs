@@ -1,21 +1,14 @@
 //! `rampmeter init`
 
 use super::output;
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use rampmeter_protocol::suggestion::{did_you_mean, quoted};
 
 /// What `init` takes.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-The configuration goes to standard output:
-
-  rampmeter init openai --tier 2 > rampmeter.toml
-  rampmeter serve --embedded-nats
-
-Each number has its source, and the day on which it was read, in a comment. With --scenario it is a world that
-`rampmeter simulate` plays.")]
+#[command(after_help = help())]
 pub struct PresetArgs {
-    /// The service. `--list` shows them.
+    /// The service.
     #[arg(required_unless_present = "list", value_name = "PRESET")]
     preset: Option<String>,
     /// The plan or tier of the account; without it, the first one of the list.
@@ -31,33 +24,19 @@ pub struct PresetArgs {
 
 /// A service whose limits are known.
 struct Preset {
+    /// The kind of services that it is listed with.
+    group: &'static str,
     name: &'static str,
-    /// The configuration, for the first of its plans.
-    text: &'static str,
-    /// Workers and an upstream, which make the configuration a scenario.
-    fleets: &'static str,
+    /// The configuration, for the first of its plans, and behind [`SCENARIO`] the workers and the
+    /// answers of the upstream, which make it a scenario.
+    file: &'static str,
 }
 
-macro_rules! preset {
-    ($name:literal) => {
-        Preset {
-            name: $name,
-            text: include_str!(concat!("../../presets/", $name, ".toml")),
-            fleets: include_str!(concat!("../../presets/", $name, ".fleets.toml")),
-        }
-    };
-}
+/// All files of `scheduler/presets`.
+const PRESETS: &[Preset] = include!(concat!(env!("OUT_DIR"), "/presets.rs"));
 
-const PRESETS: [Preset; 8] = [
-    preset!("sentinel-hub"),
-    preset!("copernicus"),
-    preset!("openai"),
-    preset!("anthropic"),
-    preset!("github"),
-    preset!("discord"),
-    preset!("shopify"),
-    preset!("plain"),
-];
+/// The beginning of the comment on the scenario.
+const SCENARIO: &str = "\n# Scenario: ";
 
 /// The start of a comment that lists the next line's value for each plan, as in
 /// `# plan: basic 500, large 1200 [1]`.
@@ -69,28 +48,71 @@ const PLANS: [&str; 2] = ["# plan: ", "# tier: "];
 /// If there is no such preset or plan.
 pub fn run(args: &PresetArgs) -> anyhow::Result<()> {
     let Some(name) = &args.preset else { return list() };
-    let Some(preset) = PRESETS.iter().find(|preset| preset.name == name) else {
-        let known = PRESETS.map(|preset| preset.name);
-        bail!("there is no preset `{name}`{}; there are {}", did_you_mean(name, known), quoted(known));
-    };
+    let preset = named(name)?;
     let text = match &args.plan {
         Some(plan) => preset.with_plan(plan)?,
-        None => preset.text.to_owned(),
+        None => preset.text().to_owned(),
     };
     match args.scenario {
-        true => output::print(format_args!("{}\n{text}", preset.fleets)),
+        true => output::print(preset.scenario(&text)),
         false => output::print(text),
     }
+}
+
+/// The scenario of the preset of this name.
+///
+/// # Errors
+/// If there is no such preset.
+pub(super) fn scenario_of(name: &str) -> anyhow::Result<String> {
+    named(name).map(|preset| preset.scenario(preset.text()))
+}
+
+fn named(name: &str) -> anyhow::Result<&'static Preset> {
+    let names = || PRESETS.iter().map(|preset| preset.name);
+    let unknown =
+        || anyhow!("there is no preset `{name}`{}; there are {}", did_you_mean(name, names()), quoted(names()));
+    PRESETS.iter().find(|preset| preset.name == name).ok_or_else(unknown)
 }
 
 fn list() -> anyhow::Result<()> {
     output::line(PRESETS.iter().map(Preset::entry).collect::<Vec<_>>().join("\n"))
 }
 
+/// The services by group, and what is done with a preset.
+fn help() -> String {
+    let of_group = |presets: &[Preset]| {
+        let names: Vec<&str> = presets.iter().map(|preset| preset.name).collect();
+        format!("  {:<19}{}", presets[0].group, names.join(", "))
+    };
+    let groups = PRESETS.chunk_by(|a, b| a.group == b.group).map(of_group);
+    let groups = groups.collect::<Vec<_>>().join("\n");
+    format!(
+        "Services:\n{groups}\n
+The configuration goes to standard output:
+
+  rampmeter init openai --tier 2 > rampmeter.toml
+  rampmeter serve --embedded-nats
+
+Each number has its source, and the day on which it was read, in a comment. With --scenario it is a world that
+`rampmeter simulate` plays."
+    )
+}
+
 impl Preset {
+    /// The configuration.
+    fn text(&self) -> &'static str {
+        self.file.split_once(SCENARIO).map_or(self.file, |(text, _)| text)
+    }
+
+    /// The scenario of ten minutes with this configuration.
+    fn scenario(&self, text: &str) -> String {
+        let scenario = &self.file[self.text().len()..];
+        format!("until = \"10m\"\n\n{text}{scenario}")
+    }
+
     /// The first line of the configuration, which says what the service is.
     fn about(&self) -> &'static str {
-        self.text.lines().next().map_or("", |line| line.trim_start_matches("# "))
+        self.file.lines().next().map_or("", |line| line.trim_start_matches("# "))
     }
 
     /// The preset's entry in the list.
@@ -102,7 +124,7 @@ impl Preset {
 
     /// The names of the plans. The file has the values of the first one.
     fn plans(&self) -> Vec<&'static str> {
-        let values = self.text.lines().find_map(values_by_plan).unwrap_or_default();
+        let values = self.file.lines().find_map(values_by_plan).unwrap_or_default();
         values.into_iter().map(|(plan, _)| plan).collect()
     }
 
@@ -118,7 +140,7 @@ impl Preset {
         }
         let mut text = String::new();
         let mut next = None;
-        for line in self.text.lines() {
+        for line in self.text().lines() {
             match (next.take(), line.split_once(" = ")) {
                 (Some(value), Some((key, _))) => text.push_str(&format!("{key} = {value}")),
                 (Some(_) | None, _) => text.push_str(line),
@@ -144,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_list_fits_into_eighty_columns() {
-        for preset in &PRESETS {
+        for preset in PRESETS {
             let entry = preset.entry();
             assert!(entry.lines().all(|line| line.chars().count() <= 80), "{entry}");
         }
@@ -153,16 +175,16 @@ mod tests {
     /// A file holds the values of its first plan, and each comment names the same plans.
     #[test]
     fn a_file_is_that_of_its_first_plan() {
-        for preset in &PRESETS {
+        for preset in PRESETS {
             let plans = preset.plans();
             let commented =
-                preset.text.lines().filter(|line| line.starts_with("# plan:") || line.starts_with("# tier:"));
+                preset.text().lines().filter(|line| line.starts_with("# plan:") || line.starts_with("# tier:"));
             for line in commented {
                 let values = values_by_plan(line).unwrap();
                 assert!(values.iter().map(|(plan, _)| *plan).eq(plans.iter().copied()), "{}: {line}", preset.name);
             }
             if let Some(first) = plans.first() {
-                assert_eq!(preset.with_plan(first).unwrap(), preset.text, "{}", preset.name);
+                assert_eq!(preset.with_plan(first).unwrap(), preset.text(), "{}", preset.name);
             }
         }
     }

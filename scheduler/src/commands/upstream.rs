@@ -1,10 +1,10 @@
 //! `rampmeter upstream`
 
-use super::output;
 use super::process::signal::asked_to_stop;
+use super::{init, output, simulate};
 use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use rampmeter_upstream::{Config, Dialect, Policy, Preset, ResponseTime, RetryAfter, Rule, Upstream};
+use rampmeter_upstream::{Config, Dialect, Policy, Preset, PresetError, ResponseTime, RetryAfter, Rule, Upstream};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -27,9 +27,8 @@ pub struct UpstreamArgs {
     /// A known upstream: its limits and its answers. The name of one that ships, or a file whose
     /// name ends in `.toml`.
     ///
-    /// There are anthropic, discord, github, ietf, openai and shopify, each a small file in
-    /// simulator/upstream/presets. A call tells its labels in the query, as in
-    /// `/process?route=roles&guild=7`.
+    /// There are ietf and all services of `rampmeter init`. A call is any path below `/process`,
+    /// and tells its labels in the query, as in `/process?route=roles&guild=7`.
     #[arg(long, value_name = "NAME")]
     preset: Option<String>,
     /// The address to listen on.
@@ -91,7 +90,10 @@ impl UpstreamArgs {
     /// All about the upstream.
     fn known(&self) -> anyhow::Result<Preset> {
         let preset = match &self.preset {
-            Some(name) => Preset::open(name, Path::new(""))?,
+            Some(name) => match Preset::open(name, Path::new("")) {
+                Err(PresetError::Unknown { .. }) => simulate::upstream(&init::scenario_of(name)?)?,
+                opened => opened?,
+            },
             None => Preset::new(self.limits.iter().cloned().map(Rule::new).collect()),
         };
         let preset = self.dialect.into_iter().fold(preset, Preset::with_dialect);

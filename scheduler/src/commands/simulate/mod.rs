@@ -17,6 +17,7 @@ use rampmeter_simulator::picture;
 use rampmeter_simulator::report::{Group, Report};
 use rampmeter_simulator::strategy::Strategy;
 use rampmeter_simulator::world::World;
+use rampmeter_upstream::Preset;
 use std::path::{Path, PathBuf};
 
 /// What `simulate` takes.
@@ -98,6 +99,15 @@ fn simulate(world: &World, observed: bool, watch: impl FnMut(Time)) -> anyhow::R
     let (finished, interval) = (outcome.finished(), Span::from_nanos(outcome.finished().nanos() / OBSERVATIONS));
     let world = world.clone().until(world.end().min(Time::ORIGIN + finished));
     Ok((report, world.observed_every(interval).run()?))
+}
+
+/// The upstream of the scenario in `text`.
+///
+/// # Errors
+/// If the scenario is invalid.
+pub(super) fn upstream(text: &str) -> anyhow::Result<Preset> {
+    let world = scenario::parse(Path::new("scenario"), text, None)?;
+    Ok(world.upstream()?)
 }
 
 fn print_tables(reports: &[&Report]) -> anyhow::Result<()> {

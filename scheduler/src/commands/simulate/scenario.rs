@@ -5,12 +5,14 @@ use rampmeter_config::LimitedResource;
 use rampmeter_config::reading::faults::read_prepared;
 use rampmeter_config::reading::source::{ConfigError, Source};
 use rampmeter_config::reading::value::{parsed, span};
+use rampmeter_dialects::{Dialect as Readable, Reader};
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 use rampmeter_simulator::network::{Delay, Network};
 use rampmeter_simulator::upstream::Behaviour;
 use rampmeter_simulator::world::World;
 use rampmeter_simulator::world_error::WorldError;
-use rampmeter_upstream::{Policy, Preset};
+use rampmeter_upstream::{Dialect, Policy, Preset};
 use serde::Deserialize;
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -53,6 +55,9 @@ struct NetworkTable {
 struct UpstreamTable {
     /// A known upstream. It replaces all other keys except `changes`.
     preset: Option<Spanned<String>>,
+    /// How the upstream answers, as in the file of a known one. Without limits in it, those of the
+    /// resource count.
+    form: Option<Spanned<Preset>>,
     /// Limits in the format of `rampmeter upstream --limit`.
     limits: Vec<Spanned<String>>,
     concurrency: Option<Spanned<NonZeroUsize>>,
@@ -87,7 +92,7 @@ pub(super) fn parse(path: &Path, text: &str, seed: Option<u64>) -> Result<World,
     let spec = table.resource.spec(&source, &mut faults);
     let spec = faults.or(spec)?;
     let until = time(&source, table.until.as_ref(), Time::NEVER)?;
-    let behaviour = behaviour(&source, &table.upstream)?;
+    let behaviour = behaviour(&source, &table, &spec)?;
     let reader = table.resource.reader(&source, behaviour.reader())?;
     let world = World::new(spec, seed.unwrap_or(table.seed))
         .across(network(&source, &table.network)?)
@@ -151,37 +156,46 @@ fn network(source: &Source, table: &NetworkTable) -> Result<Network, ConfigError
     })
 }
 
-fn behaviour(source: &Source, table: &UpstreamTable) -> Result<Behaviour, ConfigError> {
-    let preset = preset(source, table)?;
-    let limits = preset.as_ref().map_or(table.limits.len(), |preset| preset.rules().len());
+/// The upstream. What it does not say is as `resource` has it.
+fn behaviour(source: &Source, scenario: &ScenarioTable, resource: &ResourceSpec) -> Result<Behaviour, ConfigError> {
+    let table = &scenario.upstream;
+    let reader = scenario.resource.reader(source, Reader::of(Readable::SentinelHub))?;
+    let usual = reader.dialect().name().parse().unwrap_or(Dialect::Plain);
+    let dialect = parsed(source, table.dialect.as_ref())?.unwrap_or(usual);
+    let behaviour = Behaviour {
+        policies: policies(source, &table.limits)?,
+        concurrency: table.concurrency.as_ref().map(|concurrency| *concurrency.get_ref()),
+        dialect,
+        retry_after: parsed(source, table.retry_after.as_ref())?.unwrap_or(dialect.retry_after()),
+        preset: preset(source, table)?,
+        changes: Vec::new(),
+    };
+    let limits = behaviour.preset(resource).map_or(0, |preset| preset.rules().len());
     let change = |change: &ChangeTable| {
         let at = Time::ORIGIN + span(source, &change.at)?;
         if change.limits.len() != limits {
-            let reason = "a change names as many limits as there are, in their order".to_owned();
+            let reason = format!("a change names as many limits as there are, in their order: {limits}");
             return Err(source.fault(&change.at.span(), reason));
         }
         Ok((at, policies(source, &change.limits)?))
     };
-    Ok(Behaviour {
-        policies: policies(source, &table.limits)?,
-        concurrency: table.concurrency.as_ref().map(|concurrency| *concurrency.get_ref()),
-        dialect: parsed(source, table.dialect.as_ref())?.unwrap_or_default(),
-        retry_after: parsed(source, table.retry_after.as_ref())?.unwrap_or_default(),
-        preset,
-        changes: table.changes.iter().map(change).collect::<Result<_, _>>()?,
-    })
+    Ok(Behaviour { changes: table.changes.iter().map(change).collect::<Result<_, _>>()?, ..behaviour })
 }
 
-/// The preset of this name, or in the file of this name beside the scenario. No other setting of
-/// the upstream may stand beside a preset.
+/// The preset of this name, or in the file of this name beside the scenario, or the form that is
+/// written in it. No other setting of the upstream may stand beside one.
 fn preset(source: &Source, table: &UpstreamTable) -> Result<Option<Preset>, ConfigError> {
-    let Some(name) = &table.preset else { return Ok(None) };
-    let limits = table.limits.first().map(Spanned::span);
-    let others = [limits, table.concurrency.as_ref().map(Spanned::span)];
+    if table.preset.is_none() && table.form.is_none() {
+        return Ok(None);
+    }
     let texts = [&table.dialect, &table.retry_after].map(|text| text.as_ref().map(Spanned::span));
-    if let Some(other) = others.into_iter().chain(texts).flatten().next() {
+    let limits = table.limits.first().map(Spanned::span);
+    let form = table.form.as_ref().map(Spanned::span).filter(|_| table.preset.is_some());
+    let others = [limits, table.concurrency.as_ref().map(Spanned::span), form].into_iter().chain(texts);
+    if let Some(other) = others.flatten().next() {
         return Err(source.fault(&other, "a preset says this already; leave it out, or write a preset of your own"));
     }
+    let Some(name) = &table.preset else { return Ok(table.form.as_ref().map(|form| form.get_ref().clone())) };
     let preset = Preset::open(name.get_ref(), source.path.parent().unwrap_or(Path::new("")));
     preset.map(Some).map_err(|error| source.fault(&name.span(), error.to_string()))
 }

@@ -5,6 +5,7 @@ mod credential;
 mod holding;
 mod memory;
 mod pages;
+mod presets;
 mod proxy_faults;
 mod proxy_fleet;
 mod smuggling;

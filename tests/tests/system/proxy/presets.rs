@@ -1,0 +1,92 @@
+//! `rampmeter init NAME` and `rampmeter proxy`, with nothing else.
+
+use crate::prelude::*;
+use rampmeter_upstream::Preset;
+use std::time::Instant;
+
+/// The proxy with the preset as it is printed, in front of `upstream`.
+async fn proxy(preset: &str, upstream: &str) -> ProxyProcess {
+    let text = process::printed(RAMPMETER, &["init", preset]).await.unwrap();
+    ProxyProcess::start(RAMPMETER, &format!("[http]\nlisten = \"\"\n{text}"), &["--upstream", upstream], &[]).await
+}
+
+/// An upstream with the presets of the simulator. Every path below `/process` is a call, whose query
+/// names the labels.
+async fn known(preset: Preset) -> Upstream {
+    Upstream::start(Config::of(preset)).await.unwrap()
+}
+
+/// Makes a call, and says how long its answer took.
+async fn timed(request: reqwest::RequestBuilder) -> Duration {
+    let begin = Instant::now();
+    assert_eq!(request.send().await.unwrap().status(), 200);
+    begin.elapsed()
+}
+
+/// An answer with these headers, a line each.
+fn answer(status: &str, headers: &str) -> Act {
+    let headers: String = headers.lines().map(|header| format!("{}\r\n", header.trim())).collect();
+    Act::Say(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n{headers}\r\n").into_bytes())
+}
+
+#[tokio::test]
+async fn what_github_says_of_other_apis_does_not_stop_rest() {
+    let (soon, reset) = (unix_ms() / 1000 + 40, unix_ms() / 1000 + 3000);
+    let spent = format!(
+        "x-ratelimit-limit: 5000\nx-ratelimit-used: 4996\nx-ratelimit-remaining: 4\nx-ratelimit-reset: {reset}\nx-ratelimit-resource: graphql"
+    );
+    let search = format!(
+        "x-ratelimit-limit: 30\nx-ratelimit-used: 30\nx-ratelimit-remaining: 0\nx-ratelimit-reset: {soon}\nx-ratelimit-resource: search"
+    );
+    let upstream = RawUpstream::start([answer("200 OK", &spent), answer("403 Forbidden", &searched)]).await;
+    let proxy = proxy("github", &upstream.url()).await;
+    timed(http().post(format!("{}/graphql", proxy.url())).body("{}")).await;
+    let search = || http().get(format!("{}/search/issues?q=a", proxy.url())).send();
+    assert_eq!(search().await.unwrap().status(), 403);
+    let held = tokio::spawn(search());
+    for number in 0..20 {
+        let took = timed(http().get(format!("{}/repos/a/b/issues/{number}", proxy.url()))).await;
+        assert!(took < Duration::from_secs(2), "core call {number} took {took:?}");
+    }
+    assert!(!held.is_finished(), "the next search waits for the reset");
+    held.abort();
+}
+
+#[tokio::test]
+async fn the_paths_of_github_tell_its_limits_apart() {
+    let upstream = known(Preset::named("github").unwrap()).await;
+    let proxy = proxy("github", &format!("{}/process", upstream.url())).await;
+    let get = |path: &str| http().get(format!("{}{path}", proxy.url()));
+    let calls = |path: &'static str, number: usize| join_all((0..number).map(move |_| timed(get(path))));
+    let begin = Instant::now();
+    calls("/search/code?api=code_search&q=a", 9).await;
+    calls("/search/issues?api=search&q=a", 28).await;
+    calls("/repos/a/b", 60).await;
+    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+    // The eleventh search of code in a minute waits, and nothing else waits for it.
+    let waiting =
+        tokio::spawn(join_all((0..3).map(|_| get("/search/code?api=code_search&q=a").send()).collect::<Vec<_>>()));
+    let_pass(Duration::from_millis(300), "a request waits").await;
+    assert!(!waiting.is_finished());
+    assert!(calls("/repos/a/b", 5).await.iter().all(|took| *took < Duration::from_secs(2)));
+    waiting.abort();
+    assert_eq!(upstream.stats().total.rate_limited, 0);
+}
+
+#[tokio::test]
+async fn channels_and_servers_of_discord_have_buckets_of_their_own() {
+    let upstream = known(Preset::named("discord").unwrap()).await;
+    let proxy = proxy("discord", &format!("{}/process", upstream.url())).await;
+    let post = |channel: &str| {
+        let path = format!("/api/v10/channels/{channel}/messages?route=messages&channel={channel}");
+        timed(http().post(format!("{}{path}", proxy.url())).body("{}"))
+    };
+    let busy = join_all((0..10).map(|_| post("busy")));
+    let quiet = async {
+        let_pass(Duration::from_millis(500), "the busy channel is full").await;
+        post("quiet").await
+    };
+    let (busy, quiet) = futures::join!(busy, quiet);
+    assert!(busy.iter().max().unwrap() > &Duration::from_secs(4), "{busy:?}");
+    assert!(quiet < Duration::from_secs(2), "{quiet:?}");
+}
