@@ -291,6 +291,32 @@ async fn a_scheduler_of_all_presets_grants_permits() {
     }
 }
 
+/// Answers of a service as its documentation has them, the limit that they pause, and for how many
+/// seconds at least.
+#[tokio::test]
+async fn objections_pause_the_limit_that_a_service_means() {
+    #[rustfmt::skip]
+    let table = [
+        ("airtable", json!({"base": "a"}),          json!({"status": 429}), "base", 25.0),
+        ("notion",   json!({}),                     json!({"status": 529, "headers": {"retry-after": "20"}}), "connection", 15.0),
+        ("okta",     json!({"endpoint": "apps"}),   json!({"status": 429, "headers": {"x-rate-limit-limit": "100", "x-rate-limit-remaining": "0", "x-rate-limit-reset": (unix_ms() / 1000 + 40).to_string()}}), "apps", 30.0),
+        ("stripe",   json!({"method": "GET", "endpoint": "a"}), json!({"status": 429, "headers": {"stripe-rate-limited-reason": "global-rate"}}), "account", 0.1),
+        ("jira",     json!({"site": "a", "endpoint": "issue", "method": "GET"}), json!({"status": 429, "headers": {"ratelimit-reason": "jira-quota-global-based", "retry-after": "50"}}), "points", 40.0),
+        ("hubspot",  json!({}),                     json!({"status": 429, "code": "reached your daily limit"}), "daily", 1.0),
+        ("slack",    json!({"method": "users.list", "workspace": "one"}), json!({"status": 429, "headers": {"retry-after": "30"}}), "tier-2", 25.0),
+    ];
+    for (preset, labels, response, limit, least) in table {
+        let text = init(&[preset]).await.unwrap();
+        let resource = &text[text.find("[[resource]]").unwrap()..];
+        let (_nats, _scheduler, worker) = Worker::beside_scheduler(resource).await;
+        worker.ask(json!({"id": "a", "labels": labels})).await;
+        assert_eq!(worker.settle(json!({"id": "a", "response": response})).await["status"], "settled", "{preset}");
+        let paused = worker.limit(limit).await;
+        let secs = paused.frozen_ms.max(paused.next_free_ms) / 1e3;
+        assert!(paused.paused_by.is_some() && secs >= least, "{preset}: {secs} s, {paused:?}");
+    }
+}
+
 #[tokio::test]
 async fn what_is_not_there_is_said() {
     #[rustfmt::skip]
