@@ -8,7 +8,7 @@ use crate::labels::Labels;
 use crate::millis::Millis;
 use crate::text::Text;
 use crate::trace_context::TraceContext;
-use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
@@ -173,7 +173,7 @@ pub struct Response<'a> {
     pub quota_spent: bool,
     /// The code of the error in the body of the answer, as received. It tells some answers with the
     /// same status apart.
-    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    #[serde(borrow, default, deserialize_with = "code", skip_serializing_if = "Option::is_none")]
     pub code: Option<Text<'a>>,
 }
 
@@ -234,9 +234,9 @@ impl<'de> Visitor<'de> for HeadersVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Headers<'de>, A::Error> {
         let (mut of_limits, mut others): (Vec<(Text<'de>, Text<'de>)>, Vec<_>) = Default::default();
-        while let Some((name, value)) = map.next_entry::<Text<'de>, HeaderValue<'de>>()? {
+        while let Some((name, LooseText(value))) = map.next_entry::<Text<'de>, LooseText<'de>>()? {
             let known = if speaks_of_limits(&name) { &mut of_limits } else { &mut others };
-            let Some(value) = value.text().filter(|value| short_enough(value)) else { continue };
+            let Some(value) = value.filter(|value| short_enough(value)) else { continue };
             let is_new = !known.iter().any(|(other, _)| other.eq_ignore_ascii_case(&name));
             if is_new && known.len() < MAX_HEADERS && !may_be_secret(&name.to_ascii_lowercase()) {
                 known.push((name, value));
@@ -246,31 +246,74 @@ impl<'de> Visitor<'de> for HeadersVisitor {
     }
 }
 
-/// The value of a header, in the types that clients have for it.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum HeaderValue<'a> {
-    #[serde(borrow)]
-    One(Text<'a>),
-    Number(serde_json::Number),
-    #[serde(borrow)]
-    Many(Vec<HeaderValue<'a>>),
-    Other(IgnoredAny),
+/// A text in the types that clients have for it: a string, a number, or several of them, which HTTP
+/// joins by commas. None if it is anything else.
+struct LooseText<'a>(Option<Text<'a>>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for LooseText<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(LooseTextVisitor).map(LooseText)
+    }
 }
 
-impl<'a> HeaderValue<'a> {
-    /// The text, if it is one, a number, or several of them, which HTTP joins by commas.
-    fn text(self) -> Option<Text<'a>> {
-        match self {
-            HeaderValue::One(text) => Some(text),
-            HeaderValue::Number(number) => Some(Text::from(number.to_string())),
-            HeaderValue::Many(values) => {
-                let texts = values.into_iter().filter_map(HeaderValue::text).map(|text| text.to_string());
-                Some(Text::from(texts.collect::<Vec<_>>().join(", ")))
-            }
-            HeaderValue::Other(_) => None,
-        }
+struct LooseTextVisitor;
+
+impl<'de> Visitor<'de> for LooseTextVisitor {
+    type Value = Option<Text<'de>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
     }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Some(Text::from(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Some(Text::from(text.to_owned())))
+    }
+
+    fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
+        Ok(Some(Text::from(number.to_string())))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
+        Ok(Some(Text::from(number.to_string())))
+    }
+
+    fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
+        Ok(Some(Text::from(number.to_string())))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    /// What is beyond the bound of a value is not kept.
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Self::Value, A::Error> {
+        let mut joined = String::new();
+        while let Some(LooseText(value)) = values.next_element()? {
+            if let Some(value) = value.filter(|_| short_enough(&joined)) {
+                let comma = if joined.is_empty() { "" } else { ", " };
+                joined = joined + comma + &value;
+            }
+        }
+        Ok(Some(Text::from(joined)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(None)
+    }
+}
+
+/// Reads the code of an error, which some APIs write as a number.
+fn code<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Text<'a>>, D::Error> {
+    LooseText::deserialize(deserializer).map(|code| code.0)
 }
 
 fn short_enough(value: &str) -> bool {
@@ -279,7 +322,7 @@ fn short_enough(value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fate, Headers, Settle};
+    use super::{Fate, Headers, Response, Settle};
 
     /// Reads a settle, writes it again, and compares the text.
     fn check(read: &str, written: &str) {
@@ -324,6 +367,11 @@ mod tests {
         let headers: Headers<'_> = serde_json::from_str(&headers).unwrap();
         assert_eq!((headers.iter().count(), headers.get("retry-after")), (64, Some("9")));
         assert!(serde_json::from_str::<Headers<'_>>("[]").is_err());
+        let many = format!(r#"{{"q":[{}0],"r":"1"}}"#, "1,".repeat(5000));
+        let headers: Headers<'_> = serde_json::from_str(&many).unwrap();
+        assert_eq!(serde_json::to_string(&headers).unwrap(), r#"{"r":"1"}"#, "a list that is too long");
+        let response: Response<'_> = serde_json::from_str(r#"{"status":403,"code":88}"#).unwrap();
+        assert_eq!(response.code.as_deref(), Some("88"));
     }
 
     #[test]

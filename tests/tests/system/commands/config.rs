@@ -457,6 +457,7 @@ fn an_unknown_dialect_is_reported_with_the_known_ones() {
     check_faults(&table);
 }
 
+/// Reaches `objections::MAX_BODY_TEXT`.
 #[test]
 fn wrong_objections_are_reported_with_what_is_right() {
     let objection = |keys: &str| format!("[[resource.objection]]\n{keys}\n");
@@ -475,6 +476,8 @@ fn wrong_objections_are_reported_with_what_is_right() {
     for (keys, message) in table {
         check_wrong("horizon = \"50ms\"\n", &objection(keys), message);
     }
+    let long = format!("body = \"{}\"\nmeans = \"limit\"", "x".repeat(257));
+    check_wrong("horizon = \"50ms\"\n", &objection(&long), "9:8: a text in a body has 1 to 256 bytes");
     check_wrong("horizon = \"50ms\"\n", "headers = { remaining = \"a b\" }\n", "8:25: a header's name has letters");
     check_wrong(
         "horizon = \"50ms\"\n",
