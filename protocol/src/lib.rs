@@ -22,6 +22,7 @@ mod worker;
 pub mod bounds;
 pub mod clock;
 pub mod headers;
+pub mod log_throttle;
 pub mod rate_limit;
 pub mod shared_places;
 pub mod splitmix;

@@ -1,7 +1,7 @@
 //! Requests that are refused for want of a right: counted, and logged once a minute.
 
 use rampmeter_protocol::clock::Clock;
-use rampmeter_serve::log_throttle::LogThrottle;
+use rampmeter_protocol::log_throttle::LogThrottle;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};

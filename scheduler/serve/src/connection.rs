@@ -1,7 +1,6 @@
 //! The connection to NATS.
 
 use crate::denials::Denials;
-use crate::log_throttle::LogThrottle;
 use anyhow::{Context, anyhow, bail};
 use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerError};
 use futures::StreamExt;
@@ -11,6 +10,7 @@ use rampmeter_nats::credentials::{with_credentials_file, with_nkey_file};
 use rampmeter_nats::servers::Servers;
 use rampmeter_nats::tls_fault::tls_fault;
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::log_throttle::LogThrottle;
 use rampmeter_store::StateKeys;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -13,7 +13,6 @@ mod forecast;
 pub mod health;
 pub mod leadership;
 pub mod limits;
-pub mod log_throttle;
 pub mod messages;
 pub mod permits;
 mod service_messages;

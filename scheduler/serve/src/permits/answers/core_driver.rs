@@ -1,6 +1,5 @@
 //! Driving the core of one resource: each event goes in, and its commands become answers.
 
-use crate::log_throttle::LogThrottle;
 use crate::messages::inbound::Address;
 use crate::messages::reply::{ReplyTo, Waited};
 use crate::messages::request_trace::{RequestTrace, Waiting};
@@ -17,6 +16,7 @@ use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::incoming::Invalid;
 use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::log_throttle::LogThrottle;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::shares::Shares;

@@ -1,6 +1,6 @@
 //! Log lines that clients can cause: one a minute for each kind, and how many were left out.
 
-use rampmeter_protocol::time::{Span, Time};
+use crate::time::{Span, Time};
 use std::collections::BTreeMap;
 
 /// Pause between two lines of one kind: a fault that is there for an hour takes sixty lines.
@@ -41,7 +41,7 @@ impl<Kind: Clone + Ord> LogThrottle<Kind> {
 
     /// A kind with lines that were left out and are due, a minute after its last line, and their
     /// number.
-    pub(crate) fn take_overdue(&mut self, now: Time) -> Option<(Kind, u64)> {
+    pub fn take_overdue(&mut self, now: Time) -> Option<(Kind, u64)> {
         let is_overdue = |last: &LastLogged| last.left_out > 0 && now.since(last.at) >= LOGGED_EVERY;
         let (kind, last) = self.0.iter_mut().find(|(_, last)| is_overdue(last))?;
         last.at = now;
