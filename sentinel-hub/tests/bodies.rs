@@ -177,6 +177,31 @@ fn intervals_of_the_calendar() {
     }
 }
 
+/// The service reads a text where it expects a number or a truth value: its own examples for
+/// Sentinel-1 say `"orthorectify": "true"`.
+#[test]
+fn numbers_and_truth_values_may_be_texts() {
+    #[rustfmt::skip]
+    let table = [
+        (Api::Process,     "sentinel1",   "/input/data/0/processing/orthorectify", json!("true")),
+        (Api::Process,     "sentinel1",   "/input/data/0/processing/orthorectify", json!("True")),
+        (Api::Process,     "sentinel1",   "/output/width",                         json!("1024")),
+        (Api::Process,     "process",     "/input/data/0/processing",              json!({ "orthorectify": "false" })),
+        (Api::Process,     "process",     "/input/data/0/processing",              json!({ "orthorectify": "" })),
+        (Api::Process,     "process",     "/input/data/0/processing",              json!({ "orthorectify": null })),
+        (Api::Batch,       "batch",       "/processRequest/input/bounds/bbox",     json!(["600000", "5e6", 700_000, "5100000"])),
+        (Api::Batch,       "batch",       "/tilingGrid/id",                        json!("1")),
+    ];
+    for (api, name, pointer, written) in table {
+        let plain = body(name);
+        let mut changed = plain.clone();
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        changed.pointer_mut(parent).unwrap()[key] = written.clone();
+        let exact = |body: &Value| estimate(api, body, &Given::default()).unwrap().exact().to_string();
+        assert_eq!(exact(&changed), exact(&plain), "{name}{pointer} = {written}");
+    }
+}
+
 /// Keys that do not affect the price are not read, and may change.
 #[test]
 fn other_keys_do_not_matter() {

@@ -48,7 +48,7 @@ fn errors_name_the_place_and_the_remedy() {
         (Process, "/input/data",                    json!([]),                  Missing,     "input.data",                  "give one or more"),
         (Process, "/input/data/0/type",             json!(1),                   Malformed,   "input.data[0].type",          "correct the body"),
         (Process, "/input/data/0/processing",       json!({"orthorectify": 1}), Malformed,   "input.data[0].processing.orthorectify", "correct the body"),
-        (Process, "/output/width",                  json!("512"),               Malformed,   "output.width",                "correct the body"),
+        (Process, "/output/width",                  json!("wide"),              Malformed,   "output.width",                "correct the body"),
         (Process, "/output/width",                  json!(0),                   OutOfBounds, "output.width",                "from 1 to 1000000"),
         (Process, "/output/height",                 json!(51.5),                OutOfBounds, "output.height",               "from 1 to 1000000"),
         (Process, "/output/height",                 json!(1e300),               OutOfBounds, "output.height",               "from 1 to 1000000"),

@@ -31,7 +31,8 @@ pub(super) enum Crs {
 /// The box of the bounds at `path`: the bbox, or else the geometry's.
 pub(super) fn extent(bounds: &Bounds, path: &str) -> Result<Extent, Error> {
     match (&bounds.bbox, &bounds.geometry) {
-        (Some(bbox), _) => of_bbox(bbox).map_err(|error| error.at(format!("{path}.bbox"))),
+        (Some(bbox), _) => of_bbox(&bbox.iter().map(|number| number.0).collect::<Vec<_>>())
+            .map_err(|error| error.at(format!("{path}.bbox"))),
         (None, Some(geometry)) => of_geometry(geometry, &format!("{path}.geometry")),
         (None, None) => {
             let gap = Gap::PIXELS.or("give `bbox` or `geometry`");

@@ -25,7 +25,7 @@ impl Estimate {
     ///
     /// ```
     /// use rampmeter_sentinel_hub::{Api, ErrorKind, Estimate, Given};
-    /// let error = Estimate::of_body(Api::Process, r#"{"output": {"width": "512"}}"#, &Given::default()).unwrap_err();
+    /// let error = Estimate::of_body(Api::Process, r#"{"output": {"width": "wide"}}"#, &Given::default()).unwrap_err();
     /// assert_eq!((error.kind(), error.path()), (ErrorKind::Malformed, Some("output.width")));
     /// ```
     ///

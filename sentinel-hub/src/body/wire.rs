@@ -1,7 +1,29 @@
 //! The relevant parts of request bodies, in the service's form.
 
-use serde::Deserialize;
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
+
+/// A number, which the service also takes as a text.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Number(#[serde(deserialize_with = "required")] pub(super) f64);
+
+/// Reads a number or a truth value, also as a text: `"true"`. An empty text is none.
+fn lenient<'a, T: DeserializeOwned, D: Deserializer<'a>>(written: D) -> Result<Option<T>, D::Error> {
+    let written = Value::deserialize(written)?;
+    let text = written.as_str().map(|text| text.trim().to_ascii_lowercase());
+    let meant = match text.as_deref() {
+        Some("") => Some(Value::Null),
+        Some(text) => serde_json::from_str(text).ok(),
+        None => None,
+    };
+    serde_json::from_value(meant.unwrap_or(written)).map_err(D::Error::custom)
+}
+
+fn required<'a, D: Deserializer<'a>>(written: D) -> Result<f64, D::Error> {
+    lenient(written)?.ok_or_else(|| D::Error::custom("a number is missing"))
+}
 
 /// The body of a process request.
 #[derive(Debug, Deserialize)]
@@ -33,9 +55,13 @@ pub(super) struct Batch {
 pub(super) struct Grid {
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) id: Option<f64>,
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) resolution: Option<f64>,
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) buffer_x: Option<f64>,
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) buffer_y: Option<f64>,
 }
 
@@ -48,7 +74,7 @@ pub(super) struct Input {
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Bounds {
-    pub(super) bbox: Option<Vec<f64>>,
+    pub(super) bbox: Option<Vec<Number>>,
     pub(super) geometry: Option<Geometry>,
     #[serde(default)]
     pub(super) properties: BoundsProperties,
@@ -77,6 +103,7 @@ pub(super) struct Data {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Processing {
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) orthorectify: Option<bool>,
     pub(super) back_coeff: Option<String>,
     pub(super) speckle_filter: Option<SpeckleFilter>,
@@ -90,9 +117,13 @@ pub(super) struct SpeckleFilter {
 
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Output {
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) width: Option<f64>,
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) height: Option<f64>,
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) resx: Option<f64>,
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) resy: Option<f64>,
     #[serde(default)]
     pub(super) responses: Vec<Response>,
@@ -116,9 +147,13 @@ pub(super) struct ResponseFormat {
 pub(super) struct Aggregation {
     pub(super) time_range: Option<TimeRange>,
     pub(super) aggregation_interval: Option<Interval>,
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) width: Option<f64>,
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) height: Option<f64>,
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) resx: Option<f64>,
+    #[serde(default, deserialize_with = "lenient")]
     pub(super) resy: Option<f64>,
     pub(super) evalscript: Option<String>,
 }
