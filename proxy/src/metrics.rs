@@ -26,6 +26,7 @@ pub struct Metrics {
     registry: Registry,
     answered: Family<Labels, Counter>,
     repeated: Counter,
+    unpriced: Counter,
     given_back: Counter,
     held: Gauge,
     waits: Family<Labels, Histogram>,
@@ -47,6 +48,7 @@ impl Metrics {
             registry: Registry::with_prefix("rampmeter_proxy"),
             answered: Family::default(),
             repeated: Counter::default(),
+            unpriced: Counter::default(),
             given_back: Counter::default(),
             held: Gauge::default(),
             waits: Family::new_with_constructor(|| Histogram::new(WAITS)),
@@ -61,6 +63,7 @@ impl Metrics {
         let registry = &mut self.registry;
         registry.register("requests", "Requests by their end: `forwarded`, or why not", self.answered.clone());
         registry.register("repeated", "Calls that were repeated after a 429", self.repeated.clone());
+        registry.register("unpriced", "Requests whose bodies do not tell what they cost", self.unpriced.clone());
         registry.register("given_back", "Requests whose client was gone before its answer", self.given_back.clone());
         registry.register("held", "Requests that wait for a permit or for the upstream's answer", self.held.clone());
         registry.register("wait_seconds", "From a request to the start of its call", self.waits.clone());
@@ -95,6 +98,10 @@ impl Metrics {
 
     pub(crate) fn first_byte(&self, after: Span) {
         self.first_bytes.observe(after.duration().as_secs_f64());
+    }
+
+    pub(crate) fn unpriced(&self) {
+        self.unpriced.inc();
     }
 
     pub(crate) fn repeated(&self) {

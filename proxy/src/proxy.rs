@@ -15,13 +15,13 @@ use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;
 use rampmeter_worker_sdk::Resource;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
-/// Bodies that are read at once for their tokens and prices. Each may keep a processor busy for a tenth of a
-/// second, and takes a hundred times its bytes.
+/// Bodies that are priced at once. Each may keep a processor busy for a tenth of a second, and takes a
+/// hundred times its bytes.
 const PRICING: usize = 2;
 
 /// A proxy that serves. Dropping it ends it at once; [`stop`](Proxy::stop) lets held requests
@@ -60,6 +60,8 @@ impl Proxy {
             held: Semaphore::new(bounds.held),
             in_flight: Arc::new(Semaphore::new(bounds.in_flight)),
             pricing: Semaphore::new(PRICING),
+            prompts: Arc::default(),
+            unpriced: Mutex::default(),
             drain: drain.clone(),
             clock,
         };

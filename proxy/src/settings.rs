@@ -2,7 +2,7 @@
 
 use crate::credential::Credential;
 use crate::route::Routes;
-use crate::tokens::TokenUnits;
+use crate::tokens::{BodyLabel, TokenUnits};
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderName, Method, Uri};
@@ -20,6 +20,9 @@ use std::sync::Arc;
 
 /// How often a proxy calls while no scheduler answers.
 pub use rampmeter_worker_sdk::policy::SafeRate;
+
+/// The longest body that is read for what its request costs: a request with pictures of 20 MiB.
+pub const MAX_SCANNED: usize = 32 << 20;
 
 /// Everything that one proxy does differently from another.
 #[derive(Clone, Debug)]
@@ -77,19 +80,25 @@ pub struct Asking {
     pub class_header: Option<HeaderName>,
     /// The labels of every request.
     pub labels: LabelsFn,
-    /// Labels that are read from JSON bodies, each with its key there.
-    pub body_labels: Vec<(String, String)>,
+    /// Labels that are read from JSON bodies.
+    pub body_labels: Vec<BodyLabel>,
     /// The units of tokens, if requests are those to language models.
     pub tokens: Option<TokenUnits>,
     /// Units whose amounts clients may state, and the headers in which they do.
     pub cost_headers: Vec<(String, HeaderName)>,
     /// How the cost of a request is computed from its body, if it is.
     pub price: Option<PriceFn>,
+    /// Whether requests whose bodies are not understood are refused. Otherwise they cost the default.
+    pub refuses_unpriced: bool,
 }
 
 /// Computes what a request costs from its body.
 #[derive(Clone)]
-pub struct PriceFn(Arc<ComputePrice>);
+pub struct PriceFn {
+    compute: Arc<ComputePrice>,
+    /// What a request costs that has no price, and whose route has no cost.
+    pub(crate) otherwise: Vec<(String, f64)>,
+}
 
 type ComputePrice = dyn Fn(&Method, &str, &[u8]) -> Result<Vec<(String, f64)>, String> + Send + Sync;
 
@@ -102,6 +111,11 @@ impl Asking {
         if self.normalise { normalised(written).map(Cow::from) } else { Ok(written.into()) }
     }
 
+    /// The bytes that are kept of a body. One that tells what its request costs is kept whole.
+    pub(crate) fn kept_bytes(&self, bounds: &Bounds) -> usize {
+        if self.reads_bodies() { bounds.replay_bytes.max(MAX_SCANNED) } else { bounds.replay_bytes }
+    }
+
     /// Whether a body has to be read before its request asks for a permit.
     pub(crate) fn reads_bodies(&self) -> bool {
         self.tokens.is_some() || self.price.is_some() || !self.body_labels.is_empty()
@@ -110,15 +124,17 @@ impl Asking {
 
 impl PriceFn {
     /// Computes amounts by unit with `compute`, from the method, the path and the body. It may take
-    /// a tenth of a second, and says why there is no price.
+    /// a tenth of a second, and says why there is no price. The request then costs what its route
+    /// says, or else `otherwise`.
     pub fn new(
+        otherwise: Vec<(String, f64)>,
         compute: impl Fn(&Method, &str, &[u8]) -> Result<Vec<(String, f64)>, String> + Send + Sync + 'static,
     ) -> Self {
-        PriceFn(Arc::new(compute))
+        PriceFn { compute: Arc::new(compute), otherwise }
     }
 
     pub(crate) fn compute(&self, method: &Method, path: &str, body: &[u8]) -> Result<Vec<(String, f64)>, String> {
-        self.0(method, path, body)
+        (self.compute)(method, path, body)
     }
 }
 
@@ -174,7 +190,8 @@ pub struct Bounds {
     pub held: usize,
     /// Requests that the upstream works on.
     pub in_flight: usize,
-    /// Bytes of one body that are kept to send it again.
+    /// Bytes of one body that are kept to send it again. Bodies that tell what they cost are kept
+    /// whole, up to 32 MiB.
     pub replay_bytes: usize,
     /// Bytes of all bodies together that are kept.
     pub replay_memory: usize,

@@ -1,20 +1,17 @@
 //! Tokens of language models: what a request may take, and what its answer says that it took.
 
 use crate::amounts;
+use crate::json::{Scanner, Seen, Text, Value, hashed};
+use crate::models::{Counts, models};
+use crate::prompts::Prompt;
+use http::Method;
 use rampmeter_worker_sdk::Cost;
-use serde_json::Value;
+use std::collections::BTreeMap;
 
-/// Bytes of text for one token, as the upstreams themselves estimate.
-const BYTES_PER_TOKEN: usize = 4;
-/// A longer text without a space is a picture or another attachment in Base64.
-const ATTACHMENT: usize = 2048;
-/// What one attachment takes, about as much as a large picture.
-const TOKENS_PER_ATTACHMENT: usize = 1600;
-/// The keys by which requests bound their answers.
-const OUTPUT_KEYS: [&str; 4] = ["max_completion_tokens", "max_output_tokens", "max_tokens", "max_tokens_to_sample"];
-/// The longest line of a stream that is read, and the longest answer that is no stream. Usage in
-/// longer ones is not found, and their estimate counts.
-const MAX_TEXT: usize = 1 << 20;
+/// Twelfths in a token.
+const TWELFTHS: u64 = 12;
+/// Bytes for one token of a body that is no JSON.
+const BYTES_PER_TOKEN: u64 = 4;
 
 /// The units in which limits count tokens. A unit without a name is not counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,42 +26,80 @@ pub struct TokenUnits {
     pub settles: bool,
 }
 
+/// A label that is read from the JSON of a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyLabel {
+    /// The label.
+    pub label: String,
+    /// The keys that lead to its value, with dots between them.
+    pub key: String,
+    /// The value for requests that have none, neither in the body nor in the path. Without it, they
+    /// have no such label.
+    pub otherwise: Option<String>,
+}
+
 /// A number of tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tokens {
+pub struct Tokens {
     input: Option<u64>,
     output: Option<u64>,
 }
 
-/// Finds the usage in an answer while it passes.
+/// Reads a request while it passes: its labels, and the tokens that it may take.
+#[derive(Debug, Default)]
+pub struct RequestReader {
+    scanner: Scanner,
+    counts: Counts,
+    /// The labels that are wanted, each with its path in the body and its value once that was found.
+    labels: Vec<(String, String, Option<String>)>,
+    twelfths: u64,
+    /// The tokens of all attachments.
+    attached: u64,
+    most: Option<u64>,
+    answers: u64,
+    prompts: u64,
+    bytes: u64,
+    /// Hashes of the instructions and of the first message, and twelfths of the instructions.
+    instructions: u64,
+    first_message: Option<u64>,
+    instructed: u64,
+}
+
+/// What a body says of the request.
 #[derive(Debug)]
+pub struct RequestReading {
+    /// The labels that were found.
+    pub labels: Vec<(String, String)>,
+    /// The tokens that the request may take. `None` if the call takes none.
+    pub tokens: Option<Tokens>,
+    /// Whether the body was understood.
+    pub is_understood: bool,
+    /// The beginning of the prompt.
+    pub prompt: Prompt,
+}
+
+/// Finds the usage in an answer while it passes.
+#[derive(Debug, Default)]
 pub struct UsageReader {
-    is_stream: bool,
-    /// The line or the answer so far.
-    text: Vec<u8>,
-    /// Whether the text is too long to be read.
-    is_lost: bool,
-    found: Tokens,
+    estimate: Tokens,
+    fields: BTreeMap<String, u64>,
+    /// The tokens of the texts in a stream, in twelfths.
+    streamed: u64,
 }
 
 impl TokenUnits {
-    /// What a request with this body costs, beside the `cost` of its route if it has one.
+    /// The amounts of these tokens, beside the `cost` of a route. `None` if there is neither.
     #[must_use]
-    pub fn estimated(&self, cost: Option<Cost>, body: &[u8]) -> Option<Cost> {
-        self.with(cost, Tokens::estimate(body))
-    }
-
-    /// What the answer says that the call took; `None` if it says nothing.
-    #[must_use]
-    pub fn used(&self, usage: UsageReader) -> Option<Cost> {
-        let used = usage.end();
-        if self.settles { self.with(None, used) } else { None }
-    }
-
-    /// The amounts of these tokens, beside `cost`. `None` if there is neither.
-    fn with(&self, cost: Option<Cost>, tokens: Tokens) -> Option<Cost> {
+    pub fn cost(&self, cost: Option<Cost>, tokens: Tokens) -> Option<Cost> {
         let amounts = self.amounts(tokens);
         amounts::with(cost, amounts.into_iter().map(|(unit, amount)| (unit, amount as f64)))
+    }
+
+    /// What the answer says that the call took; `None` if it says nothing. An answer that breaks
+    /// off is not whole.
+    #[must_use]
+    pub fn used(&self, usage: &UsageReader, is_whole: bool) -> Option<Cost> {
+        if self.settles { self.cost(None, usage.used(is_whole)) } else { None }
     }
 
     fn amounts(&self, tokens: Tokens) -> Vec<(&str, u64)> {
@@ -77,97 +112,147 @@ impl TokenUnits {
     }
 }
 
-impl Tokens {
-    /// What a request with this body may take at most.
-    fn estimate(body: &[u8]) -> Self {
-        let Ok(request) = serde_json::from_slice::<Value>(body) else {
-            return Tokens { input: Some(body.len().div_ceil(BYTES_PER_TOKEN) as u64), output: Some(0) };
-        };
-        let most = OUTPUT_KEYS.iter().find_map(|key| request.get(key)?.as_u64()).unwrap_or(0);
-        let answers = request.get("n").and_then(Value::as_u64).unwrap_or(1).max(1);
-        Tokens { input: Some(input(&request) as u64), output: Some(most.saturating_mul(answers)) }
+impl RequestReader {
+    /// A reader of the body of a request, which may have these labels.
+    #[must_use]
+    pub fn new(method: &Method, path: &str, counts_tokens: bool, labels: &[BodyLabel]) -> Self {
+        let counts = if counts_tokens && method == Method::POST { models().counts(path) } else { Counts::Nothing };
+        let labels = labels.iter().map(|wanted| (wanted.label.clone(), wanted.key.clone(), None)).collect();
+        RequestReader { counts, labels, answers: 1, ..RequestReader::default() }
     }
 
-    /// Takes what `usage` says, in the words of OpenAI or of Anthropic.
-    fn take(&mut self, usage: &Value) {
-        let number = |keys: [&str; 2]| keys.iter().find_map(|key| usage.get(key)?.as_u64());
-        self.input = number(["prompt_tokens", "input_tokens"]).or(self.input);
-        self.output = number(["completion_tokens", "output_tokens"]).or(self.output);
+    /// Takes the next piece of the body.
+    pub fn read(&mut self, piece: &[u8]) {
+        self.bytes += piece.len() as u64;
+        let mut scanner = std::mem::take(&mut self.scanner);
+        scanner.read(piece, &mut |seen| self.see(seen));
+        self.scanner = scanner;
+    }
+
+    /// What the body has said. `is_whole` is false if it goes on.
+    #[must_use]
+    pub fn end(self, is_whole: bool) -> RequestReading {
+        let is_json = self.scanner.is_whole();
+        let input = match is_json || !is_whole {
+            true => self.twelfths.div_ceil(TWELFTHS).saturating_add(self.attached),
+            false => self.bytes.div_ceil(BYTES_PER_TOKEN),
+        };
+        let each = self.most.unwrap_or(models().output.default);
+        let most = each.saturating_mul(self.answers).saturating_mul(self.prompts.max(1));
+        let output = match self.counts {
+            Counts::Nothing => None,
+            Counts::Bounded if self.most.is_none() => None,
+            Counts::Input => Some(0),
+            Counts::Both | Counts::Bounded => Some(most),
+        };
+        let tokens = output.map(|_| Tokens { input: Some(input), output });
+        let labels = self.labels.into_iter().filter_map(|(label, _, value)| Some((label, value?))).collect();
+        let conversation = hashed(self.instructions, self.first_message.unwrap_or(0));
+        let prompt = Prompt { instructions: self.instructions, conversation, tokens: self.instructed / TWELFTHS };
+        RequestReading { labels, is_understood: tokens.is_none() || (is_json && is_whole), tokens, prompt }
+    }
+
+    /// Parameters of the request are no text, but its tools and formats are.
+    fn see(&mut self, seen: &Seen<'_>) {
+        match seen.value {
+            Value::Text(text) => {
+                self.note(seen.path, text);
+                self.text(seen, text);
+            }
+            Value::Key(_) | Value::Number(_) | Value::Word if seen.depth <= 1 && !seen.in_array => {}
+            Value::Key(key) => self.twelfths += key.twelfths + TWELFTHS,
+            Value::Number(_) | Value::Word => self.twelfths += TWELFTHS,
+        }
+        if let Value::Number(number) = seen.value {
+            self.number(seen.path, number as u64);
+        }
+    }
+
+    /// Notes a text by which prompts are known again.
+    fn note(&mut self, path: &str, text: &Text) {
+        let models = models();
+        if models.instructions.iter().any(|known| path.split('.').next() == Some(known)) || path == "model" {
+            self.instructions = hashed(self.instructions, text.hash);
+            self.instructed += text.twelfths;
+        } else if path.starts_with(&models.messages) {
+            self.first_message.get_or_insert(text.hash);
+        }
+    }
+
+    fn text(&mut self, seen: &Seen<'_>, text: &Text) {
+        for (_, _, value) in self.labels.iter_mut().filter(|(_, wanted, _)| wanted == seen.path) {
+            value.get_or_insert_with(|| text.start().into_owned());
+        }
+        self.prompts += u64::from(seen.in_array && seen.path == models().output.prompts);
+        match models().attached(seen.path, &text.start(), text.is_base64(), text.bytes) {
+            Some(tokens) => self.attached += tokens,
+            None => self.twelfths += text.twelfths,
+        }
+    }
+
+    fn number(&mut self, path: &str, number: u64) {
+        let output = &models().output;
+        if output.most.iter().any(|known| known == path) {
+            self.most = self.most.or(Some(number));
+        } else if output.answers.iter().any(|known| known == path) {
+            self.answers = self.answers.max(number);
+        }
     }
 }
 
-/// The tokens of all texts in a request.
-fn input(request: &Value) -> usize {
-    match request {
-        Value::String(text) if text.len() > ATTACHMENT && !text.contains(char::is_whitespace) => TOKENS_PER_ATTACHMENT,
-        Value::String(text) => text.len().div_ceil(BYTES_PER_TOKEN),
-        Value::Array(values) => values.iter().map(input).sum(),
-        Value::Object(fields) => {
-            fields.iter().map(|(key, value)| key.len().div_ceil(BYTES_PER_TOKEN) + input(value)).sum()
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
+impl Tokens {
+    /// The same without input that the vendor keeps.
+    pub(crate) fn without_kept(self, kept: u64) -> Self {
+        Tokens { input: self.input.map(|input| input.saturating_sub(kept)), ..self }
     }
 }
 
 impl UsageReader {
-    /// A reader of an answer with this content type.
+    /// The tokens of the prompt that the vendor keeps now, if it tells.
+    pub(crate) fn kept(&self) -> Option<u64> {
+        models().usage.forms.iter().find_map(|form| self.sum(&form.kept)).filter(|kept| *kept > 0)
+    }
+
+    /// A reader of the answer to a request that was estimated so.
     #[must_use]
-    pub fn new(content_type: &[u8]) -> Self {
-        let is_stream = content_type.starts_with(b"text/event-stream");
-        UsageReader { is_stream, text: Vec::new(), is_lost: false, found: Tokens::default() }
+    pub fn new(estimate: Tokens) -> Self {
+        UsageReader { estimate, ..UsageReader::default() }
     }
 
-    /// Takes the next piece of the answer.
-    pub fn read(&mut self, piece: &[u8]) {
-        if !self.is_stream {
-            return self.add(piece);
-        }
-        for line in piece.split_inclusive(|byte| *byte == b'\n') {
-            self.add(line);
-            if line.ends_with(b"\n") {
-                self.end_line();
+    /// The tokens that the answer tells of. A stream without usage, or one that breaks off, took what
+    /// it has brought.
+    fn used(&self, is_whole: bool) -> Tokens {
+        let forms = models().usage.forms.iter();
+        let mut told = forms.map(|form| (self.sum(&form.input), self.sum(&form.output)));
+        let told = told.find(|told| *told != (None, None));
+        let brought = Some(self.streamed.div_ceil(TWELFTHS)).filter(|tokens| *tokens > 0);
+        let (input, output) = match told {
+            None if brought.is_none() => return Tokens::default(),
+            None => (None, brought),
+            Some((input, output)) if is_whole => (input, output.or(brought)),
+            Some((input, output)) => (input, output.max(brought)),
+        };
+        Tokens { input: input.or(self.estimate.input), output: output.or(Some(0)) }
+    }
+
+    fn sum(&self, names: &[String]) -> Option<u64> {
+        let all = names.iter().filter_map(|name| self.fields.get(name));
+        all.copied().reduce(u64::saturating_add)
+    }
+
+    /// Takes a value of the answer.
+    pub(crate) fn see(&mut self, seen: &Seen<'_>) {
+        match seen.value {
+            Value::Number(number) => {
+                let told = seen.path.rsplit_once('.').filter(|(place, name)| models().usage.tells(place, name));
+                if let Some((_, name)) = told {
+                    self.fields.insert(name.to_owned(), number as u64);
+                }
             }
-        }
-    }
-
-    fn end(mut self) -> Tokens {
-        match self.is_stream {
-            true => self.end_line(),
-            false => {
-                let text = std::mem::take(&mut self.text);
-                self.find_usage(&text);
+            Value::Text(text) if seen.path.contains("delta") || seen.path.contains("content.parts") => {
+                self.streamed += text.twelfths;
             }
-        }
-        self.found
-    }
-
-    fn add(&mut self, piece: &[u8]) {
-        self.is_lost |= self.text.len() + piece.len() > MAX_TEXT;
-        if !self.is_lost {
-            self.text.extend_from_slice(piece);
-        }
-    }
-
-    fn end_line(&mut self) {
-        let line = std::mem::take(&mut self.text);
-        if !std::mem::take(&mut self.is_lost)
-            && let Some(data) = line.strip_prefix(b"data:")
-        {
-            self.find_usage(data);
-        }
-    }
-
-    /// Usage is in the object itself, or in the answer or message in an event.
-    fn find_usage(&mut self, json: &[u8]) {
-        // Most events tell of text alone.
-        if self.is_lost || !json.windows(7).any(|word| word == b"\"usage\"") {
-            return;
-        }
-        let Ok(body) = serde_json::from_slice::<Value>(json) else { return };
-        for place in [Some(&body), body.get("message"), body.get("response")].into_iter().flatten() {
-            if let Some(usage) = place.get("usage") {
-                self.found.take(usage);
-            }
+            Value::Key(_) | Value::Text(_) | Value::Word => {}
         }
     }
 }
@@ -175,79 +260,192 @@ impl UsageReader {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answer::AnswerReader;
+    use http::header::CONTENT_TYPE;
 
     fn units() -> TokenUnits {
         let unit = |name: &str| Some(name.to_owned());
         TokenUnits { input: unit("in"), output: unit("out"), total: unit("all"), settles: true }
     }
 
+    /// The tokens of a request to `path`, however its body is cut into pieces.
+    fn reading(path: &str, body: &str) -> RequestReading {
+        let of = |length: usize| {
+            let mut reader = RequestReader::new(&Method::POST, path, true, &[]);
+            body.as_bytes().chunks(length).for_each(|piece| reader.read(piece));
+            reader.end(true)
+        };
+        let whole = of(body.len().max(1));
+        assert!([1, 7].map(of).iter().all(|cut| cut.tokens == whole.tokens), "{path} {body:.80}");
+        whole
+    }
+
+    fn tokens(path: &str, body: &str) -> Option<(u64, u64)> {
+        reading(path, body).tokens.map(|tokens| (tokens.input.unwrap(), tokens.output.unwrap()))
+    }
+
+    const CHAT: &str = "/v1/chat/completions";
+
     #[test]
-    fn a_request_may_take_its_text_and_the_most_that_it_allows() {
-        let picture = "A".repeat(100_000);
+    fn a_request_may_take_the_most_that_it_allows() {
         #[rustfmt::skip]
         let table = [
-            (r#"{"max_tokens":100}"#.to_owned(),                            "4 in, 100 out, 104 all"),
-            (r#"{"max_completion_tokens":7,"n":3}"#.to_owned(),             "9 in, 21 out, 30 all"),
-            (r#"{"a":"twelve bytes"}"#.to_owned(),                          "4 in, 0 out, 4 all"),
-            (format!(r#"{{"a":"data:image/png;base64,{picture}"}}"#),       "1601 in, 0 out, 1601 all"),
-            ("no JSON at all".to_owned(),                                   "4 in, 0 out, 4 all"),
+            (CHAT,                      r#"{"max_tokens":100}"#,                                    Some((0, 100))),
+            (CHAT,                      r#"{"max_completion_tokens":7,"n":3}"#,                     Some((0, 21))),
+            (CHAT,                      r#"{"model":"m"}"#,                                         Some((1, 1024))),
+            ("/v1/completions",         r#"{"prompt":["four","more"],"n":2,"best_of":3,"max_tokens":10}"#, Some((2, 60))),
+            ("/m:generateContent",      r#"{"generationConfig":{"maxOutputTokens":9}}"#,            Some((6, 9))),
+            ("/model/m/converse",       r#"{"inferenceConfig":{"maxTokens":8}}"#,                   Some((5, 8))),
+            ("/v1/embeddings",          r#"{"input":[[1,2,3],[4,5]]}"#,                             Some((5, 0))),
+            ("/v1/embeddings",          r#"{"input":["four","more"]}"#,                             Some((2, 0))),
+            ("/v1/batches",             r#"{"input_file_id":"f"}"#,                                 None),
+            ("/v1/audio/speech",        r#"{"model":"tts","input":"some text"}"#,                   None),
+            ("/v1/moderations",         r#"{"input":"some text"}"#,                                 None),
+            ("/v1/messages/count_tokens", r#"{"messages":[],"max_tokens":5}"#,                      None),
+            ("/v1/threads/t/runs",      r#"{"assistant_id":"a","max_completion_tokens":50}"#,       Some((1, 50))),
+            (CHAT,                      "no JSON at all",                                           Some((4, 1024))),
         ];
-        for (body, expected) in table {
-            assert_eq!(units().estimated(None, body.as_bytes()).unwrap().to_string(), expected, "{body}");
+        for (path, body, expected) in table {
+            assert_eq!(tokens(path, body), expected, "{path} {body}");
         }
+        assert!(!reading(CHAT, "no JSON").is_understood && reading("/v1/files", "no JSON").is_understood);
+    }
+
+    /// The tokens of a text, with bounds as tokenizers of several vendors have them.
+    #[test]
+    fn a_text_takes_tokens_by_its_script() {
+        let prose = "Describe the river, the mountain and the town beside them. ";
+        let minified = r#"{\"id\":123,\"name\":\"foo\",\"tags\":[\"a\",\"b\"]},"#;
+        #[rustfmt::skip]
+        let table = [
+            (prose,                             1000,   13_000..=16_000),
+            (minified,                          1000,   15_000..=25_000),
+            ("漢",                              40_000, 40_000..=60_000),
+            ("\\u6f22",                         40_000, 40_000..=60_000),
+            ("ひらがなと漢字。",                    5000,   40_000..=60_000),
+            ("ไทย",                             1000,   3000..=4500),
+            ("Привет, мир. ",                   1000,   3500..=9000),
+            ("Grüße aus Köln ",                 1000,   4000..=8000),
+            ("word",                            10_000, 10_000..=13_400),
+            ("😀",                              1000,   2000..=3000),
+        ];
+        for (text, times, range) in table {
+            let body = format!(r#"{{"messages":[{{"role":"user","content":"{}"}}]}}"#, text.repeat(times));
+            let (input, _) = tokens(CHAT, &body).unwrap();
+            assert!(range.contains(&input), "{text}: {input}");
+        }
+    }
+
+    #[test]
+    fn attachments_take_tokens_by_their_kind_and_size() {
+        let data = "QUJD".repeat(50_000);
+        let long = "text of a document, ".repeat(500);
+        #[rustfmt::skip]
+        let table = [
+            (format!(r#"{{"type":"image_url","image_url":{{"url":"data:image/png;base64,{data}"}}}}"#),             1600),
+            (r#"{"type":"image_url","image_url":{"url":"https://a.example/picture"}}"#.to_owned(),                  1600),
+            (format!(r#"{{"type":"input_image","image_url":"data:image/jpeg;base64,{data}"}}"#),                    1600),
+            (format!(r#"{{"type":"image","source":{{"type":"base64","media_type":"image/png","data":"{data}"}}}}"#), 1600),
+            (format!(r#"{{"inlineData":{{"mimeType":"image/png","data":"iVBORw0KGgo{data}"}}}}"#),                  1600),
+            (format!(r#"{{"image":{{"format":"png","source":{{"bytes":"{data}"}}}}}}"#),                            1600),
+            (format!(r#"{{"type":"document","source":{{"data":"JVBERi0{data}"}}}}"#),                               6000),
+            (format!(r#"{{"type":"file","file":{{"file_data":"data:application/pdf;base64,{data}"}}}}"#),           6000),
+            (format!(r#"{{"type":"input_audio","input_audio":{{"data":"{data}","format":"wav"}}}}"#),               600),
+            (format!(r#"{{"type":"document","source":{{"type":"text","data":"{long}"}}}}"#),                        2625),
+            (format!(r#"{{"type":"text","text":"{}"}}"#, "A".repeat(20_000)),                                       5000),
+        ];
+        for (part, expected) in table {
+            let body = format!(r#"{{"messages":[{{"role":"user","content":[{part}]}}]}}"#);
+            let (input, _) = tokens(CHAT, &body).unwrap();
+            assert!((expected..=expected + 30).contains(&input), "{part:.80}: {input}");
+        }
+    }
+
+    #[test]
+    fn tools_are_text() {
+        let tool = r#"{"name":"weather","description":"d","input_schema":{"type":"object","properties":{"city":{"type":"string"}}}}"#;
+        let body = format!(r#"{{"messages":[],"tools":[{}]}}"#, vec![tool; 50].join(","));
+        let (input, _) = tokens("/v1/messages", &body).unwrap();
+        assert!((1200..=2400).contains(&input), "{input}");
+    }
+
+    #[test]
+    fn a_body_of_20_mib_tells_its_model_behind_its_pictures() {
+        let label = BodyLabel { label: "model".to_owned(), key: "model".to_owned(), otherwise: None };
+        let mut reader = RequestReader::new(&Method::POST, CHAT, true, &[label]);
+        for part in 0..10 {
+            let before = if part == 0 { r#"{"messages":[{"role":"user","content":["# } else { "," };
+            reader.read(
+                format!(r#"{before}{{"type":"image_url","image_url":{{"url":"data:image/png;base64,"#).as_bytes(),
+            );
+            (0..32).for_each(|_| reader.read(&[b'A'; 65_536]));
+            reader.read(br#""}}"#);
+        }
+        reader.read(br#"]}],"max_tokens":50,"model":"late"}"#);
+        let reading = reader.end(true);
+        assert_eq!(reading.labels, [("model".to_owned(), "late".to_owned())]);
+        let Tokens { input, output } = reading.tokens.unwrap();
+        assert!(reading.is_understood && output == Some(50) && (16_000..16_300).contains(&input.unwrap()), "{input:?}");
     }
 
     #[test]
     fn the_cost_of_a_route_stays() {
-        let cost = units().estimated(Some(Cost::requests(2)), b"{\"max_tokens\":1}");
+        let estimate = Tokens { input: Some(4), output: Some(1) };
+        let cost = units().cost(Some(Cost::requests(2)), estimate);
         assert_eq!(cost.unwrap().to_string(), "2 requests, 4 in, 1 out, 5 all");
-        assert_eq!(TokenUnits::default().estimated(None, b""), None);
+        assert_eq!(TokenUnits::default().cost(None, estimate), None);
     }
 
     /// The usage in an answer that comes in pieces of any length.
-    fn used(content_type: &str, answer: &str) -> Option<String> {
+    fn used(content_type: &'static str, answer: &str, is_whole: bool) -> Option<String> {
         let of = |length: usize| {
-            let mut reader = UsageReader::new(content_type.as_bytes());
+            let headers = [(CONTENT_TYPE, http::HeaderValue::from_static(content_type))].into_iter().collect();
+            let estimate = Tokens { input: Some(70), output: Some(900) };
+            let mut reader = AnswerReader::new(200, &headers, Some((units(), estimate)));
             answer.as_bytes().chunks(length).for_each(|piece| reader.read(piece));
-            units().used(reader).map(|cost| cost.to_string())
+            reader.used(is_whole).map(|cost| cost.to_string())
         };
         let whole = of(answer.len().max(1));
-        assert_eq!([1, 2, 7].map(of), [whole.clone(), whole.clone(), whole.clone()]);
+        assert_eq!([1, 2, 7].map(of), [whole.clone(), whole.clone(), whole.clone()], "{answer:.80}");
         whole
     }
 
-    #[test]
-    fn an_answer_says_what_it_took() {
-        let json = "application/json";
-        let stream = "text/event-stream; charset=utf-8";
-        #[rustfmt::skip]
-        let table = [
-            (json,   r#"{"usage":{"prompt_tokens":5,"completion_tokens":7,"total_tokens":12}}"#,        Some("5 in, 7 out, 12 all")),
-            (json,   r#"{"usage":{"input_tokens":5,"output_tokens":7}}"#,                               Some("5 in, 7 out, 12 all")),
-            (json,   r#"{"choices":[]}"#,                                                               None),
-            (json,   r#"{"usage":null}"#,                                                               None),
-            (stream, "data: {\"usage\":null}\n\ndata: {\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":7}}\n\ndata: [DONE]\n\n", Some("5 in, 7 out, 12 all")),
-            (stream, "event: message_start\ndata: {\"message\":{\"usage\":{\"input_tokens\":5,\"output_tokens\":1}}}\n\ndata: {\"usage\":{\"output_tokens\":7}}\n\n", Some("5 in, 7 out, 12 all")),
-            (stream, "data: {\"response\":{\"usage\":{\"input_tokens\":5,\"output_tokens\":7}}}",        Some("5 in, 7 out, 12 all")),
-            (stream, "data: no JSON, but \"usage\"\n",                                                  None),
-        ];
-        for (content_type, answer, expected) in table {
-            assert_eq!(used(content_type, answer).as_deref(), expected, "{answer}");
-        }
-    }
+    const JSON: &str = "application/json";
+    const STREAM: &str = "text/event-stream; charset=utf-8";
 
     #[test]
-    fn what_is_too_long_is_not_kept() {
-        let mut reader = UsageReader::new(b"text/event-stream");
-        for _ in 0..100 {
-            reader.read(&vec![b'a'; MAX_TEXT / 10]);
-            assert!(reader.text.len() <= MAX_TEXT);
+    fn an_answer_says_what_it_took() {
+        let picture = format!(
+            r#"{{"data":[{{"b64_json":"{}"}}],"usage":{{"input_tokens":5,"output_tokens":4165}}}}"#,
+            "A".repeat(300_000)
+        );
+        #[rustfmt::skip]
+        let table = [
+            (JSON,   r#"{"usage":{"prompt_tokens":5,"completion_tokens":7,"total_tokens":12}}"#,                    Some("5 in, 7 out, 12 all")),
+            (JSON,   r#"{"usage":{"prompt_tokens":2006,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":1920}}}"#, Some("2006 in, 7 out, 2013 all")),
+            (JSON,   r#"{"usage":{"input_tokens":5,"cache_creation_input_tokens":20000,"cache_read_input_tokens":900,"output_tokens":7}}"#, Some("20005 in, 7 out, 20012 all")),
+            (JSON,   r#"{"usage":{"prompt_tokens":25,"cache_creation_input_tokens":20,"completion_tokens":7}}"#,    Some("25 in, 7 out, 32 all")),
+            (JSON,   r#"{"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":7,"thoughtsTokenCount":30}}"#, Some("5 in, 37 out, 42 all")),
+            (JSON,   r#"[{"usageMetadata":{"promptTokenCount":5}},{"usageMetadata":{"promptTokenCount":5,"candidatesTokenCount":7}}]"#, Some("5 in, 7 out, 12 all")),
+            (JSON,   r#"{"usage":{"inputTokens":5,"cacheWriteInputTokens":40,"cacheReadInputTokens":9,"outputTokens":7}}"#, Some("45 in, 7 out, 52 all")),
+            (JSON,   r#"{"usage":{"prompt_tokens":5,"total_tokens":5}}"#,                                           Some("5 in, 0 out, 5 all")),
+            (JSON,   "\n\n  {\n \"usage\" : {\"input_tokens\": 5, \"output_tokens\": 7}}",                          Some("5 in, 7 out, 12 all")),
+            (JSON,   &picture,                                                                                      Some("5 in, 4165 out, 4170 all")),
+            (JSON,   r#"{"content":[{"input":{"usage":{"input_tokens":9}}}],"usage":{"input_tokens":5,"output_tokens":7}}"#, Some("5 in, 7 out, 12 all")),
+            (JSON,   r#"{"choices":[]}"#,                                                                           None),
+            (JSON,   r#"{"usage":null}"#,                                                                           None),
+            (STREAM, "data: {\"usage\":null}\n\ndata: {\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":7}}\n\ndata: [DONE]\n\n", Some("5 in, 7 out, 12 all")),
+            (STREAM, "event: message_start\ndata: {\"message\":{\"usage\":{\"input_tokens\":5,\"cache_creation_input_tokens\":60,\"output_tokens\":1}}}\n\ndata: {\"usage\":{\"output_tokens\":7}}\n\n", Some("65 in, 7 out, 72 all")),
+            (STREAM, "data: {\"response\":{\"usage\":{\"input_tokens\":5,\"output_tokens\":7}}}",                    Some("5 in, 7 out, 12 all")),
+            (STREAM, "data: {\"choices\":[{\"delta\":{\"content\":\"four and more \"}}]}\n\ndata: [DONE]\n\n",       Some("70 in, 4 out, 74 all")),
+            (STREAM, "data: no JSON, but \"usage\"\n",                                                              None),
+        ];
+        for (content_type, answer, expected) in table {
+            assert_eq!(used(content_type, answer, true).as_deref(), expected, "{answer:.120}");
         }
-        reader.read(b"\ndata: {\"usage\":{\"input_tokens\":5}}\n");
-        assert_eq!(reader.end().input, Some(5));
-        let mut reader = UsageReader::new(b"application/json");
-        reader.read(&vec![b' '; MAX_TEXT]);
-        reader.read(b"{\"usage\":{\"input_tokens\":5}}");
-        assert_eq!(reader.end(), Tokens::default());
+        let broken = "data: {\"message\":{\"usage\":{\"input_tokens\":5,\"output_tokens\":1}}}\n\n\
+                      data: {\"delta\":{\"text\":\"twelve bytes twelve bytes\"}}\n\n";
+        assert_eq!(used(STREAM, broken, false).as_deref(), Some("5 in, 7 out, 12 all"));
+        assert_eq!(used(JSON, r#"{"choices":[{"#, false), None, "the estimate stays");
     }
 }

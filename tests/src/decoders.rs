@@ -6,9 +6,10 @@
 use bytes::Bytes;
 use http_body_util::Empty;
 use hyper::body::Incoming as Body;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response};
+use hyper::{Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use rampmeter_config::{self as config, LabelSource, OriginSettings, Rules};
 use rampmeter_dialects::{Dialect, Reader};
@@ -16,7 +17,8 @@ use rampmeter_front as front;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
-use rampmeter_proxy::tokens::{TokenUnits, UsageReader};
+use rampmeter_proxy::answer::AnswerReader;
+use rampmeter_proxy::tokens::{BodyLabel, RequestReader, TokenUnits};
 use rampmeter_scheduler_core::durability::snapshot::PermitSnapshot;
 use rampmeter_sentinel_hub::{Api, Estimate, Given};
 use rampmeter_store::{self as store, KeysRecord, StateRecord, StoredPages};
@@ -36,8 +38,6 @@ const PER_BYTE: usize = 16;
 const PER_BYTE_OF_RULES: usize = 128;
 /// The same for scripts: tokens, and the body around the script.
 const PER_BYTE_OF_SCRIPTS: usize = 32;
-/// The same for bodies that are read as values: an empty list of two bytes is a value of 32.
-const PER_BYTE_OF_VALUES: usize = 96;
 /// Bytes of memory that even the shortest input may take: buffers, tables, the text of a fault.
 const AT_LEAST: usize = 128 * 1024;
 /// Room for the elements of an array, of which each may be two bytes long, and for the patterns of
@@ -103,8 +103,9 @@ impl Decoder {
         let each = match self {
             Self::Rules => PER_BYTE_OF_RULES,
             Self::Script => PER_BYTE_OF_SCRIPTS,
-            Self::ProxyBody => PER_BYTE_OF_VALUES,
             Self::Permit | Self::Settle | Self::Record | Self::HttpHead => PER_BYTE,
+            // What is read is not kept.
+            Self::ProxyBody => 0,
         };
         each * length + room
     }
@@ -247,10 +248,14 @@ fn read_script(input: &[u8]) {
 fn read_proxy_body(input: &[u8]) {
     let [input_unit, output, total] = ["input", "output", "total"].map(|unit| Some(unit.to_owned()));
     let units = TokenUnits { input: input_unit, output, total, settles: true };
-    assert!(units.estimated(None, input).is_some(), "each body has an estimate");
-    for content_type in ["application/json", "text/event-stream"] {
-        let mut answer = UsageReader::new(content_type.as_bytes());
+    let label = BodyLabel { label: "model".to_owned(), key: "model".to_owned(), otherwise: None };
+    let mut request = RequestReader::new(&Method::POST, "/v1/chat/completions", true, &[label]);
+    input.chunks(61).for_each(|piece| request.read(piece));
+    let tokens = request.end(true).tokens.expect("each body has an estimate");
+    for (status, content_type) in [(200, "application/json"), (429, "application/json"), (200, "text/event-stream")] {
+        let headers = [(CONTENT_TYPE, HeaderValue::from_static(content_type))].into_iter().collect();
+        let mut answer = AnswerReader::new(status, &headers, Some((units.clone(), tokens)));
         input.chunks(61).for_each(|piece| answer.read(piece));
-        let _used = units.used(answer);
+        let (_whole, _broken) = (answer.used(true), answer.used(false));
     }
 }

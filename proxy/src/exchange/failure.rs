@@ -44,6 +44,9 @@ pub(crate) enum Failure {
     /// The body waited too long to be read.
     #[error("too many bodies wait to be read for what they cost")]
     Unpriced,
+    /// The body does not tell what its request costs.
+    #[error("the body does not tell what the request costs: {0}")]
+    NotUnderstood(String),
     /// The bound of calls in flight is reached, and none ended in time.
     #[error("no connection to the upstream became free in time")]
     NoPlace,
@@ -127,6 +130,9 @@ impl Failure {
             }
             Failure::TooManyHeld => soon(StatusCode::SERVICE_UNAVAILABLE, "too_many_held", "connection_limit_reached"),
             Failure::Unpriced => soon(StatusCode::SERVICE_UNAVAILABLE, "unpriced", "connection_limit_reached"),
+            Failure::NotUnderstood(_) => {
+                shape(StatusCode::UNPROCESSABLE_ENTITY, "not_understood", "http_request_error")
+            }
             Failure::NoPlace => soon(StatusCode::SERVICE_UNAVAILABLE, "no_place", "connection_limit_reached"),
             Failure::NoCredential => {
                 soon(StatusCode::SERVICE_UNAVAILABLE, "no_credential", "proxy_configuration_error")
@@ -158,6 +164,7 @@ impl Failure {
             | Failure::BrokenBody
             | Failure::TooManyHeld
             | Failure::Unpriced
+            | Failure::NotUnderstood(_)
             | Failure::NoPlace
             | Failure::NoCredential
             | Failure::Call(_)
@@ -181,6 +188,7 @@ impl Failure {
             Failure::Loop
             | Failure::TooManyHeld
             | Failure::Unpriced
+            | Failure::NotUnderstood(_)
             | Failure::NoPlace
             | Failure::NoCredential
             | Failure::Permit(_) => false,

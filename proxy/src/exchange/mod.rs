@@ -14,6 +14,7 @@ pub(super) mod requested_permit;
 pub(super) mod response;
 pub(super) mod trace;
 
+use crate::answer::AnswerReader;
 use crate::checked_stream::closes;
 use crate::credential::AppliedCredential;
 use crate::drain::Drain;
@@ -21,7 +22,10 @@ use crate::headers::{self, ClientInfo, Pseudonym};
 use crate::metrics::Metrics;
 use crate::pool::request_body::{BodyMemory, RequestBody};
 use crate::pool::{CallError, Pool};
+use crate::prompts::{Prompt, Prompts};
 use crate::settings::Settings;
+use crate::tokens::{RequestReader, RequestReading, Tokens};
+use bytes::Bytes;
 use failure::Failure;
 use http::header::{ACCEPT_ENCODING, CONNECTION, HOST, HeaderName};
 use http::request::Parts;
@@ -31,13 +35,14 @@ use outgoing::Outgoing;
 use rampmeter_listener::BrowserGuard;
 use rampmeter_listener::tls::ClientName;
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::log_throttle::LogThrottle;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::trace_context::TraceContext;
 use rampmeter_worker_sdk::{Call, Resource};
 use requested_permit::RequestedPermit;
 use response::{Relay, ResponseBody, Silence, UnsettledCall};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use trace::{Answered, Held, RequestTrace};
@@ -68,6 +73,10 @@ pub(crate) struct Exchange {
     pub(crate) in_flight: Arc<Semaphore>,
     /// One place for each body that may be read as values at a time.
     pub(crate) pricing: Semaphore,
+    /// What vendors keep of prompts. The lock is held for one look.
+    pub(crate) prompts: Arc<Mutex<Prompts>>,
+    /// When a body was logged last that does not tell its cost. The lock is held for one look.
+    pub(crate) unpriced: Mutex<LogThrottle>,
     pub(crate) drain: Drain,
     pub(crate) clock: Clock,
 }
@@ -86,6 +95,9 @@ struct CheckedRequest {
     /// The span that its permits are asked for in.
     asked_in: Option<TraceContext>,
     requested: RequestedPermit,
+    /// The tokens that it may take, if they count.
+    tokens: Option<Tokens>,
+    prompt: Prompt,
     outgoing: Outgoing,
     begun: Time,
 }
@@ -165,13 +177,23 @@ impl Exchange {
         let requested = RequestedPermit::of(&head, peer.address, &self.settings.asking).map_err(Failure::Unclear)?;
         let target = self.settings.upstream.target(&head.uri);
         let target = target.ok_or_else(|| Failure::Unclear("the target of the request has no path".to_owned()))?;
-        let bounds = &self.settings.bounds;
-        let body = RequestBody::new(body, bounds.replay_bytes, self.memory.clone(), self.clock);
+        let most = self.settings.asking.kept_bytes(&self.settings.bounds);
+        let body = RequestBody::new(body, most, self.memory.clone(), self.clock);
         let mut headers = self.headers(&head, peer);
         let spans = self.settings.spans.as_ref();
         let trace = RequestTrace::begin(spans, &head.method, &mut headers, self.resource.name());
         let outgoing = Outgoing { method: head.method, target, headers, body };
-        Ok((CheckedRequest { asked_in: trace.context(), requested, outgoing, begun }, trace))
+        Ok((
+            CheckedRequest {
+                asked_in: trace.context(),
+                requested,
+                tokens: None,
+                prompt: Prompt::default(),
+                outgoing,
+                begun,
+            },
+            trace,
+        ))
     }
 
     /// Refuses what a foreign web page may have sent. A whole URL over HTTP/1 comes from a program that
@@ -218,62 +240,99 @@ impl Exchange {
             let (response, call) = self.call(&checked.outgoing, call, credential.as_ref()).await?;
             self.metrics.first_byte(self.clock.now().since(started));
             sendings += 1;
-            let unsettled = UnsettledCall::new(call, &response, place, self.clock);
+            let estimate = self.settings.asking.tokens.clone().zip(checked.tokens);
+            let answer = AnswerReader::new(response.status().as_u16(), response.headers(), estimate);
+            let mut unsettled =
+                UnsettledCall::new(call, &response, answer, (checked.prompt, self.prompts.clone()), place, self.clock);
+            let (mut response, mut seen) = (response, Bytes::new());
             if is_worth_repeating(&response) && checked.outgoing.body.can_be_sent() && sendings < MAX_SENDINGS {
-                unsettled.settle();
-                self.metrics.repeated();
-                continue;
+                seen = unsettled.peek(response.body_mut()).await;
+                if !unsettled.is_final() {
+                    unsettled.settle(true);
+                    self.metrics.repeated();
+                    continue;
+                }
             }
             self.metrics.began(checked.requested.class.as_deref(), waited);
-            let unsettled = match &self.settings.asking.tokens {
-                Some(units) => unsettled.with_usage(units.clone(), &response),
-                None => unsettled,
-            };
             self.log(
                 checked,
                 response.status(),
                 &LoggedRequest { method: checked.outgoing.method.clone(), waited, sendings },
             );
-            return Ok((self.relayed(response, unsettled, waited), Held { wait: waited, sendings }));
+            return Ok((
+                self.relayed(response.map(|body| (seen, body)), unsettled, waited),
+                Held { wait: waited, sendings },
+            ));
         }
     }
 
-    /// The request with the cost that its body states, if bodies count. The body is read first.
+    /// The request with the labels and the cost that its body tells. The body is read first.
     async fn estimated(&self, checked: CheckedRequest) -> Result<CheckedRequest, Failure> {
         let asking = &self.settings.asking;
-        if !asking.reads_bodies() || checked.outgoing.body.has_ended() {
+        if !asking.reads_bodies() {
             return Ok(checked);
         }
-        let reading = checked.outgoing.body.whole(self.settings.bounds.replay_bytes);
+        let CheckedRequest { asked_in, requested, outgoing, begun, .. } = checked;
+        let path =
+            asking.path(outgoing.target.path()).map_err(|error| Failure::Unclear(error.to_string()))?.into_owned();
+        let mut reader = RequestReader::new(&outgoing.method, &path, asking.tokens.is_some(), &asking.body_labels);
+        let reading = outgoing.body.read(|piece| reader.read(piece));
         let read = tokio::time::timeout(self.settings.times.first_byte.duration(), reading).await;
-        let Some(body) = read.map_err(|_| CallError::SlowClient)? else {
-            return match checked.outgoing.body.has_failed() {
-                true => Err(Failure::BrokenBody),
-                // The body is longer than what is kept, and so longer than what models accept.
-                false => Ok(checked),
-            };
-        };
-        let turn = tokio::time::timeout(PRICED_WITHIN, self.pricing.acquire()).await;
-        let _turn = turn.map_err(|_| Failure::Unpriced)?;
-        let CheckedRequest { asked_in, requested, outgoing, begun } = checked;
-        let mut requested = requested.with_labels_of(&asking.body_labels, &body).map_err(Failure::Unclear)?;
-        if let Some(units) = &asking.tokens {
-            requested = requested.with_tokens(units, &body);
+        let is_whole = read.map_err(|_| CallError::SlowClient)?;
+        if outgoing.body.has_failed() {
+            return Err(Failure::BrokenBody);
         }
-        if let Some(price) = self.price(&outgoing, body).await {
-            requested = requested.with_price(&price);
+        let RequestReading { labels, tokens, is_understood, prompt } = reader.end(is_whole);
+        let kept = self.prompts.lock().unwrap_or_else(PoisonError::into_inner).kept(prompt, self.clock.now());
+        let tokens = tokens.map(|tokens| tokens.without_kept(kept));
+        if !is_understood {
+            self.not_understood(&requested.route, "it is no JSON, or too long".to_owned())?;
         }
-        Ok(CheckedRequest { asked_in, requested, outgoing, begun })
+        let mut requested = requested.with_labels(&asking.body_labels, &labels, &path).map_err(Failure::Unclear)?;
+        if let Some((units, tokens)) = asking.tokens.as_ref().zip(tokens) {
+            requested = requested.with_tokens(units, tokens);
+        }
+        let requested = self.priced(requested, &outgoing, path, is_whole).await?;
+        Ok(CheckedRequest { asked_in, requested, tokens, prompt, outgoing, begun })
     }
 
-    /// What the request costs by its body. A request without a price costs what its route says.
-    async fn price(&self, outgoing: &Outgoing, body: Vec<u8>) -> Option<Vec<(String, f64)>> {
-        let price = self.settings.asking.price.clone()?;
-        let path = self.settings.asking.path(outgoing.target.path()).ok()?.into_owned();
-        let method = outgoing.method.clone();
+    /// The request with the price that its body tells. Without one it costs what its route says, or
+    /// else the default.
+    async fn priced(
+        &self,
+        requested: RequestedPermit,
+        outgoing: &Outgoing,
+        path: String,
+        is_whole: bool,
+    ) -> Result<RequestedPermit, Failure> {
+        let Some(price) = self.settings.asking.price.clone() else { return Ok(requested) };
+        let otherwise = price.otherwise.clone();
+        let turn = tokio::time::timeout(PRICED_WITHIN, self.pricing.acquire()).await;
+        let _turn = turn.map_err(|_| Failure::Unpriced)?;
+        let (method, body) = (outgoing.method.clone(), outgoing.body.kept());
         let computing = tokio::task::spawn_blocking(move || price.compute(&method, &path, &body));
-        let computed = computing.await.unwrap_or_else(|_| Err("the computation has failed".to_owned()));
-        computed.inspect_err(|why| tracing::debug!(why, "a request costs what its route says")).ok()
+        match computing.await.unwrap_or_else(|_| Err("the computation has failed".to_owned())) {
+            Ok(price) => Ok(requested.with_price(&price)),
+            Err(why) => {
+                self.not_understood(&requested.route, if is_whole { why } else { "it is too long".to_owned() })?;
+                Ok(if requested.has_cost() { requested } else { requested.with_price(&otherwise) })
+            }
+        }
+    }
+
+    /// Counts and logs a body that does not tell what its request costs. The reason may quote the body,
+    /// so that the client alone learns it.
+    ///
+    /// # Errors
+    /// If such requests are refused.
+    fn not_understood(&self, route: &str, why: String) -> Result<(), Failure> {
+        self.metrics.unpriced();
+        let admitted = self.unpriced.lock().unwrap_or_else(PoisonError::into_inner).admit(self.clock.now(), "unpriced");
+        if let Some(left_out) = admitted {
+            let resource = self.resource.name();
+            tracing::warn!(resource, route, left_out, "a body does not tell what its request costs");
+        }
+        if self.settings.asking.refuses_unpriced { Err(Failure::NotUnderstood(why)) } else { Ok(()) }
     }
 
     /// Waits for a permit, a place and a credential, and begins the call.
@@ -343,8 +402,13 @@ impl Exchange {
         }
     }
 
-    fn relayed(&self, response: Response<Incoming>, unsettled: UnsettledCall, waited: Span) -> Response<ResponseBody> {
-        let (mut head, body) = response.into_parts();
+    fn relayed(
+        &self,
+        response: Response<(Bytes, Incoming)>,
+        unsettled: UnsettledCall,
+        waited: Span,
+    ) -> Response<ResponseBody> {
+        let (mut head, (seen, body)) = response.into_parts();
         headers::strip(&mut head.headers);
         head.version = Version::HTTP_11;
         if self.settings.headers.tell_wait {
@@ -352,7 +416,7 @@ impl Exchange {
         }
         head.extensions = http::Extensions::new();
         let silence = Silence::of_at_most(self.settings.times.next_byte);
-        Response::from_parts(head, ResponseBody::Upstream(Box::new(Relay::new(body, unsettled, silence))))
+        Response::from_parts(head, ResponseBody::Upstream(Box::new(Relay::new(seen, body, unsettled, silence))))
     }
 
     fn refused(&self, route: &str, class: Option<&str>, failure: &Failure) -> Response<ResponseBody> {

@@ -1,8 +1,9 @@
 //! What one request asks for.
 
 use crate::amounts;
+use crate::models::models;
 use crate::settings::Asking;
-use crate::tokens::TokenUnits;
+use crate::tokens::{BodyLabel, TokenUnits, Tokens};
 use http::header::HOST;
 use http::request::Parts;
 use rampmeter_protocol::bounds::MAX_LABEL_VALUE;
@@ -11,7 +12,6 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::time::Span;
 use rampmeter_worker_sdk::call::Acquire;
 use rampmeter_worker_sdk::{Cost, Resource};
-use serde_json::Value;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -55,14 +55,21 @@ impl RequestedPermit {
         Ok(RequestedPermit { labels, cost, ..permit })
     }
 
-    /// The same with the labels that `body` tells. A body that is no JSON tells none.
+    /// The same with the labels that its body has told, or else its path.
     ///
     /// # Errors
     /// If there are too many labels.
-    pub(crate) fn with_labels_of(mut self, wanted: &[(String, String)], body: &[u8]) -> Result<Self, String> {
-        let parsed = if wanted.is_empty() { None } else { serde_json::from_slice::<Value>(body).ok() };
-        for (label, key) in wanted {
-            if let Some(value) = parsed.as_ref().and_then(|parsed| parsed.get(key)?.as_str()) {
+    pub(crate) fn with_labels(
+        mut self,
+        wanted: &[BodyLabel],
+        told: &[(String, String)],
+        path: &str,
+    ) -> Result<Self, String> {
+        for BodyLabel { label, otherwise, .. } in wanted {
+            let told = told.iter().find(|(known, _)| known == label).map(|(_, value)| value.as_str());
+            let is_open = otherwise.is_some() && self.labels.get(label).is_none();
+            let value = told.or_else(|| is_open.then(|| models().model_in(path).or(otherwise.as_deref())).flatten());
+            if let Some(value) = value {
                 let value: String = value.chars().take(MAX_LABEL_VALUE).collect();
                 self.labels.set(label.clone(), value).map_err(|error| format!("label `{label}`: {error}"))?;
             }
@@ -70,9 +77,14 @@ impl RequestedPermit {
         Ok(self)
     }
 
-    /// The same with what the tokens of a request with this body cost.
-    pub(crate) fn with_tokens(self, units: &TokenUnits, body: &[u8]) -> Self {
-        RequestedPermit { cost: units.estimated(self.cost, body), ..self }
+    /// The same with what these tokens cost.
+    pub(crate) fn with_tokens(self, units: &TokenUnits, tokens: Tokens) -> Self {
+        RequestedPermit { cost: units.cost(self.cost, tokens), ..self }
+    }
+
+    /// Whether it states a cost.
+    pub(crate) fn has_cost(&self) -> bool {
+        self.cost.is_some()
     }
 
     /// The same with these amounts, which its body tells.

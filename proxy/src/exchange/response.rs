@@ -1,24 +1,30 @@
 //! The body of an answer, from the upstream or from the proxy itself.
 
-use crate::tokens::{TokenUnits, UsageReader};
-use bytes::Bytes;
+use crate::answer::AnswerReader;
+use crate::objection::MAX_READ;
+use crate::prompts::{Prompt, Prompts};
+use bytes::{Bytes, BytesMut};
 use http::Response;
-use http::header::CONTENT_TYPE;
+use http::header::RETRY_AFTER;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::Full;
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_sdk::call::Reply;
 use rampmeter_worker_sdk::{Call, Outcome};
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 
 /// How long an answer's headers show the present state of the upstream. If the body takes longer,
 /// the call is settled without them.
 const FRESH: Span = Span::from_secs(1);
+/// How long a refusal is waited for that is read before it is passed on.
+const PEEKED_WITHIN: Duration = Duration::from_millis(500);
 
 /// The body of any answer.
 #[derive(Debug)]
@@ -41,6 +47,8 @@ pub(crate) enum ResponseError {
 /// The upstream's body on its way to the client. The call ends with it.
 #[derive(Debug)]
 pub(crate) struct Relay {
+    /// The beginning of the body, which was read already.
+    seen: Bytes,
     body: Incoming,
     silence: Silence,
     /// `None` once the body has ended.
@@ -78,35 +86,65 @@ pub(crate) struct UnsettledCall {
     status: u16,
     begun: Time,
     clock: Clock,
-    usage: Option<(TokenUnits, UsageReader)>,
+    answer: AnswerReader,
+    /// The prompt of the request, and where it is noted what the vendor keeps of it.
+    prompt: (Prompt, Arc<Mutex<Prompts>>),
+    /// Whether the head says when to come back.
+    says_when: bool,
     /// The place of the call among those in flight.
     _place: OwnedSemaphorePermit,
 }
 
 impl UnsettledCall {
-    pub(crate) fn new(call: Call, answer: &Response<Incoming>, place: OwnedSemaphorePermit, clock: Clock) -> Self {
-        let (outcome, status) = (answer.outcome(), answer.status().as_u16());
-        UnsettledCall { call, outcome, status, begun: clock.now(), clock, usage: None, _place: place }
+    pub(crate) fn new(
+        call: Call,
+        response: &Response<Incoming>,
+        answer: AnswerReader,
+        prompt: (Prompt, Arc<Mutex<Prompts>>),
+        place: OwnedSemaphorePermit,
+        clock: Clock,
+    ) -> Self {
+        let (outcome, status) = (response.outcome(), response.status().as_u16());
+        let says_when = response.headers().contains_key(RETRY_AFTER);
+        UnsettledCall { call, outcome, status, begun: clock.now(), clock, answer, prompt, says_when, _place: place }
     }
 
-    /// Reads the cost from the usage in the response.
-    pub(crate) fn with_usage(self, units: TokenUnits, answer: &Response<Incoming>) -> Self {
-        let content_type = answer.headers().get(CONTENT_TYPE).map_or(&b""[..], |value| value.as_bytes());
-        UnsettledCall { usage: Some((units, UsageReader::new(content_type))), ..self }
+    /// Reads the beginning of a refusal for its code.
+    pub(crate) async fn peek(&mut self, body: &mut Incoming) -> Bytes {
+        let mut seen = BytesMut::new();
+        let reading = async {
+            while seen.len() < MAX_READ
+                && let Some(Ok(frame)) = body.frame().await
+            {
+                seen.extend_from_slice(frame.data_ref().map_or(&[], |data| data));
+            }
+        };
+        // What was read so far is passed on, however little it is.
+        tokio::time::timeout(PEEKED_WITHIN, reading).await.ok();
+        self.answer.read(&seen);
+        seen.freeze()
     }
 
-    fn read(&mut self, data: &[u8]) {
-        if let Some((_, reader)) = &mut self.usage {
-            reader.read(data);
-        }
+    /// Whether the refusal is one that no wait mends.
+    pub(crate) fn is_final(&self) -> bool {
+        self.answer.error().is_final()
     }
 
-    /// Reports the call, which is over.
-    pub(crate) fn settle(self) {
+    /// Reports the call, which is over. An answer that breaks off is not whole.
+    pub(crate) fn settle(self, is_whole: bool) {
         let is_fresh = self.clock.now().since(self.begun) < FRESH;
         let outcome = if is_fresh { self.outcome } else { Outcome::status(self.status) };
-        let used = self.usage.and_then(|(units, reader)| units.used(reader));
-        self.call.settle(match used {
+        if let Some(kept) = self.answer.kept() {
+            let (prompt, known) = self.prompt;
+            known.lock().unwrap_or_else(PoisonError::into_inner).note(prompt, kept, self.clock.now());
+        }
+        let error = self.answer.error();
+        let outcome = error.code().map_or(outcome.clone(), |code| outcome.code(code));
+        let outcome = match error.delay().filter(|_| !self.says_when && is_fresh) {
+            Some(seconds) => outcome.header(RETRY_AFTER.as_str(), &seconds.to_string()),
+            None => outcome,
+        };
+        self.call.settle(match self.answer.used(is_whole) {
             Some(cost) => outcome.cost(cost),
             None => outcome,
         });
@@ -114,17 +152,18 @@ impl UnsettledCall {
 }
 
 impl Relay {
-    pub(crate) fn new(body: Incoming, unsettled: UnsettledCall, silence: Silence) -> Self {
-        let mut relay = Relay { body, silence, unsettled: Some(unsettled) };
+    /// Relays `body`, of which `seen` was read already.
+    pub(crate) fn new(seen: Bytes, body: Incoming, unsettled: UnsettledCall, silence: Silence) -> Self {
+        let mut relay = Relay { seen, body, silence, unsettled: Some(unsettled) };
         if relay.body.is_end_stream() {
-            relay.end();
+            relay.end(true);
         }
         relay
     }
 
-    fn end(&mut self) {
+    fn end(&mut self, is_whole: bool) {
         if let Some(unsettled) = self.unsettled.take() {
-            unsettled.settle();
+            unsettled.settle(is_whole);
         }
     }
 }
@@ -132,7 +171,7 @@ impl Relay {
 impl Drop for Relay {
     /// A client that is gone ends the call, too.
     fn drop(&mut self) {
-        self.end();
+        self.end(false);
     }
 }
 
@@ -141,30 +180,33 @@ impl Body for Relay {
     type Error = ResponseError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, ResponseError>>> {
+        if !self.seen.is_empty() {
+            return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.seen)))));
+        }
         let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
             ready!(self.silence.poll(cx));
-            self.end();
+            self.end(false);
             return Poll::Ready(Some(Err(ResponseError::Silent)));
         };
         self.silence.end();
         if let (Some(Ok(frame)), Some(unsettled)) = (&frame, &mut self.unsettled)
             && let Some(data) = frame.data_ref()
         {
-            unsettled.read(data);
+            unsettled.answer.read(data);
         }
-        let goes_on = frame.as_ref().is_some_and(Result::is_ok) && !self.body.is_end_stream();
-        if !goes_on {
-            self.end();
+        let is_broken = matches!(frame, Some(Err(_)));
+        if frame.is_none() || is_broken || self.body.is_end_stream() {
+            self.end(!is_broken);
         }
         Poll::Ready(frame.map(|frame| frame.map_err(ResponseError::from)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        self.seen.is_empty() && self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        if self.seen.is_empty() { self.body.size_hint() } else { SizeHint::default() }
     }
 }
 

@@ -156,19 +156,25 @@ impl RequestBody {
         .await
     }
 
-    /// The whole body, if it ends within `most` bytes. Otherwise what was read so far is kept.
-    pub(crate) async fn whole(&self, most: usize) -> Option<Vec<u8>> {
+    /// Reads the body and shows each piece to `see`. Returns whether it ended within the bounds; if not,
+    /// what was read so far is kept.
+    pub(crate) async fn read(&self, mut see: impl FnMut(&[u8])) -> bool {
         poll_fn(|cx| {
             let mut kept = self.lock();
-            while !kept.has_ended && kept.bytes <= most.min(kept.most) && kept.is_whole {
-                if ready!(kept.poll_ahead(cx)).is_err() {
-                    return Poll::Ready(None);
+            while !kept.has_ended && kept.bytes <= kept.most && kept.is_whole {
+                match ready!(kept.poll_ahead(cx)) {
+                    Ok(piece) => see(piece.as_ref().and_then(Frame::data_ref).map_or(&[], |data| data)),
+                    Err(_) => return Poll::Ready(false),
                 }
             }
-            let is_there = kept.has_ended && kept.is_whole && kept.bytes <= most;
-            Poll::Ready(is_there.then(|| kept.data.to_vec()))
+            Poll::Ready(kept.has_ended && kept.is_whole)
         })
         .await
+    }
+
+    /// All bytes that are kept.
+    pub(crate) fn kept(&self) -> Vec<u8> {
+        self.lock().data.to_vec()
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -183,12 +189,11 @@ impl Kept {
     }
 
     /// Reads the next piece before it can be sent. It is kept even if there is no room for more.
-    fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
-        let Some(piece) = ready!(self.poll_piece(cx)) else { return Poll::Ready(Ok(())) };
-        let piece = piece?;
+    fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Piece>, BodyError>> {
+        let Some(piece) = ready!(self.poll_piece(cx)).transpose()? else { return Poll::Ready(Ok(None)) };
         self.is_whole &= self.has_room(&piece);
         self.keep(&piece);
-        Poll::Ready(Ok(()))
+        Poll::Ready(Ok(Some(piece)))
     }
 
     /// Reads the next piece, which is sent at once. It is kept if there is room.

@@ -18,7 +18,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use rampmeter_proxy::route::{Cost, PathTemplate, Route, Routes};
 use rampmeter_proxy::settings::{Bounds, Encryption, HeaderSettings, Pages, SafeRate, Times, Upstream};
-use rampmeter_proxy::tokens::TokenUnits;
+use rampmeter_proxy::tokens::{BodyLabel, TokenUnits};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -83,12 +83,15 @@ keys! {
         normalise: Option<bool> = Default("false"),
         /// The units of tokens of language models: `input`, `output` and `total`, the sum. Requests
         /// cost what their bodies and `max_tokens` allow, and are settled with what answers say
-        /// (`usage`), unless `settle` is false. Without this, the tokens count that limits of this
-        /// file count, if their dialect is OpenAI's or Anthropic's; others do not.
+        /// (`usage`), unless `settle` is false. Without this, the units `tokens`, `input-tokens` and
+        /// `output-tokens` count if limits of this file have them.
         tokens: Option<TokenUnitsTable> = Example(r#"{ total = "tokens" }"#),
         /// Whose rules tell from a body what its request costs: "sentinel-hub" computes processing
         /// units. A request without a price costs what its route says.
         price: Option<Spanned<String>> = Example(r#""sentinel-hub""#),
+        /// What happens to requests whose bodies do not tell what they cost: "default" forwards them
+        /// at what their route says, "refuse" answers them 422.
+        on_unpriced: Option<OnUnpricedWord> = Default(r#""default""#),
         /// Units whose amounts clients may state, and the header of each.
         #[serde(default)]
         cost_headers: BTreeMap<Spanned<Name>, Spanned<String>> = Example(r#"{ tokens = "x-cost-tokens" }"#),
@@ -99,7 +102,7 @@ keys! {
         /// Whether answers have X-Rampmeter-Wait-Ms: how long their requests were held.
         tell_wait: Option<bool> = Default("false"),
         /// How many bytes of a body are kept. A request with a longer one is not repeated
-        /// after a 429.
+        /// after a 429. Bodies that tell what they cost are kept up to 32 MiB.
         replay_bytes: Option<Spanned<usize>> = Default("1048576"),
         /// How many bytes of all bodies together are kept.
         replay_memory: Option<Spanned<usize>> = Default("268435456"),
@@ -204,6 +207,11 @@ words! {
     pub(super) enum OnUnavailableWord { Wait, Refuse, SafeRate }
 }
 
+words! {
+    /// `on_unpriced`
+    pub(super) enum OnUnpricedWord { Default, Refuse }
+}
+
 /// What happens while no scheduler answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnNoScheduler {
@@ -233,12 +241,14 @@ pub struct ProxySettings {
     pub class_header: Option<HeaderName>,
     /// What is read of every request.
     pub origin: OriginSettings,
-    /// Labels that bodies tell, and their keys in the JSON.
-    pub body_labels: Vec<(String, String)>,
+    /// Labels that bodies tell.
+    pub body_labels: Vec<BodyLabel>,
     /// The units of tokens, if requests are those to language models.
     pub tokens: Option<TokenUnits>,
     /// The rules by which bodies are priced.
     pub price: Option<Pricing>,
+    /// Whether requests without a price are refused.
+    pub refuses_unpriced: bool,
     /// Units whose amounts clients may state.
     pub cost_headers: Vec<(String, HeaderName)>,
     /// Kinds of requests.
@@ -272,6 +282,7 @@ impl Default for ProxySettings {
             body_labels: Vec::new(),
             tokens: None,
             price: None,
+            refuses_unpriced: false,
             cost_headers: Vec::new(),
             routes: Routes::default(),
             credential: None,
@@ -332,6 +343,7 @@ fn proxy(source: &Source, table: &ProxyTable) -> Result<ProxySettings, ConfigErr
         body_labels: of_bodies.iter().map(|(key, from)| body_label(source, key, from)).collect::<Result<_, _>>()?,
         tokens: table.tokens.as_ref().map(TokenUnits::from),
         price: table.price.as_ref().map(|rules| parsed(source, rules)).transpose()?,
+        refuses_unpriced: table.on_unpriced.is_some_and(|word| word == OnUnpricedWord::Refuse),
         cost_headers: cost_headers(source, &table.cost_headers)?,
         credential: table.credential.as_ref().map(|table| credential::settings(source, table)).transpose()?,
         routes: routes(source, &table.route)?,
@@ -346,10 +358,10 @@ fn proxy(source: &Source, table: &ProxyTable) -> Result<ProxySettings, ConfigErr
     })
 }
 
-fn body_label(source: &Source, key: &Spanned<String>, from: &Spanned<String>) -> Result<(String, String), ConfigError> {
+fn body_label(source: &Source, key: &Spanned<String>, from: &Spanned<String>) -> Result<BodyLabel, ConfigError> {
     match from.get_ref().trim_start_matches(BODY) {
         "" => Err(source.fault(&from.span(), "a label of a body comes from \"body:KEY\"")),
-        of_json => Ok((label_key(source, key)?, of_json.to_owned())),
+        of_json => Ok(BodyLabel { label: label_key(source, key)?, key: of_json.to_owned(), otherwise: None }),
     }
 }
 

@@ -88,6 +88,7 @@ async fn start(client: &Client, proxy: ProxySettings, spans: Option<Spans>) -> a
         body_labels,
         tokens,
         price,
+        refuses_unpriced,
         cost_headers,
         routes,
         credential,
@@ -106,7 +107,18 @@ async fn start(client: &Client, proxy: ProxySettings, spans: Option<Spans>) -> a
     let names = (upstream.to_string(), resource.to_string());
     let scheme = if encryption.certificate.is_some() { "https" } else { "http" };
     let price = price.map(|Pricing::SentinelHub| price::of_sentinel_hub());
-    let asking = Asking { routes, normalise, class, class_header, labels, body_labels, tokens, cost_headers, price };
+    let asking = Asking {
+        routes,
+        normalise,
+        class,
+        class_header,
+        labels,
+        body_labels,
+        tokens,
+        cost_headers,
+        price,
+        refuses_unpriced,
+    };
     let resource = client.resource(&resource)?;
     let credential = credential.map(|settings| credential::open(settings, resource.clone(), Clock::start()));
     let credential = credential.transpose().with_context(|| format!("the credential of the proxy at {listen}"))?;

@@ -3,31 +3,32 @@
 
 use rampmeter_config::{Configured, ProxySettings};
 use rampmeter_dialects::Dialect;
-use rampmeter_proxy::tokens::TokenUnits;
+use rampmeter_proxy::tokens::{BodyLabel, TokenUnits};
 
 /// The label by which limits tell models apart, and its key in the body of a request.
 const MODEL: &str = "model";
 
+/// The model of calls that name none, such as a list of models. They share limits of their own.
+const NO_MODEL: &str = "none";
+
 /// Has `proxy` count the tokens that the limits of `resource` count, and tell models apart if they
 /// do. What the file says stays.
 pub(super) fn complete(proxy: &mut ProxySettings, resource: &Configured) {
-    let dialect = resource.reader.dialect();
-    if !matches!(dialect, Dialect::Openai | Dialect::Anthropic) {
-        return;
-    }
-    proxy.tokens = proxy.tokens.take().or_else(|| tokens(dialect, resource));
+    proxy.tokens = proxy.tokens.take().or_else(|| tokens(resource));
     let has_model = proxy.origin.labels.iter().any(|(label, _)| label == MODEL)
-        || proxy.body_labels.iter().any(|(label, _)| label == MODEL);
-    if tells_models_apart(resource) && !has_model {
-        proxy.body_labels.push((MODEL.to_owned(), MODEL.to_owned()));
+        || proxy.body_labels.iter().any(|wanted| wanted.label == MODEL);
+    let is_model = proxy.tokens.is_some() || matches!(resource.reader.dialect(), Dialect::Openai | Dialect::Anthropic);
+    if is_model && tells_models_apart(resource) && !has_model {
+        let otherwise = Some(NO_MODEL.to_owned());
+        proxy.body_labels.push(BodyLabel { label: MODEL.to_owned(), key: MODEL.to_owned(), otherwise });
     }
 }
 
-fn tokens(dialect: Dialect, resource: &Configured) -> Option<TokenUnits> {
+fn tokens(resource: &Configured) -> Option<TokenUnits> {
     let counted = |unit: &str| resource.spec.limits.iter().any(|limit| *limit.unit == *unit).then(|| unit.to_owned());
     let (input, output, total) = (counted("input-tokens"), counted("output-tokens"), counted("tokens"));
     // OpenAI charges what a request allows, not what it took.
-    let settles = dialect != Dialect::Openai;
+    let settles = resource.reader.dialect() != Dialect::Openai;
     let counts = input.is_some() || output.is_some() || total.is_some();
     counts.then_some(TokenUnits { input, output, total, settles })
 }

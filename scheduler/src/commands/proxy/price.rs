@@ -5,10 +5,12 @@ use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_proxy::settings::PriceFn;
 use rampmeter_sentinel_hub::{Api, Estimate, Given};
 
-/// Computes processing units.
+const PROCESSING_UNITS: &str = "processing-units";
+
+/// Computes processing units. A body that tells no price costs one: 512 × 512 pixels of three bands.
 pub(super) fn of_sentinel_hub() -> PriceFn {
-    PriceFn::new(|method, path, body| {
-        let api = api(method, path).ok_or("no API with a price")?;
+    PriceFn::new(vec![(PROCESSING_UNITS.to_owned(), 1.0)], |method, path, body| {
+        let Some(api) = api(method, path) else { return Ok(Vec::new()) };
         let estimate = Estimate::of_body(api, body, &Given::default()).map_err(|error| error.to_string())?;
         // A request costs one of `requests` anyway, if limits count them.
         let units = estimate

@@ -43,6 +43,32 @@ async fn a_request_to_sentinel_hub_costs_what_its_body_says() {
     assert!(upstream.requests()[0].ends_with(BODY));
 }
 
+/// The service's own examples write truth values as texts. A body that is not understood costs one
+/// unit if its route says nothing, and shows.
+#[tokio::test]
+async fn what_the_service_takes_is_understood_and_the_rest_costs_a_default() {
+    let (nats, upstream) = (nats::start().await, RawUpstream::start([]).await);
+    let _running = scheduler::start(&nats, UNITS).await;
+    let worker = Worker::connect(&nats, "api").await;
+    let text = format!("[[proxy]]\nupstream = \"{}\"\nresource = \"api\"\nprice = \"sentinel-hub\"\n", upstream.url());
+    let proxy = ProxyProcess::start(RAMPMETER, &text, &["--nats", nats.url()], &[]).await;
+    let post = async |proxy: &ProxyProcess, body: String| {
+        let answered = http().post(format!("{}/api/v1/process", proxy.url())).body(body).send().await.unwrap();
+        (answered.status().as_u16(), left(&worker).await)
+    };
+    let as_text = BODY.replace("\"orthorectify\": true", "\"orthorectify\": \"true\"");
+    assert_eq!(post(&proxy, as_text).await, (200, 80));
+    assert!(!proxy.log().contains("does not tell"), "{}", proxy.log());
+    let wrong = BODY.replace("2000", "\"wide\"");
+    assert_eq!(post(&proxy, wrong.clone()).await, (200, 79));
+    assert_eq!(post(&proxy, wrong.clone()).await, (200, 78));
+    assert_eq!(proxy.log().matches("a body does not tell what its request costs").count(), 1, "{}", proxy.log());
+    assert!(!proxy.log().contains("wide"), "{}", proxy.log());
+    let text = format!("{text}on_unpriced = \"refuse\"\n");
+    let refusing = ProxyProcess::start(RAMPMETER, &text, &["--nats", nats.url()], &[]).await;
+    assert_eq!(post(&refusing, wrong).await, (422, 78));
+}
+
 #[tokio::test]
 async fn a_client_may_state_what_its_request_costs() {
     let upstream = RawUpstream::start([]).await;

@@ -289,7 +289,8 @@ async fn tokens_are_estimated_from_the_request_and_settled_from_the_stream() {
     let settings = rampmeter_proxy::Settings { asking, ..settings(&upstream.url()) };
     let proxy = HttpProxy::start_with(resources, settings).await;
     let worker = Worker::connect(&proxy.nats, "api").await;
-    let request = http_client().post(proxy.url("/v1/chat/completions")).body("{\"max_tokens\":896}");
+    let request =
+        http_client().post(proxy.url("/v1/chat/completions")).body(r#"{"prompt":"four and four to","max_tokens":896}"#);
     let answered = request.header("accept-encoding", "gzip").send().await.unwrap();
     let level = async || worker.limit("tokens").await.level.round();
     assert_eq!(level().await, 100.0, "four bytes of text are a token, and the answer may have 896");

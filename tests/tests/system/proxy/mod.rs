@@ -4,6 +4,8 @@ mod costs;
 mod credential;
 mod holding;
 mod memory;
+mod models;
+mod objections;
 mod pages;
 mod presets;
 mod proxy_faults;

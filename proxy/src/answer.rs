@@ -1,0 +1,86 @@
+//! What an answer tells while it passes: the tokens that the call took, and the code of its error.
+
+use crate::json::{Scanner, Seen};
+use crate::objection::{ErrorReader, MAX_READ};
+use crate::tokens::{TokenUnits, Tokens, UsageReader};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, HeaderName};
+use rampmeter_worker_sdk::Cost;
+
+/// The header in which AWS names the error.
+const ERROR_TYPE: HeaderName = HeaderName::from_static("x-amzn-errortype");
+
+/// Reads an answer, whether it is JSON or a stream of events with JSON. A compressed one tells nothing.
+#[derive(Debug)]
+pub struct AnswerReader {
+    scanner: Scanner,
+    usage: Option<(TokenUnits, UsageReader)>,
+    error: ErrorReader,
+    is_readable: bool,
+    is_stream: bool,
+    bytes: usize,
+}
+
+impl AnswerReader {
+    /// A reader of the answer to a call that was estimated so, if tokens count.
+    #[must_use]
+    pub fn new(status: u16, headers: &HeaderMap, estimate: Option<(TokenUnits, Tokens)>) -> Self {
+        let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+        let kind = text(&CONTENT_TYPE).unwrap_or("json");
+        let is_stream = kind.starts_with("text/event-stream");
+        let is_plain = text(&CONTENT_ENCODING).is_none_or(|encoding| encoding == "identity");
+        AnswerReader {
+            scanner: Scanner::default(),
+            usage: estimate.map(|(units, tokens)| (units, UsageReader::new(tokens))),
+            error: ErrorReader::new(status, text(&ERROR_TYPE)),
+            is_readable: is_plain && (is_stream || kind.contains("json")),
+            is_stream,
+            bytes: 0,
+        }
+    }
+
+    /// Takes the next piece.
+    pub fn read(&mut self, piece: &[u8]) {
+        let looked_at = if self.is_stream { piece.len() } else { MAX_READ.saturating_sub(self.bytes) };
+        self.bytes = self.bytes.saturating_add(piece.len());
+        let (first, rest) = piece.split_at(looked_at.min(piece.len()));
+        self.scan(first, true);
+        if self.usage.is_some() {
+            self.scan(rest, false);
+        }
+    }
+
+    fn scan(&mut self, piece: &[u8], sees_errors: bool) {
+        let AnswerReader { scanner, usage, error, is_readable, is_stream, .. } = self;
+        let see = &mut |seen: &Seen<'_>| {
+            if let Some((_, usage)) = usage {
+                usage.see(seen);
+            }
+            if sees_errors {
+                error.see(seen);
+            }
+        };
+        for line in piece.split_inclusive(|byte| *is_stream && *byte == b'\n').filter(|_| *is_readable) {
+            scanner.read(line, see);
+            if *is_stream && line.ends_with(b"\n") {
+                scanner.reset();
+            }
+        }
+    }
+
+    /// What the answer says that the call took; `None` if it says nothing. An answer that breaks off
+    /// is not whole.
+    #[must_use]
+    pub fn used(&self, is_whole: bool) -> Option<Cost> {
+        self.usage.as_ref().and_then(|(units, usage)| units.used(usage, is_whole))
+    }
+
+    /// The tokens of the prompt that the vendor keeps now, if it tells.
+    pub(crate) fn kept(&self) -> Option<u64> {
+        self.usage.as_ref().and_then(|(_, usage)| usage.kept())
+    }
+
+    pub(crate) fn error(&self) -> &ErrorReader {
+        &self.error
+    }
+}

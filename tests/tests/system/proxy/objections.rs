@@ -1,0 +1,66 @@
+//! Errors in the bodies of answers, which the proxy reads for the scheduler.
+
+use crate::prelude::*;
+
+const QUOTA: &str = "[http]\nlisten = \"\"\n[[proxy]]\nupstream = \"http://a\"\nmax_wait = \"200ms\"\n\
+    [[resource]]\nname = \"api\"\ndialect = \"sentinel-hub\"\nstart = \"full\"\n\
+    [[resource.limit]]\nname = \"month\"\nalgorithm = \"quota\"\nresets = \"month\"\ncapacity = 1000\n";
+const RATE: &str = "[http]\nlisten = \"\"\n[[proxy]]\nupstream = \"http://a\"\nmax_wait = \"20s\"\n\
+    [[resource]]\nname = \"api\"\nstart = \"full\"\n\
+    [[resource.limit]]\nname = \"few\"\ncapacity = 1000\nperiod = \"1s\"\n";
+
+fn says(status: &str, head: &str, body: &str) -> Act {
+    let length = body.len();
+    let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{head}content-length: {length}\r\n\r\n");
+    Act::Say((head + body).into_bytes())
+}
+
+async fn get(proxy: &ProxyProcess) -> (u16, String) {
+    let answered = http().get(proxy.url()).send().await.unwrap();
+    (answered.status().as_u16(), answered.text().await.unwrap())
+}
+
+/// A code beyond the first 16 KiB (`objection::MAX_READ`) is not looked for.
+#[tokio::test]
+async fn the_code_of_an_error_reaches_the_scheduler() {
+    let spent = r#"{"error":{"status":403,"reason":"Forbidden","code":"ACCESS_INSUFFICIENT_PROCESSING_UNITS"}}"#;
+    let late = format!("{{\"details\":[\"{}\"],{}", "a".repeat(20_000), &spent[1..]);
+    for (body, head, then) in [
+        (spent, "", 429),
+        (&spent.replace("INSUFFICIENT", "OTHER"), "", 200),
+        (&late, "", 200),
+        (spent, "content-encoding: br\r\n", 200),
+    ] {
+        let upstream = RawUpstream::start([says("403 Forbidden", head, body)]).await;
+        let proxy = ProxyProcess::start(RAMPMETER, QUOTA, &["--upstream", &upstream.url()], &[]).await;
+        let (status, passed) = get(&proxy).await;
+        assert!(status == 403 && (passed == *body || !head.is_empty()), "the answer passes as it is");
+        // The settle and the next request of one client stay in order.
+        assert_eq!(get(&proxy).await.0, then, "{body:.100}");
+    }
+}
+
+#[tokio::test]
+async fn a_429_that_no_wait_mends_is_not_repeated() {
+    let spent = r#"{"error":{"message":"You exceeded your current quota","type":"insufficient_quota","code":"insufficient_quota"}}"#;
+    let limited = r#"{"error":{"code":"rate_limit_exceeded"}}"#;
+    let upstream =
+        RawUpstream::start([says("429 Many", "", limited), says("429 Many", "", spent), says("200 OK", "", "{}")])
+            .await;
+    let proxy = ProxyProcess::start(RAMPMETER, RATE, &["--upstream", &upstream.url()], &[]).await;
+    assert_eq!(get(&proxy).await, (429, spent.to_owned()));
+    assert_eq!(upstream.requests().len(), 2, "the first was repeated, the second was not");
+}
+
+#[tokio::test]
+async fn a_body_may_say_when_to_come_back() {
+    let later = r#"{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[{"retryDelay":"3s"}]}}"#;
+    for (head, shortest, longest) in [("", 2500, 20_000), ("retry-after: 1\r\n", 0, 2400)] {
+        let upstream = RawUpstream::start([says("429 Many", head, later)]).await;
+        let proxy = ProxyProcess::start(RAMPMETER, RATE, &["--upstream", &upstream.url()], &[]).await;
+        let (clock, begun) = (Clock::start(), Clock::start().now());
+        assert_eq!(get(&proxy).await.0, 200);
+        let took = clock.now().since(begun);
+        assert!((Span::from_millis(shortest)..Span::from_millis(longest)).contains(&took), "{head:?}: {took}");
+    }
+}
