@@ -28,10 +28,13 @@ class Holds:
     """Starts a proxy in front of a URL."""
 
     def __init__(self, folder: Path, nats: Nats, started: Callable[[Server], Server]) -> None:
-        self._folder, self._nats, self._started = folder, nats, started
+        self._folder, self._nats, self._started, self._count = folder, nats, started, 0
 
     def __call__(self, url: str, name: str, more: str = "") -> str:
-        server = Proxy(self._folder, self._nats, f'[[proxy]]\nupstream = "{url}"\nresource = "{name}"\n{more}\n')
+        self._count += 1
+        folder = self._folder / str(self._count)
+        folder.mkdir()
+        server = Proxy(folder, self._nats, f'[[proxy]]\nupstream = "{url}"\nresource = "{name}"\n{more}\n')
         self._started(server)
         return server.url
 

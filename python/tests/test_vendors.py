@@ -321,7 +321,7 @@ def test_each_model_of_anthropic_has_its_limits(
 
 def test_a_body_that_is_a_file_names_no_model() -> None:
     file = httpx.Request("POST", "http://host/v1/files", files={"file": b"a recording"})
-    assert (labels_of(file), estimate(file)) == ({}, (0, 0))
+    assert (labels_of(file), estimate(file)) == ({"model": "none"}, (0, 0))
 
 
 def check_model(api: Upstream, hub: rampmeter.Resource, calls: int, took: float, done: int = 0) -> None:

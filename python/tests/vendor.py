@@ -20,6 +20,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 PASSED_ON = ("retry-after", "x-processingunits-spent")
+FREE = ("/files", "/batches", "/count_tokens", "/speech", "/moderations")
 STEP = 0.002
 """Seconds from one event of a stream to the next."""
 
@@ -41,8 +42,28 @@ def answered(body: dict[str, Any]) -> int:
 
 
 def read(body: dict[str, Any]) -> int:
-    """How many tokens the model reads."""
-    return sum(len(str(message["content"])) // 4 + 3 for message in body["messages"])
+    """How many tokens the model reads, beside those that it caches."""
+    tools = len(json.dumps(body["tools"])) // 5 if "tools" in body else 0
+    return tools + sum(len(str(message["content"])) // 4 + 3 for message in body["messages"])
+
+
+class Cache:
+    """The beginnings of prompts that were read before."""
+
+    known: set[str] = set()  # noqa: RUF012
+    lock = threading.Lock()
+
+    @classmethod
+    def usage(cls, body: dict[str, Any]) -> dict[str, int]:
+        """The tokens that a request writes into the cache, or reads from it."""
+        parts = body.get("system", "")
+        text = "".join(part["text"] for part in parts if "cache_control" in part) if isinstance(parts, list) else ""
+        with cls.lock:
+            is_known = text in cls.known
+            cls.known.add(text)
+        tokens = len(text) // 4
+        written, found = (0, tokens) if is_known else (tokens, 0)
+        return {"cache_creation_input_tokens": written, "cache_read_input_tokens": found}
 
 
 def processing_units(body: dict[str, Any], path: str) -> float:
@@ -62,13 +83,22 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         if self.path.endswith("/token"):
             return self.answer(200, {"access_token": "token", "expires_in": 3600, "token_type": "Bearer"})
+        if self.path.endswith(FREE):
+            return self.answer(200, {"id": "i", "object": "o", "input_tokens": 7}) if self.charge() else None
         asked = json.loads(body)
-        if self.path.endswith("/chat/completions"):
+        if self.path.endswith("/embeddings"):
+            if self.charge(tokens=sum(map(len, asked["input"]))):
+                usage = {"prompt_tokens": sum(map(len, asked["input"])), "total_tokens": sum(map(len, asked["input"]))}
+                data = [{"object": "embedding", "index": 0, "embedding": [0.5]}]
+                self.answer(200, {"object": "list", "model": asked["model"], "data": data, "usage": usage})
+        elif self.path.endswith("/chat/completions"):
             if self.charge(tokens=read(asked) + answered(asked)):
                 self.chat(asked)
         elif self.path.endswith("/messages"):
-            if self.charge(**{"input-tokens": read(asked), "output-tokens": answered(asked)}):
-                self.messages(asked)
+            cached = Cache.usage(asked)
+            counted = read(asked) + cached["cache_creation_input_tokens"]
+            if self.charge(**{"input-tokens": counted, "output-tokens": answered(asked)}):
+                self.messages(asked, cached)
         elif code := re.search(r"403 (\w+)", asked.get("evalscript", "")):
             self.answer(403, {"error": {"status": 403, "reason": "Forbidden", "code": code[1]}})
         elif self.charge(**{"processing-units": processing_units(asked, self.path)}):
@@ -76,6 +106,10 @@ class Handler(BaseHTTPRequestHandler):
                 self.write(200, "image/png", png())
             else:
                 self.answer(200, {"data": [], "status": "OK"})
+
+    def do_GET(self) -> None:
+        if self.charge():
+            self.answer(200, {"object": "list", "data": []})
 
     def do_PUT(self) -> None:
         self.rfile.read(int(self.headers.get("content-length", 0)))
@@ -105,7 +139,8 @@ class Handler(BaseHTTPRequestHandler):
         if not asked.get("stream"):
             message = {"role": "assistant", "content": "word " * count}
             choice = {"index": 0, "finish_reason": "stop", "message": message}
-            return self.answer(200, {**frame, "object": "chat.completion", "choices": [choice], "usage": usage})
+            slow = {"padding": "A" * 5_000_000} if asked["model"] == "large" else {}
+            return self.answer(200, {**frame, **slow, "object": "chat.completion", "choices": [choice], "usage": usage})
         events: list[dict[str, Any]] = [
             {"choices": [{"index": 0, "delta": {"content": "word "}, "finish_reason": None}]} for _ in range(count)
         ]
@@ -113,10 +148,10 @@ class Handler(BaseHTTPRequestHandler):
         self.stream([("", {**frame, "object": "chat.completion.chunk", **event}) for event in events], "[DONE]")
         return None
 
-    def messages(self, asked: dict[str, Any]) -> None:
+    def messages(self, asked: dict[str, Any], cached: dict[str, int]) -> None:
         count = answered(asked)
         frame = {"id": "m", "type": "message", "role": "assistant", "model": asked["model"], "stop_sequence": None}
-        usage = {"input_tokens": read(asked), "output_tokens": count}
+        usage = {"input_tokens": read(asked), "output_tokens": count, **cached}
         if not asked.get("stream"):
             content = [{"type": "text", "text": "word " * count}]
             return self.answer(200, {**frame, "content": content, "stop_reason": "end_turn", "usage": usage})

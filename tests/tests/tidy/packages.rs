@@ -73,6 +73,13 @@ fn workers_need_nothing_of_the_scheduler() {
     assert_eq!(ours("sentinel-hub"), ["rampmeter-protocol"]);
 }
 
+/// The wheel of the Python package needs a copy of its own.
+#[test]
+fn the_proxy_and_the_python_package_have_one_table_of_models() {
+    let table = |path| file(path).unwrap().text;
+    assert!(table("proxy/models.json") == table("python/src/rampmeter/_model/models.json"), "copy one over the other");
+}
+
 #[test]
 fn packages_depend_downwards() {
     let workspace = manifest(".");

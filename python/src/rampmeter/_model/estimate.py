@@ -3,44 +3,97 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
+from importlib.resources import files
 from typing import Any, Final
+from urllib.parse import unquote
 
 from ..bounds import MAX_LABEL_VALUE
 
-BYTES_PER_TOKEN: Final = 3
-"""If there is no tokenizer. Most languages have more, so that estimates are high."""
+MODELS: Final[dict[str, Any]] = json.loads(files(__package__).joinpath("models.json").read_bytes())
+"""What is known of models; the proxy counts by the same table."""
 
-PER_MESSAGE: Final = 4
-"""Tokens that surround a message."""
+NO_MODEL: Final = "none"
+"""The label of calls that name no model. They share limits of their own."""
 
-DEFAULT_OUTPUT: Final = 1024
-"""Tokens of an answer whose request names no most. A settle corrects it."""
+BYTES_PER_TOKEN: Final = 4
+"""Of a body that is no JSON."""
 
-_TEXTS: Final = ("messages", "input", "prompt", "system", "instructions")
-_MOST: Final = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/=_-]*")
+_CHARACTERS: Final = tuple(MODELS["twelfths"])
+
+
+def _class_of(byte: int) -> int:
+    if byte < 0x80:
+        return 1 if chr(byte).isdigit() else 0 if chr(byte).isalpha() or byte <= 32 else 2
+    return 6 if byte < 0xC0 else 3 if byte < 0xE0 else 4 if byte < 0xF0 else 5
+
+
+_CLASSES: Final = bytes(map(_class_of, range(256)))
+"""For `bytes.translate`: the place among `_CHARACTERS` of the character that begins with a byte."""
 
 
 def estimate(request: Any, count: Callable[[str, str], int] | None = None) -> tuple[float, float]:
     """The tokens of input and the most tokens of output of a request that was not sent yet."""
-    body = _body_of(request)
-    if not body:
+    body, output = body_of(request), MODELS["output"]
+    most = next((most for path in output["most"] if isinstance(most := _at(body, path), int)), None)
+    counts = _counts(request, most is not None)
+    if counts == "free":
         return 0, 0
-    texts = [text for name in _TEXTS for text in _texts(body.get(name))]
-    read = "\n".join(texts)
-    tokens = count(str(body.get("model", "")), read) if count else -(-len(read.encode()) // BYTES_PER_TOKEN)
-    default = 0 if str(request.url.path).endswith(("/embeddings", "/moderations")) else DEFAULT_OUTPUT
-    most = next((body[name] for name in _MOST if isinstance(body.get(name), int)), default)
-    return tokens + PER_MESSAGE * len(texts), most
+    read = tokens_of(body, count)
+    if not body:
+        read = -(-len(getattr(request, "_content", b"")) // BYTES_PER_TOKEN)
+    if counts == "embeds":
+        return read, 0
+    answers = max([1, *(number for path in output["answers"] if isinstance(number := _at(body, path), int))])
+    prompts = body.get(output["prompts"])
+    many = sum(isinstance(prompt, str) for prompt in prompts) if isinstance(prompts, list) else 1
+    return read, (output["default"] if most is None else most) * answers * max(many, 1)
+
+
+def tokens_of(body: Mapping[str, Any], count: Callable[[str, str], int] | None = None) -> int:
+    """The tokens of input in these fields of a request."""
+    parts = list(_parts(body))
+    texts = [part for part in parts if isinstance(part, str)]
+    read = count(str(body.get("model", "")), "\n".join(texts)) if count else -(-sum(map(twelfths, texts)) // 12)
+    # What is no text counts as a token, whoever counts the texts.
+    return read + sum(part for part in parts if isinstance(part, int))
 
 
 def labels_of(request: Any) -> dict[str, str]:
-    """The label `model`, by which presets key their limits; none if the body names no model."""
-    model = _body_of(request).get("model")
-    return {"model": model[:MAX_LABEL_VALUE]} if isinstance(model, str) and model else {}
+    """The label `model`, by which presets key their limits."""
+    model = body_of(request).get("model")
+    return {"model": model[:MAX_LABEL_VALUE] if isinstance(model, str) and model else NO_MODEL}
 
 
-def _body_of(request: Any) -> Mapping[str, Any]:
+def twelfths(text: str) -> int:
+    """The tokens of a text by its characters, in twelfths of one.
+
+    Example:
+        >>> twelfths("word"), twelfths("漢字"), twelfths("1,2")
+        (12, 30, 16)
+    """
+    classes = text.encode("utf-8", "surrogatepass").translate(_CLASSES)
+    return sum(classes.count(number) * MODELS["twelfths"][name] for number, name in enumerate(_CHARACTERS))
+
+
+def _counts(request: Any, is_bounded: bool) -> str:
+    """Which list of paths the request is in: `free`, `embeds` or `generates`."""
+    path = unquote(str(request.url.path)).rstrip("/")
+    if request.method != "POST":
+        return "free"
+    kinds = ("free", "embeds", "generates")
+    found = (kind for kind in kinds if any(_ends_with(path, end) for end in MODELS["paths"][kind]))
+    return next(found, "generates" if is_bounded else "free")
+
+
+def _ends_with(path: str, end: str) -> bool:
+    before, star, behind = end.rpartition("*")
+    return path.endswith(behind) and (not star or before in path)
+
+
+def body_of(request: Any) -> Mapping[str, Any]:
     """The fields of a body of JSON. A file that is sent as it is read has none."""
     try:
         body = json.loads(getattr(request, "_content", b""))
@@ -49,13 +102,45 @@ def _body_of(request: Any) -> Mapping[str, Any]:
     return body if isinstance(body, dict) else {}
 
 
-def _texts(value: object) -> Iterator[str]:
-    """All strings of a message's content, pictures left out."""
+def _at(body: Any, path: str) -> Any:
+    for key in path.split("."):
+        body = body.get(key) if isinstance(body, Mapping) else None
+    return body
+
+
+def _parts(value: object, path: str = "", depth: int = 1) -> Iterator[str | int]:
+    """The texts in a request, and the tokens of what is no text. Parameters of the request are none."""
     if isinstance(value, str):
-        yield value if not value.startswith("data:") else ""
+        tokens = _attached(value, path)
+        yield value if tokens is None else tokens
     elif isinstance(value, Mapping):
-        for name in ("content", "text", "input"):
-            yield from _texts(value.get(name))
+        for key, item in value.items():
+            if depth > 1:
+                yield key
+                yield 1
+            yield from _parts(item, f"{path}.{key}".lstrip("."), depth + isinstance(item, (list, Mapping)))
     elif isinstance(value, list):
         for item in value:
-            yield from _texts(item)
+            yield from _parts(item, path, depth + isinstance(item, (list, Mapping)))
+    elif depth > 1:
+        yield 1
+
+
+def _attached(text: str, path: str) -> int | None:
+    """The tokens of an attachment; nothing for a text."""
+    keys = path.split(".")
+    is_at = {path, ".".join(keys[-2:]), keys[-1]}
+    media, is_url, _ = text[:1024].partition(";base64,")
+    kind = next((kind for end, kind in MODELS["attachments"].items() if end in is_at), None)
+    if media.startswith("data:") and is_url:
+        start, kind = media[5:], "picture"
+    elif kind is not None and _BASE64.fullmatch(text):
+        start = text[:64]
+    elif is_at.intersection(MODELS["links"]):
+        return int(MODELS["kinds"]["picture"]["least"])
+    else:
+        return None
+    kinds = MODELS["kinds"]
+    found = next((known for known in kinds.values() if start.startswith(tuple(known["signs"]))), kinds[kind])
+    size = len(text) * 3 // 4 // found["bytes_per_token"]
+    return int(min(max(size, found["least"]), found["most"]))

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import zlib
+from collections.abc import Sequence
 from typing import Final
 
+from .estimate import MODELS
+
 MAX_KEPT: Final = 4 * 1024 * 1024
-"""Bytes of one answer, or of one event, that are looked at for its usage."""
+"""Bytes of one event that are looked at for its usage."""
+
+MAX_USAGE: Final = 16 * 1024
+"""Bytes of a usage. An answer of JSON is looked through for it however long it is."""
+
+_USAGE: Final = re.compile(rb'(?<!\\)"usage(?:Metadata)?"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})')
 
 
 class Meter:
@@ -29,6 +38,7 @@ class Meter:
         self._told: dict[str, float] = {}
         self._deltas = 0
         self._rest = b""
+        self._is_json: bool | None = None
         self._unpacked = zlib.decompressobj(47).decompress if encoding in ("gzip", "deflate") else bytes
 
     def feed(self, data: bytes) -> None:
@@ -37,34 +47,54 @@ class Meter:
             self._rest += self._unpacked(data)
         except zlib.error:
             return
-        if self._rest[:1] not in (b"{", b""):
-            *lines, self._rest = self._rest.split(b"\n")
-            for line in lines:
-                if line.startswith(b"data:"):
-                    self._take(line[5:])
+        if self._is_json is None and (start := self._rest.lstrip()):
+            # Gateways keep a connection alive with empty lines.
+            self._rest, self._is_json = start, start[:1] in (b"{", b"[")
+        if self._is_json:
+            end = 0
+            for found in _USAGE.finditer(self._rest):
+                end = found.end()
+                self._take(found[1], is_usage=True)
+            self._rest = self._rest[end:][-MAX_USAGE:]
+            return
+        *lines, self._rest = self._rest.split(b"\n")
+        for line in lines:
+            if line.startswith(b"data:"):
+                self._take(line[5:])
         self._rest = self._rest[:MAX_KEPT]
 
     def used(self, is_whole: bool) -> tuple[float, float]:
         """The tokens of input and of output; of a stream that was broken off, as far as it came."""
-        self._take(self._rest.removeprefix(b"data:"))
-        self._rest = b""
-        output = self._told.get("output")
-        if output is None or (not is_whole and self._deltas > output):
-            output = self._deltas if self._deltas or not is_whole else self._most
-        return self._told.get("input", self._read), output
+        if not self._is_json:
+            self._take(self._rest.removeprefix(b"data:"))
+            self._rest = b""
+        forms = ((self._sum(form["input"]), self._sum(form["output"])) for form in MODELS["usage"]["forms"])
+        read, output = next((told for told in forms if told != (None, None)), (None, None))
+        if not self._is_json and (output is None or (not is_whole and self._deltas > output)):
+            output = self._deltas if self._deltas or not is_whole else output
+        if output is None:
+            output = self._most if read is None else 0
+        return self._read if read is None else read, output
 
-    def _take(self, text: bytes) -> None:
+    @property
+    def kept(self) -> float:
+        """The tokens of the prompt that the vendor keeps now."""
+        sums = (self._sum(form.get("kept", ())) for form in MODELS["usage"]["forms"])
+        return next(filter(None, sums), 0)
+
+    def _sum(self, names: Sequence[str]) -> float | None:
+        told = [self._told[name] for name in names if name in self._told]
+        return sum(told) if told else None
+
+    def _take(self, text: bytes, is_usage: bool = False) -> None:
         try:
             event = json.loads(text)
         except ValueError:
             return
         if not isinstance(event, dict):
             return
-        self._deltas += "delta" in event or any("delta" in choice for choice in event.get("choices") or [{}])
-        for place in (event, event.get("response"), event.get("message")):
+        if not is_usage:
+            self._deltas += "delta" in event or any("delta" in choice for choice in event.get("choices") or [{}])
+        for place in ({"usage": event},) if is_usage else (event, event.get("response"), event.get("message")):
             usage = place.get("usage") if isinstance(place, dict) else None
-            for name, told in (usage or {}).items():
-                if name in ("prompt_tokens", "input_tokens") and isinstance(told, int):
-                    self._told["input"] = told
-                elif name in ("completion_tokens", "output_tokens") and isinstance(told, int):
-                    self._told["output"] = told
+            self._told.update({name: told for name, told in (usage or {}).items() if isinstance(told, int)})

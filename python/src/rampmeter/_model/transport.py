@@ -14,6 +14,7 @@ from ..resource import Resource
 from ..terms import Terms
 from .estimate import estimate, labels_of
 from .meter import Meter
+from .prompts import Prompts
 
 Costing = Callable[[float, float], dict[str, float]]
 """Makes the units of a cost from tokens of input and of output."""
@@ -60,11 +61,17 @@ class _Model:
     _count: Callable[[str, str], int] | None
     _labels: Labels
     _terms: Terms[Any]
+    _prompts: Prompts
+
+    def _estimate(self, request: Any) -> tuple[float, float]:
+        """The tokens of a request, without those of its prompt that the vendor keeps."""
+        read, most = estimate(request, self._count)
+        return max(0, read - self._prompts.kept(request)), most
 
     def cost_of(self, request: Any) -> dict[str, float]:
         """The estimate. Answers are asked for in an encoding that the meter reads."""
         request.headers["accept-encoding"] = "gzip"
-        return self._costing(*estimate(request, self._count))
+        return self._costing(*self._estimate(request))
 
     def labels_of(self, request: Any) -> dict[str, str]:
         """The model of the request. Labels that the program sets itself take precedence."""
@@ -75,11 +82,13 @@ class _Model:
         """Settles at the end of the body."""
         if response.status_code != 200:
             return permit.settle(response)
-        meter = Meter(*estimate(request, self._count), response.headers.get("content-encoding", ""))
+        meter = Meter(*self._estimate(request), response.headers.get("content-encoding", ""))
         told = Outcome(response.status_code, of_limits(response.headers.multi_items()))
 
         def end(is_whole: bool) -> None:
             if not permit.is_settled:
+                if meter.kept:
+                    self._prompts.note(request, meter.kept)
                 permit.settle(told, cost=self._costing(*meter.used(is_whole)))
 
         httpx = sys.modules[type(response).__module__.partition(".")[0]]
@@ -92,6 +101,7 @@ class ModelTransport(_Model, Transport):
 
     def __init__(self, resource: Resource, transport: Any, costing: Costing, count: Any = None, **options: Any) -> None:
         self._costing, self._count, self._labels = costing, count, options.pop("labels", None)
+        self._prompts = Prompts()
         Transport.__init__(self, resource, transport, self.cost_of, self.labels_of, **options)
 
 
@@ -100,6 +110,7 @@ class AsyncModelTransport(_Model, AsyncTransport):
 
     def __init__(self, resource: Resource, transport: Any, costing: Costing, count: Any = None, **options: Any) -> None:
         self._costing, self._count, self._labels = costing, count, options.pop("labels", None)
+        self._prompts = Prompts()
         AsyncTransport.__init__(self, resource, transport, self.cost_of, self.labels_of, **options)
 
 
