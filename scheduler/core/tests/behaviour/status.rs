@@ -87,6 +87,26 @@ fn the_first_waiting_requests_are_listed() {
     assert_eq!((listed, all.more), (in_order.collect(), 38));
 }
 
+/// Reaches `explain::MAX_SCANNED`: of 1 010 requests of one class, a thousand are compared.
+#[test]
+fn the_requests_of_a_class_a_client_or_a_limit_are_listed() {
+    let ids: Vec<String> = (0..1012).map(|number| format!("r{number:04}")).collect();
+    let class = |number: usize| if number < 2 { "urgent" } else { "bulk" };
+    let asked = ids.iter().enumerate().map(|(number, id)| (&**id, 1.0, class(number), ["a", "b"][number % 2]));
+    let mut world = waiting(10.0, &asked.collect::<Vec<_>>());
+    let mut listed = |question: Question| {
+        let explanation = world.scheduler.explain(ms(0), &question).unwrap();
+        (explanation.waiting, explanation.first.len() as u64 + explanation.more, explanation.first[0].id.to_string())
+    };
+    let of_class = |class: &str| Question { class: Some(name(class)), ..Question::default() };
+    assert_eq!(listed(of_class("urgent")), (2, 2, "r0000".to_owned()));
+    assert_eq!(listed(of_class("bulk")), (1010, 1010, "r0002".to_owned()));
+    let (found, ..) = listed(Question { limit: Some(name("requests")), ..of_class("bulk") });
+    assert!((1..=1000).contains(&found), "{found}");
+    let unknown = world.scheduler.explain(ms(0), &of_class("none"));
+    assert!(matches!(unknown, Err(Refusal::UnknownClass { .. })));
+}
+
 /// There are more keys than the status examines.
 #[test]
 fn the_key_in_debt_is_shown_among_many() {
