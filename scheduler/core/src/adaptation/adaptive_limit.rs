@@ -15,6 +15,8 @@ use std::ops::RangeInclusive;
 
 /// The missing refill that a rejection without `Retry-After` implies.
 const SILENT_REJECTION: Span = Span::from_millis(500);
+/// A response that states less than one part in this many of a capacity is about another limit.
+const MIN_PART: u64 = 10;
 /// Answers that state the same capacity for this long, and no other one, are believed whatever it is.
 const CERTAIN: Span = Span::from_secs(60);
 /// People are told of a capacity that does not count once all answers have stated it for this long.
@@ -183,17 +185,29 @@ impl AdaptiveLimit {
     }
 
     /// Notes the capacity that an answer states; none if the answer to a served call states none.
-    /// Returns whether it is certain by now that the upstream enforces this one.
-    pub(crate) fn note_announced(&mut self, now: Time, capacity: Option<Amount>) -> bool {
-        let Some(capacity) = capacity else {
-            self.untold = now;
-            return false;
-        };
-        if self.announced.is_none_or(|announced| announced.capacity != capacity) {
-            (self.announced, self.is_told) = (Some(Stated { capacity, since: now }), false);
+    pub(crate) fn note_announced(&mut self, now: Time, capacity: Option<Amount>) {
+        match capacity {
+            None => self.untold = now,
+            Some(capacity) if self.announced.is_some_and(|announced| announced.capacity == capacity) => {}
+            Some(capacity) => (self.announced, self.is_told) = (Some(Stated { capacity, since: now }), false),
         }
-        let is_followed = self.stated.is_some_and(|stated| stated.capacity == capacity);
-        is_followed || self.announced.is_some_and(|announced| announced.since.max(self.untold) + CERTAIN <= now)
+    }
+
+    /// Whether it is certain that the upstream enforces this capacity: it counts already, or for long
+    /// each answer has stated it.
+    fn is_certain(&self, now: Time, capacity: Option<Amount>) -> bool {
+        let is_it = |stated: &Stated| Some(stated.capacity) == capacity;
+        let announced = self.announced.filter(is_it).map(|announced| announced.since.max(self.untold));
+        self.stated.as_ref().is_some_and(is_it) || announced.is_some_and(|since| since + CERTAIN <= now)
+    }
+
+    /// Whether a reading may be of this limit, by its reset and its capacity. Only then may the reading
+    /// change windows and capacity.
+    pub(crate) fn may_be_of(&self, now: Time, reading: &Reading) -> bool {
+        let spec = self.limit.spec();
+        let fits = reading.reset.is_none_or(|reset| reset <= spec.period + reading.reset_grain);
+        let is_least = |capacity: Amount| capacity.micros() >= spec.capacity.micros() / MIN_PART;
+        fits && (reading.capacity.is_none_or(is_least) || self.is_certain(now, reading.capacity))
     }
 
     /// The capacity that the upstream states and that does not count, if people are to be told now.
@@ -210,7 +224,8 @@ impl AdaptiveLimit {
     ///
     /// The level becomes what is left. That another capacity counts is no loss of rate, and what the
     /// lower capacity cuts off must not count as lost once more.
-    pub(crate) fn learn_capacity(&mut self, now: Time, at: Time, reading: &Reading, is_certain: bool) -> bool {
+    pub(crate) fn learn_capacity(&mut self, now: Time, at: Time, reading: &Reading) -> bool {
+        let is_certain = self.is_certain(now, reading.capacity);
         let stated = |capacity| Stated::below_written(self.limit.spec(), capacity, now, is_certain);
         let Some(stated) = reading.capacity.map(stated) else { return false };
         let changes = stated.map(|stated| stated.capacity) != self.stated.map(|stated| stated.capacity);

@@ -7,9 +7,6 @@ use crate::policy::{Bill, Limit, Resource};
 use rampmeter_protocol::amount::Amount;
 use smallvec::SmallVec;
 
-/// A response that states less than one part in this many of a capacity is about another limit.
-const MIN_PART: u64 = 10;
-
 /// A few limits that one call is charged to.
 pub(crate) type Limits = SmallVec<[LimitId; 3]>;
 
@@ -117,12 +114,4 @@ impl<'a> Attribution<'a> {
             Scope::Limit(name) | Scope::Policy(name) => self.resource.limit(name).is_some(),
         }
     }
-}
-
-/// Whether a reading may be of this limit, by its reset and its capacity, which may be certain. Only
-/// then may the reading change windows and capacity.
-pub(crate) fn may_be_of(limit: &Limit, reading: &Reading, is_certain: bool) -> bool {
-    let fits = reading.reset.is_none_or(|reset| reset <= limit.spec().period + reading.reset_grain);
-    let least = if is_certain { 0 } else { limit.spec().capacity.micros() / MIN_PART };
-    fits && reading.capacity.is_none_or(|capacity| capacity.micros() >= least)
 }

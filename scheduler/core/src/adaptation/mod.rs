@@ -10,7 +10,7 @@ mod recent_calls;
 mod slow_start;
 
 pub(crate) use adaptive_limit::AdaptiveLimit;
-pub(crate) use attribution::{Attribution, Limits, may_be_of};
+pub(crate) use attribution::{Attribution, Limits};
 pub(crate) use cost_estimates::CostEstimates;
 pub(crate) use observation::{Observation, ObservedCall, Reading, Scope, Verdict};
 pub(crate) use recent_calls::RecentCalls;

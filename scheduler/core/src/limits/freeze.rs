@@ -41,16 +41,16 @@ impl Freeze {
         Freeze { since, until, is_ordered: false, probe: None, claim }
     }
 
-    /// The pause after a refusal that names none, of a call that started at `at` under this freeze.
-    /// Calls that started before the last pause ended probe nothing.
-    pub(crate) fn next_pause(freeze: Option<Freeze>, now: Time, at: Time) -> Span {
+    /// The pause after a refusal of the call `key` that names none. Only the probe's doubles it: other
+    /// calls started before the last pause ended.
+    pub(crate) fn next_pause(freeze: Option<Freeze>, now: Time, key: StartKey) -> Span {
         let Some(freeze) = freeze.filter(|freeze| !freeze.is_ordered) else { return FIRST_PAUSE };
-        if freeze.until > now {
-            return freeze.until.since(now);
-        }
         let last = freeze.until.since(freeze.since);
-        let next = if at < freeze.until { last } else { last + last };
-        next.clamp(FIRST_PAUSE, LONGEST_PAUSE)
+        match freeze.is_probed_by(key) {
+            true => (last + last).clamp(FIRST_PAUSE, LONGEST_PAUSE),
+            false if freeze.until > now => freeze.until.since(now),
+            false => last.clamp(FIRST_PAUSE, LONGEST_PAUSE),
+        }
     }
 
     /// When the pause began that did not help the call `key`, its probe. None if the answer that

@@ -14,7 +14,7 @@
 //! of it. Clients are informed of each freeze that voids their promises.
 
 use super::Scheduler;
-use crate::adaptation::{Attribution, Limits, ObservedCall, Reading, Scope, Verdict, may_be_of};
+use crate::adaptation::{Attribution, Limits, ObservedCall, Reading, Scope, Verdict};
 use crate::command::{BucketName, Command, FreezeNotice, Note};
 use crate::ids::LimitId;
 use crate::ledger::Ledger;
@@ -72,7 +72,7 @@ impl<R: Clone> Scheduler<R> {
         let read: Limits = call.observation.readings.iter().filter_map(|reading| self.compare(call, reading)).collect();
         if call.observation.verdict == Verdict::Passed {
             let untold = call.bill.shared().map(|(limit, _)| limit).filter(|limit| !read.contains(limit));
-            untold.for_each(|limit| _ = self.ledger.adaptive_mut(limit).note_announced(call.now, None));
+            untold.for_each(|limit| self.ledger.adaptive_mut(limit).note_announced(call.now, None));
         }
         settled
     }
@@ -108,7 +108,10 @@ impl<R: Clone> Scheduler<R> {
         if let Some(Pause { limit, believed, .. }) = shared.min_by_key(refill_left) {
             let cost = bill.get(*limit);
             let (told, attribution) = (&call.observation.readings, Attribution::new(&self.resource, bill));
-            let tells_left = told.iter().any(|reading| attribution.limit_read(reading, told) == Some(*limit));
+            let is_of_it = |reading: &Reading| attribution.limit_read(reading, told) == Some(*limit);
+            let tells_left = told
+                .iter()
+                .any(|reading| is_of_it(reading) && self.ledger.adaptive(*limit).may_be_of(call.now, reading));
             self.ledger.adaptive_mut(*limit).learn_rejection(call.now, at, cost, *believed, tells_left);
             settled.set(*limit, cost);
         }
@@ -120,7 +123,7 @@ impl<R: Clone> Scheduler<R> {
         let mut longest = Span::ZERO;
         let mut voids = false;
         for Pause { limit, believed, claim, .. } in pauses {
-            let next = || Freeze::next_pause(self.ledger.freeze_of(call, *limit), now, call.at());
+            let next = || Freeze::next_pause(self.ledger.freeze_of(call, *limit), now, call.start);
             let pause = believed.unwrap_or_else(next);
             // Starts within the horizon were sent already, and cannot be called back.
             let announced = now + self.resource.spec().horizon;
@@ -249,21 +252,17 @@ impl<R: Clone> Scheduler<R> {
     /// limit. For a key, the remaining amount already shows its capacity.
     fn follow_capacity(&mut self, call: ObservedCall<'_>, limit: LimitId, reading: &Reading) -> bool {
         let ObservedCall { now, bill, .. } = call;
-        let is_keyed = bill.key_charge(limit).is_some();
-        let is_certain = !is_keyed && self.ledger.adaptive_mut(limit).note_announced(now, reading.capacity);
-        let (written, is_of_it) =
-            (self.resource[limit].spec().capacity, may_be_of(&self.resource[limit], reading, is_certain));
-        if reading.capacity > Some(written) || !is_of_it {
-            self.counters.disbelieved += 1;
-        }
+        let (written, is_keyed) = (self.resource[limit].spec().capacity, bill.key_charge(limit).is_some());
+        let adaptive = self.ledger.adaptive_mut(limit);
+        adaptive.note_announced(now, reading.capacity.filter(|_| !is_keyed));
+        let (is_of_it, told) = (adaptive.may_be_of(now, reading), adaptive.tell_announced(now));
         let follows = self.resource.spec().follow == Follow::Headers && !is_keyed && is_of_it;
-        if follows && self.ledger.adaptive_mut(limit).learn_capacity(now, call.at(), reading, is_certain) {
+        if follows && adaptive.learn_capacity(now, call.at(), reading) {
             self.outbox.push_back(Command::Note(Note::CapacityChanged(limit)));
             self.term.budget_mut().hasten_checkpoint();
         }
-        if let Some(capacity) = self.ledger.adaptive_mut(limit).tell_announced(now).filter(|_| !is_keyed) {
-            self.outbox.push_back(Command::Note(Note::CapacityStated(limit, capacity)));
-        }
+        self.counters.disbelieved += u64::from(reading.capacity > Some(written) || !is_of_it);
+        self.outbox.extend(told.map(|capacity| Command::Note(Note::CapacityStated(limit, capacity))));
         is_of_it
     }
 }

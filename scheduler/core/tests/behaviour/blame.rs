@@ -185,7 +185,7 @@ fn a_cap_is_blamed_only_if_there_are_no_other_limits() {
     }
 }
 
-/// The limits that two answers without a pause hold back, after one another.
+/// Windows and token buckets are frozen alike.
 #[test]
 fn the_pause_of_a_key_doubles_like_that_of_any_limit() {
     let by_guild = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
@@ -208,4 +208,16 @@ fn the_pause_of_a_key_doubles_like_that_of_any_limit() {
             ",
         );
     }
+}
+
+scripts! {
+    /// The worker does not wait for the start that it was told.
+    a_probe_that_is_called_early_doubles_the_pause_too(ten_per_second()): "
+        0     wait a         -> a@0
+        0     answered a 429 -> a:settled
+        0     wait b         ->
+        960                  -> b@1000
+        960   answered b 429 -> b:settled
+        960   reserve c      -> c@2960
+    "
 }

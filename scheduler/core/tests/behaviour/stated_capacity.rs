@@ -151,6 +151,15 @@ scripts! {
     "
 }
 
+scripts! {
+    /// What a refusal teaches does not depend on what another limit has left.
+    a_refusal_that_tells_of_another_limit_teaches_as_one_that_tells_nothing(tokens()): "
+        0     reserve a                        -> a@0
+        0     answered a 429 left=9 of=9       -> a:settled
+        0     levels                           -> requests=-4
+    "
+}
+
 /// Less than a tenth of what is written, in each answer for a minute.
 #[test]
 fn what_all_answers_state_for_a_minute_is_believed_whatever_it_is() {

@@ -140,7 +140,7 @@ async fn the_status_says_what_the_upstream_states_and_what_the_file_says() {
         async move { process::said(RAMPMETER, &arguments).await.1 }
     };
     let text = status(&["shop"]).await;
-    assert!(text.contains("`points`: the upstream states 1000 in 20.0 s, the file says 5000"), "{text}");
+    assert!(text.contains("`points`: the upstream states 1000 in 20 s, the file says 5000"), "{text}");
     let json = status(&["--json", "shop"]).await;
     assert!(json.replace(' ', "").contains(r#""states":1000.0"#), "{json}");
 }
