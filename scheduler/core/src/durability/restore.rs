@@ -146,7 +146,7 @@ impl<R: Clone> Scheduler<R> {
                 self.ledger.freeze_by_order(limit, until, until);
             }
             (None, false) => {
-                self.ledger.adaptive_mut(limit).update(|bucket, _| bucket.add_freeze(Freeze::new(then, until, None)))
+                self.ledger.adaptive_mut(limit).update(|bucket, _| bucket.add_freeze(Freeze::new(then, until, None)));
             }
             (Some(key), true) => {
                 let charge = KeyCharge { limit, key: key.as_str().into(), amount: Amount::ZERO };
