@@ -335,7 +335,7 @@ fn notes_on(table: &ResourceTable) -> Vec<Note> {
         ));
     }
     notes.extend(uncounted_requests(table));
-    notes.extend(unsent_headers(table).into_iter().map(|header| {
+    notes.extend(unsent_headers(table.headers.as_ref(), &table.objection).into_iter().map(|header| {
         format!(
             "resource `{name}`: workers pass on no header `{header}`, whose name does not speak of limits; add it to \
              the headers of their settles"

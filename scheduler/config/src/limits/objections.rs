@@ -1,9 +1,8 @@
 //! `[[resource.objection]]` and `[resource.headers]`.
 
 use crate::keys::{keys, value, words};
-use crate::limits::table::{DiscoverTable, ResourceTable};
 use crate::reading::source::{ConfigError, Source};
-use crate::reading::value::{Duration, parsed};
+use crate::reading::value::{Duration, name, parsed};
 use rampmeter_dialects::{Means, Objection, OddHeaders, RetryAfterUnit, Statuses};
 use rampmeter_protocol::headers::speaks_of_limits;
 use rampmeter_protocol::name::Name;
@@ -73,8 +72,8 @@ keys! {
 }
 
 /// The headers that `[resource.headers]` names.
-pub(crate) fn odd_headers(source: &Source, table: &ResourceTable) -> Result<OddHeaders, ConfigError> {
-    let Some(table) = table.headers.as_ref().map(Spanned::get_ref) else { return Ok(OddHeaders::default()) };
+pub(crate) fn odd_headers(source: &Source, table: Option<&Spanned<HeadersTable>>) -> Result<OddHeaders, ConfigError> {
+    let Some(table) = table.map(Spanned::get_ref) else { return Ok(OddHeaders::default()) };
     let named =
         |header: &Option<Spanned<String>>| header.as_ref().map(|name| header_name(source, name, name.get_ref()));
     let reset_unit: Option<RetryAfterUnit> = parsed(source, table.reset_unit.as_ref())?;
@@ -97,15 +96,19 @@ fn header_name(source: &Source, written: &Spanned<String>, name: &str) -> Result
     }
 }
 
-/// The objections of the resource, in their order.
-pub(crate) fn objections(source: &Source, table: &ResourceTable) -> Result<Vec<Objection>, ConfigError> {
-    table.objection.iter().map(|written| objection(source, table, written)).collect()
+/// The objections of a resource, in their order. They name limits in `known`, or any if that is none.
+pub(crate) fn objections(
+    source: &Source,
+    tables: &[Spanned<ObjectionTable>],
+    known: Option<&[&str]>,
+) -> Result<Vec<Objection>, ConfigError> {
+    tables.iter().map(|written| objection(source, written, known)).collect()
 }
 
 fn objection(
     source: &Source,
-    resource: &ResourceTable,
     written: &Spanned<ObjectionTable>,
+    known: Option<&[&str]>,
 ) -> Result<Objection, ConfigError> {
     let table = written.get_ref();
     let fault = |span: Range<usize>, reason: &str| Err(source.fault(&span, reason.to_owned()));
@@ -128,7 +131,7 @@ fn objection(
         code: text(&table.code),
         body: text(&table.body),
         pause: table.pause.as_ref().map(value),
-        limit: table.limit.as_ref().map(|limit| known_limit(source, resource, limit)).transpose()?,
+        limit: table.limit.as_ref().map(|limit| known_limit(source, limit, known)).transpose()?,
         ..Objection::new(means)
     })
 }
@@ -157,26 +160,27 @@ fn header_and_value(source: &Source, written: &Spanned<String>) -> Result<Header
     Ok((header_name(source, written, name.trim())?.into(), value))
 }
 
-/// The name of a limit in the file. Limits that are found, or that a provider tells, have any name.
-fn known_limit(source: &Source, resource: &ResourceTable, written: &Spanned<String>) -> Result<Name, ConfigError> {
-    let name = Name::new(written.get_ref()).map_err(|error| source.fault(&written.span(), error.to_string()))?;
-    let mut known = resource.limit.iter().map(|limit| limit.get_ref().name.get_ref().as_str());
-    let finds = |written: &Spanned<DiscoverTable>| !matches!(written.get_ref(), DiscoverTable::All(false));
-    if resource.limit.is_empty() || resource.discover.as_ref().is_some_and(finds) || known.any(|known| *known == *name)
-    {
-        return Ok(name);
+fn known_limit(source: &Source, written: &Spanned<String>, known: Option<&[&str]>) -> Result<Name, ConfigError> {
+    let name = name(source, written)?;
+    match known.filter(|known| !known.contains(&&*name)) {
+        None => Ok(name),
+        Some(known) => {
+            let known = quoted(known.iter().copied());
+            Err(source.fault(&written.span(), format!("there is no limit `{name}`; there are {known}")))
+        }
     }
-    let known = quoted(resource.limit.iter().map(|limit| limit.get_ref().name.get_ref().as_str()));
-    Err(source.fault(&written.span(), format!("there is no limit `{name}`; there are {known}")))
 }
 
 /// The headers that workers do not pass on, because their names do not speak of limits.
-pub(crate) fn unsent_headers(table: &ResourceTable) -> Vec<&str> {
-    let named = table.headers.iter().flat_map(|headers| {
+pub(crate) fn unsent_headers<'a>(
+    headers: Option<&'a Spanned<HeadersTable>>,
+    objections: &'a [Spanned<ObjectionTable>],
+) -> Vec<&'a str> {
+    let named = headers.into_iter().flat_map(|headers| {
         let HeadersTable { limit, remaining, used, reset, reset_unit: _, retry_after } = headers.get_ref();
         [limit, remaining, used, reset, retry_after].into_iter().flatten()
     });
-    let of_objections = table.objection.iter().filter_map(|objection| objection.get_ref().header.as_ref());
+    let of_objections = objections.iter().filter_map(|objection| objection.get_ref().header.as_ref());
     let names = named.chain(of_objections).map(|header| header.get_ref().split(':').next().unwrap_or_default().trim());
     names.filter(|name| !speaks_of_limits(name)).collect()
 }

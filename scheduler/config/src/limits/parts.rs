@@ -2,7 +2,7 @@
 
 use crate::keys::value;
 use crate::limits::objections::{objections, odd_headers};
-use crate::limits::table::{LimitTable, OnKvLoss, PatternTable, ResourceTable};
+use crate::limits::table::{DiscoverTable, LimitTable, OnKvLoss, PatternTable, ResourceTable};
 use crate::reading::source::{ConfigError, Source};
 use crate::reading::value::parsed;
 use rampmeter_dialects::{Dialect, Reader, RetryAfterUnit};
@@ -36,7 +36,12 @@ pub(crate) fn reader(source: &Source, table: &ResourceTable, usual: Reader) -> R
     let dialect: Option<Dialect> = parsed(source, table.dialect.as_ref())?;
     let unit: Option<RetryAfterUnit> = parsed(source, table.retry_after_unit.as_ref())?;
     let reader = dialect.map_or(usual, Reader::of).counting_in(unit);
-    Ok(reader.with_headers(odd_headers(source, table)?).with_objections(objections(source, table)?))
+    // Limits that are found, or that a provider tells, have any name.
+    let finds = |written: &Spanned<DiscoverTable>| !matches!(written.get_ref(), DiscoverTable::All(false));
+    let is_open = table.limit.is_empty() || table.discover.as_ref().is_some_and(finds);
+    let known: Vec<&str> = table.limit.iter().map(|limit| limit.get_ref().name.get_ref().as_str()).collect();
+    let objections = objections(source, &table.objection, Some(&*known).filter(|_| !is_open))?;
+    Ok(reader.with_headers(odd_headers(source, table.headers.as_ref())?).with_objections(objections))
 }
 
 /// The fair share of `table`, if it has one.

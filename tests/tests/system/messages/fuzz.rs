@@ -46,6 +46,8 @@ async fn check(what: &str, templates: &[&str], states: [&str; 2]) {
     let inbox = worker.client().new_inbox();
     let mut replies = worker.client().subscribe(format!("{inbox}.*")).await.unwrap();
     for first in (0..MESSAGES).step_by(AT_ONCE) {
+        // A changed settle may tell of a refusal, which pauses all calls.
+        worker.request("thaw", "").await;
         let numbers = first..first + AT_ONCE;
         // One id has nothing in common with the next, so that a changed one is no other's.
         let id = |number: usize| (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15).to_string();
@@ -72,6 +74,7 @@ async fn check(what: &str, templates: &[&str], states: [&str; 2]) {
             assert!(elements.iter().all(is_known), "{}: {answer}", String::from_utf8_lossy(&message));
         }
     }
+    worker.request("thaw", "").await;
     assert_eq!(worker.ask(json!({})).await["status"], "granted");
 }
 
