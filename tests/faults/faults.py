@@ -433,6 +433,7 @@ IN_SCRIPTS = [
     ("bands of an output are counted", "property", r"key == \"bands\" && !in_output", "key == \"bands\""),
 ]
 IN_PROXY = [
+    ("a label takes the rest of its segment", "labels_of", r"part\.strip_suffix\(end\.as_str\(\)\)", "Some(part)"),
     ("a spelling takes another route", "path", r"if self\.normalise", "if false"),
     ("pages of strangers pass", "check_page", r"Ok\(self\.guard.*\)", "Ok(())"),
     ("each piece of a sending is a block", "from", r"start >= self\.len (?=\{)", "false "),
@@ -518,6 +519,16 @@ def system(only):
     return Tests("rampmeter-tests", "system", only)
 
 
+IN_PRESETS = [
+    ("a proxy that waits for an upstream keeps a scheduler from its work", "proxies", r"proxies\.retain\(\|proxy\| proxy\.upstream\.is_some\(\)\);", ""),
+    ("a scenario has the workers alone", "scenario", r"\{text\}", ""),
+]
+
+IN_UPSTREAM = [
+    ("a limit counts what another one counts in its place", "key_of", r"self\.except\.iter\(\)\.any\(matches\)", "false"),
+    ("a header tells of the limit with the most left", "headers", r"min_by_key\(\|standing\| standing\.level\)", "max_by_key(|standing| standing.level)"),
+]
+
 PARTS = [
     Part(
         "scheduler/core/src",
@@ -567,6 +578,8 @@ PARTS = [
     Part("scheduler/store/src", (STORE, system("usage")), IN_RECORDS, waits=True),
     Part("scheduler/store/src", (system("store::large_records"), system("first_start")), IN_STORE, waits=True),
     Part("scheduler/src/commands", (COMMANDS, system("usage")), IN_COMMANDS, waits=True),
+    Part("scheduler/src/commands", (system("commands::presets"),), IN_PRESETS, waits=True),
+    Part("simulator/upstream/src", (Tests("rampmeter-upstream", "behaviour"), system("commands::presets")), IN_UPSTREAM, waits=True),
     Part("protocol/src", (SERVE,), IN_SUBJECTS),
     Part("protocol/src", (Tests("rampmeter-protocol", "lib"), Tests("rampmeter-protocol", "schema")), IN_HEADERS),
     Part(

@@ -106,6 +106,7 @@ mod tests {
             ("plain",           "klingon",              "there is no dialect `klingon`"),
             ("requests=1/1s",   "requests=1",           "`requests=1` is not unit=capacity/period"),
             ("[[limit]]",       "limits = 1\n[[limit]]", "unknown field `limits`"),
+            ("[[limit]]",       "headers = { x-left = \"<rest>\" }\n[[limit]]", "`<rest>` may have these in <>"),
             ("[[limit]]",       "busy = { at_least = \"soon\" }\n[[limit]]", "soon"),
             ("[[limit]]",       "charge.points = { amount = 1 }\n[[limit]]", "`label`, `amounts` and `other`, or `sum`"),
         ];

@@ -7,35 +7,17 @@ use serde::{Deserialize, Deserializer, de::Error};
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
 /// What a header can tell of a limit.
-const PLACEHOLDERS: [&str; 18] = [
-    "name",
-    "unit",
-    "key",
-    "limit",
-    "remaining",
-    "used",
-    "utilization",
-    "rate",
-    "window",
-    "reset-seconds",
-    "reset-decimal",
-    "reset-clock",
-    "reset-unix",
-    "reset-unix-decimal",
-    "reset-rfc3339",
-    "status",
-    "scope",
-    "global",
-];
+const PLACEHOLDERS: &str = "name unit key limit remaining used utilization rate window reset-seconds reset-decimal \
+                            reset-clock reset-unix reset-unix-decimal reset-rfc3339 status scope global";
 
 /// Reads templates of headers by their names.
 pub(crate) fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
     let headers = BTreeMap::<String, String>::deserialize(deserializer)?;
-    let is_known =
-        |placeholder: &str| placeholder.split_once('>').is_some_and(|(name, _)| PLACEHOLDERS.contains(&name));
-    let is_template = |text: &&String| !text.contains(['[', ']']) && text.split('<').skip(1).all(is_known);
+    let is_known = |name: &str| PLACEHOLDERS.split(' ').any(|known| known == name);
+    let is_placeholder = |text: &str| text.split_once('>').is_some_and(|(name, _)| is_known(name));
+    let is_template = |text: &&String| !text.contains(['[', ']']) && text.split('<').skip(1).all(is_placeholder);
     let fault = headers.values().find(|text| !is_template(text));
-    let fault = fault.map(|text| format!("`{text}` may have <{}>, and no brackets", PLACEHOLDERS.join(">, <")));
+    let fault = fault.map(|text| format!("`{text}` may have these in <>, and no brackets: {PLACEHOLDERS}"));
     fault.map_or(Ok(headers), |fault| Err(D::Error::custom(fault)))
 }
 
@@ -185,6 +167,9 @@ mod tests {
         ];
         for (template, filled) in table {
             assert_eq!(fill(template, &values).as_deref(), Some(filled), "{template}");
+        }
+        for name in PLACEHOLDERS.split(' ').filter(|name| *name != "global") {
+            assert!(fill(&format!("<{name}>"), &values).is_some(), "{name}");
         }
         let never = LimitState { full_in: None, key: Vec::new(), level: Amount::ZERO, ..standing.clone() };
         let values = Values { standing: Some(&never), took: None, ..values };

@@ -124,6 +124,14 @@ fn github_counts_search_and_graphql_apart() {
 }
 
 #[test]
+fn a_file_names_headers_about_the_limit_with_the_least_left() {
+    const FILE: &str = "dialect = \"plain\"\nheaders = { x-left = \"<remaining> of <limit>\" }\n\
+        [[limit]]\nlimit = \"requests=9/1m\"\n[[limit]]\nlimit = \"requests=5/1m\"\n";
+    let mut stage = Stage { api: Api::new(FILE.parse().unwrap()), now: Duration::ZERO };
+    check(&stage.call(""), 200, &["x-left: 4 of 5"]);
+}
+
+#[test]
 fn discord_has_a_bucket_for_each_hash_and_major_parameter() {
     let stage = &mut Stage::new("discord");
     check(

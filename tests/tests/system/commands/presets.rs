@@ -81,6 +81,10 @@ async fn numbers_are_those_of_the_plan() {
 /// second stays unused.
 const SECONDS: [&str; 3] = ["airtable", "discord", "mistral"];
 
+/// Presets with windows of which each answer tells what is left, whose workers spend a window in a
+/// second or two. A call that overtakes others on its way makes them look like those of strangers.
+const TOLD: [&str; 2] = ["okta", "zendesk"];
+
 /// Simulated workers ask for more than the limits allow. They use the limits fully, and the
 /// upstream rejects no call.
 #[tokio::test]
@@ -98,7 +102,11 @@ async fn the_scenario_of_every_preset_shows_no_refusal() {
             report["binding"],
             100.0 * used
         );
-        let least = if SECONDS.contains(&name.as_str()) { 0.945 } else { 0.99 };
+        let least = match name.as_str() {
+            name if SECONDS.contains(&name) => 0.945,
+            name if TOLD.contains(&name) => 0.97,
+            _ => 0.99,
+        };
         if report["rejected"] != 0 || used < least {
             faults.push(format!("{name}: {} refused, {used}", report["rejected"]));
         }
@@ -297,19 +305,20 @@ async fn a_scheduler_of_all_presets_grants_permits() {
 async fn objections_pause_the_limit_that_a_service_means() {
     #[rustfmt::skip]
     let table = [
-        ("airtable", json!({"base": "a"}),          json!({"status": 429}), "base", 25.0),
-        ("notion",   json!({}),                     json!({"status": 529, "headers": {"retry-after": "20"}}), "connection", 15.0),
-        ("okta",     json!({"endpoint": "apps"}),   json!({"status": 429, "headers": {"x-rate-limit-limit": "100", "x-rate-limit-remaining": "0", "x-rate-limit-reset": (unix_ms() / 1000 + 40).to_string()}}), "apps", 30.0),
-        ("stripe",   json!({"method": "GET", "endpoint": "a"}), json!({"status": 429, "headers": {"stripe-rate-limited-reason": "global-rate"}}), "account", 0.1),
-        ("jira",     json!({"site": "a", "endpoint": "issue", "method": "GET"}), json!({"status": 429, "headers": {"ratelimit-reason": "jira-quota-global-based", "retry-after": "50"}}), "points", 40.0),
-        ("hubspot",  json!({}),                     json!({"status": 429, "code": "reached your daily limit"}), "daily", 1.0),
-        ("slack",    json!({"method": "users.list", "workspace": "one"}), json!({"status": 429, "headers": {"retry-after": "30"}}), "tier-2", 25.0),
+        ("airtable", json!({"labels": {"base": "a"}}),          json!({"status": 429}), "base", 25.0),
+        ("notion",   json!({}),                                 json!({"status": 529, "headers": {"retry-after": "20"}}), "connection", 15.0),
+        ("okta",     json!({"labels": {"endpoint": "apps"}}),   json!({"status": 429, "headers": {"x-rate-limit-limit": "100", "x-rate-limit-remaining": "0", "x-rate-limit-reset": (unix_ms() / 1000 + 40).to_string()}}), "apps", 30.0),
+        ("stripe",   json!({"labels": {"method": "GET", "endpoint": "a"}}), json!({"status": 429, "headers": {"stripe-rate-limited-reason": "global-rate"}}), "account", 0.1),
+        ("jira",     json!({"cost": {"requests": 1, "points": 5}}), json!({"status": 429, "headers": {"ratelimit-reason": "jira-quota-global-based", "retry-after": "50"}}), "points", 40.0),
+        ("hubspot",  json!({}),                                 json!({"status": 429, "code": "reached your daily limit"}), "daily", 1.0),
+        ("slack",    json!({"labels": {"method": "users.list", "workspace": "one"}}), json!({"status": 429, "headers": {"retry-after": "30"}}), "tier-2", 25.0),
     ];
-    for (preset, labels, response, limit, least) in table {
+    for (preset, mut request, response, limit, least) in table {
         let text = init(&[preset]).await.unwrap();
         let resource = &text[text.find("[[resource]]").unwrap()..];
         let (_nats, _scheduler, worker) = Worker::beside_scheduler(resource).await;
-        worker.ask(json!({"id": "a", "labels": labels})).await;
+        request["id"] = json!("a");
+        worker.ask(request).await;
         assert_eq!(worker.settle(json!({"id": "a", "response": response})).await["status"], "settled", "{preset}");
         let paused = worker.limit(limit).await;
         let secs = paused.frozen_ms.max(paused.next_free_ms) / 1e3;

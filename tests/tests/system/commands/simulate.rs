@@ -171,7 +171,7 @@ async fn faults_of_a_scenario_are_reported_with_their_place() {
         ("[[fleet]]",           "[upstream]\npreset = \"nowhere.toml\"\n[[fleet]]", "nowhere.toml: this preset can't be read"),
         ("[[fleet]]",           "[upstream]\npreset = \"github\"\nconcurrency = 3\n[[fleet]]", "16:15: a preset says this already"),
         ("[[fleet]]",           "[upstream]\npreset = \"github\"\nform = { dialect = \"plain\" }\n[[fleet]]", "16:8: a preset says this already"),
-        ("[[fleet]]",           "[upstream.form]\ndialect = \"plain\"\nheaders = { x-left = \"<rest>\" }\n[[fleet]]", "`<rest>` may have <name>"),
+        ("[[fleet]]",           "[upstream.form]\ndialect = \"plain\"\nheaders = { x-left = \"<rest>\" }\n[[fleet]]", "`<rest>` may have these in <>"),
         ("[[fleet]]",           "[upstream.form]\ndialect = \"plain\"\nheaders = { x-left = \"[\" }\n[[fleet]]", "and no brackets"),
         ("[[fleet]]",           "[upstream.form]\ndialect = \"plain\"\nlimits = 3\n[[fleet]]", "unknown field `limits`"),
         ("[[fleet]]",           "[upstream]\ndialect = \"klingon\"\n[[fleet]]", "there is no dialect `klingon`"),

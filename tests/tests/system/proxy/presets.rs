@@ -35,7 +35,7 @@ async fn what_github_says_of_other_apis_does_not_stop_rest() {
     let spent = format!(
         "x-ratelimit-limit: 5000\nx-ratelimit-used: 4996\nx-ratelimit-remaining: 4\nx-ratelimit-reset: {reset}\nx-ratelimit-resource: graphql"
     );
-    let search = format!(
+    let searched = format!(
         "x-ratelimit-limit: 30\nx-ratelimit-used: 30\nx-ratelimit-remaining: 0\nx-ratelimit-reset: {soon}\nx-ratelimit-resource: search"
     );
     let upstream = RawUpstream::start([answer("200 OK", &spent), answer("403 Forbidden", &searched)]).await;
@@ -71,6 +71,31 @@ async fn the_paths_of_github_tell_its_limits_apart() {
     assert!(calls("/repos/a/b", 5).await.iter().all(|took| *took < Duration::from_secs(2)));
     waiting.abort();
     assert_eq!(upstream.stats().total.rate_limited, 0);
+}
+
+/// A route that the preset does not list has a bucket of its own, which its answers name. Twelve
+/// channels are called far below it and below fifty a second.
+#[tokio::test]
+async fn an_unlisted_route_of_discord_slows_nothing_down() {
+    const OWN: &str =
+        "dialect = \"discord\"\n[[limit]]\nname = \"f00d\"\nlimit = \"requests=5/5s;first-use\"\nkey = [\"channel\"]\n";
+    let upstream = known(OWN.parse().unwrap()).await;
+    let proxy = proxy("discord", &format!("{}/process", upstream.url())).await;
+    let in_turn = |channel: usize| {
+        let url = format!("{}/api/v10/channels/{channel}/pins?channel={channel}", proxy.url());
+        async move {
+            let mut slowest = Duration::ZERO;
+            for _ in 0..8 {
+                slowest = slowest.max(timed(http().get(&url)).await);
+                let_pass(Duration::from_millis(1250), "a channel is called now and then").await;
+            }
+            slowest
+        }
+    };
+    let slowest = join_all((0..12).map(in_turn)).await;
+    println!("waits of an unlisted route: {slowest:?}");
+    assert_eq!(upstream.stats().total.ok, 96);
+    assert!(slowest.iter().all(|wait| *wait < Duration::from_millis(700)), "{slowest:?}");
 }
 
 #[tokio::test]
