@@ -50,7 +50,8 @@ fn left(reading: &Reading) -> String {
     let of = match &reading.scope {
         Scope::Unnamed => String::new(),
         Scope::Unit(unit) => format!(" {unit}"),
-        Scope::Limit(name) => format!(" of {name}"),
+        Scope::Limit(name) | Scope::Policy(name) => format!(" of {name}"),
+        Scope::Narrow => " of a narrow limit".to_owned(),
     };
     let described = &reading.described;
     let until = if described.is_gradual { "full in" } else { "reset" };

@@ -4,6 +4,7 @@ use anyhow::Context;
 use futures::StreamExt;
 use rampmeter_config::NatsTable;
 use rampmeter_serve::connection::connect;
+use rampmeter_serve::denials::Denials;
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
@@ -31,7 +32,7 @@ pub(crate) async fn start(url: &str) -> anyhow::Result<oneshot::Sender<()>> {
 
 /// Answers in a loop as tight as the scheduler's.
 async fn respond(url: &str, ready: oneshot::Sender<()>) -> anyhow::Result<()> {
-    let client = connect(&NatsTable::at(url), "echo").await?;
+    let client = connect(&Denials::default(), &NatsTable::at(url), "echo").await?;
     let mut requests = client.subscribe(SUBJECT).await?;
     client.flush().await?;
     ready.send(()).ok();

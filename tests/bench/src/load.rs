@@ -10,6 +10,7 @@ use rampmeter_config::NatsTable;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_serve::connection::connect;
+use rampmeter_serve::denials::Denials;
 use rampmeter_worker_sdk::{self as sdk, Cost};
 use std::io::Write;
 use std::time::Duration;
@@ -74,7 +75,7 @@ impl Flood {
     async fn start(url: &str, case: Case, path: Path) -> anyhow::Result<Self> {
         let permits = path == Path::Scheduler;
         let subject = if permits { format!("{PREFIX}.permit.{}", case.resource()) } else { echo::SUBJECT.to_owned() };
-        let client = connect(&NatsTable::at(url), "load").await?;
+        let client = connect(&Denials::default(), &NatsTable::at(url), "load").await?;
         let inbox = client.new_inbox();
         let answers = client.subscribe(format!("{inbox}.*")).await?;
         client.flush().await?;
@@ -135,7 +136,7 @@ impl Flood {
 /// The client library's plain `request` to the echo, as a worker without the SDK would use it. As
 /// many are in flight as the case has calls of `acquire`.
 async fn requests(url: &str, case: Case, length: Duration) -> anyhow::Result<Figures> {
-    let client = connect(&NatsTable::at(url), "load").await?;
+    let client = connect(&Denials::default(), &NatsTable::at(url), "load").await?;
     let request = || async {
         client.request(echo::SUBJECT, REQUEST.into()).await?;
         Ok(())
