@@ -4,10 +4,11 @@
 use crate::prelude::*;
 use rampmeter_tests::hostile::Hostile;
 
-/// Enough for every message.
+/// Enough for every message. Another dialect would believe settles that nothing is left.
 const HUB: &str = r#"
 [[resource]]
 name = "hub"
+dialect = "plain"
 classes = [{ name = "urgent" }, { name = "bulk" }]
 limit = [
     { name = "requests", capacity = 10000000, period = "8000h", margin = 0 },
