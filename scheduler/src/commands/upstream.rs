@@ -2,7 +2,6 @@
 
 use super::process::signal::asked_to_stop;
 use super::{init, output, simulate};
-use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use rampmeter_upstream::{Config, Dialect, Policy, Preset, PresetError, ResponseTime, RetryAfter, Rule, Upstream};
 use std::net::SocketAddr;
@@ -42,9 +41,10 @@ pub struct UpstreamArgs {
     /// Sentinel Hub, or of the preset.
     #[arg(long, value_name = "DIALECT", value_parser = PossibleValuesParser::new(Dialect::ALL.map(Dialect::name)).try_map(|name| name.parse::<Dialect>()))]
     dialect: Option<Dialect>,
-    /// How a refusal states the wait in `Retry-After`, in place of the dialect's form.
-    #[arg(long, value_enum, value_name = "FORM")]
-    retry_after: Option<RetryAfterForm>,
+    /// How a refusal states the wait in `Retry-After`, in place of the dialect's form: in
+    /// milliseconds, as Sentinel Hub does, in whole seconds, as HTTP has it, or not at all.
+    #[arg(long, value_name = "FORM", value_parser = PossibleValuesParser::new(["ms", "seconds", "none"]).try_map(|name| name.parse::<RetryAfter>()))]
+    retry_after: Option<RetryAfter>,
     /// The response time of an accepted call, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 50)]
     response_ms: u64,
@@ -54,17 +54,6 @@ pub struct UpstreamArgs {
     /// The seed of the random additions.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-}
-
-/// How a 429 states the wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum RetryAfterForm {
-    /// In milliseconds, as Sentinel Hub does.
-    Ms,
-    /// In whole seconds, rounded up, as in HTTP.
-    Seconds,
-    /// A 429 has no `Retry-After`.
-    None,
 }
 
 /// Serves until a signal, then prints its counts.
@@ -97,7 +86,7 @@ impl UpstreamArgs {
             None => Preset::new(self.limits.iter().cloned().map(Rule::new).collect()),
         };
         let preset = self.dialect.into_iter().fold(preset, Preset::with_dialect);
-        let preset = self.retry_after.into_iter().fold(preset, |preset, form| preset.with_retry_after(form.into()));
+        let preset = self.retry_after.into_iter().fold(preset, Preset::with_retry_after);
         Ok(self.concurrency.into_iter().fold(preset, Preset::with_concurrency))
     }
 
@@ -112,14 +101,4 @@ impl UpstreamArgs {
 fn limits(preset: &Preset) -> Vec<String> {
     let policies = preset.rules().iter().map(|rule| rule.policy().to_string());
     policies.chain(preset.concurrency().map(|limit| format!("{limit} at the same time"))).collect()
-}
-
-impl From<RetryAfterForm> for RetryAfter {
-    fn from(form: RetryAfterForm) -> Self {
-        match form {
-            RetryAfterForm::Ms => Self::Milliseconds,
-            RetryAfterForm::Seconds => Self::Seconds,
-            RetryAfterForm::None => Self::Missing,
-        }
-    }
 }

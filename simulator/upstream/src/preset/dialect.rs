@@ -66,16 +66,7 @@ impl Dialect {
     /// Its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::SentinelHub => "sentinel-hub",
-            Self::Ietf => "ietf",
-            Self::Discord => "discord",
-            Self::Openai => "openai",
-            Self::Anthropic => "anthropic",
-            Self::Github => "github",
-            Self::Shopify => "shopify",
-            Self::Plain => "plain",
-        }
+        self.name_and_form().0
     }
 
     /// How the dialect's `Retry-After` states a wait.
@@ -108,15 +99,19 @@ impl Dialect {
     }
 
     const fn form(self) -> &'static Form {
+        self.name_and_form().1
+    }
+
+    const fn name_and_form(self) -> (&'static str, &'static Form) {
         match self {
-            Self::SentinelHub => &form::SENTINEL_HUB,
-            Self::Ietf => &form::IETF,
-            Self::Discord => &form::DISCORD,
-            Self::Openai => &form::OPENAI,
-            Self::Anthropic => &form::ANTHROPIC,
-            Self::Github => &form::GITHUB,
-            Self::Shopify => &form::SHOPIFY,
-            Self::Plain => &form::PLAIN,
+            Self::SentinelHub => ("sentinel-hub", &form::SENTINEL_HUB),
+            Self::Ietf => ("ietf", &form::IETF),
+            Self::Discord => ("discord", &form::DISCORD),
+            Self::Openai => ("openai", &form::OPENAI),
+            Self::Anthropic => ("anthropic", &form::ANTHROPIC),
+            Self::Github => ("github", &form::GITHUB),
+            Self::Shopify => ("shopify", &form::SHOPIFY),
+            Self::Plain => ("plain", &form::PLAIN),
         }
     }
 }
