@@ -1,6 +1,8 @@
 //! `rampmeter init`: each preset is a configuration that holds in the simulator and serves. The
 //! tests walk the folder of presets, so that another preset is a file alone.
 
+#![allow(clippy::print_stdout, reason = "figures, shown with --nocapture")]
+
 use crate::prelude::*;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use toml::Table;

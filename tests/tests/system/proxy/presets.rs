@@ -2,7 +2,6 @@
 
 use crate::prelude::*;
 use rampmeter_upstream::Preset;
-use std::time::Instant;
 
 /// The proxy with the preset as it is printed, in front of `upstream`.
 async fn proxy(preset: &str, upstream: &str) -> ProxyProcess {
@@ -18,9 +17,9 @@ async fn known(preset: Preset) -> Upstream {
 
 /// Makes a call, and says how long its answer took.
 async fn timed(request: reqwest::RequestBuilder) -> Duration {
-    let begin = Instant::now();
+    let clock = Clock::start();
     assert_eq!(request.send().await.unwrap().status(), 200);
-    begin.elapsed()
+    clock.now().since(Time::ORIGIN).duration()
 }
 
 /// An answer with these headers, a line each.
@@ -58,11 +57,12 @@ async fn the_paths_of_github_tell_its_limits_apart() {
     let proxy = proxy("github", &format!("{}/process", upstream.url())).await;
     let get = |path: &str| http().get(format!("{}{path}", proxy.url()));
     let calls = |path: &'static str, number: usize| join_all((0..number).map(move |_| timed(get(path))));
-    let begin = Instant::now();
+    let clock = Clock::start();
     calls("/search/code?api=code_search&q=a", 9).await;
     calls("/search/issues?api=search&q=a", 28).await;
     calls("/repos/a/b", 60).await;
-    assert!(begin.elapsed() < Duration::from_secs(20), "{:?}", begin.elapsed());
+    let took = clock.now().since(Time::ORIGIN);
+    assert!(took < Span::from_secs(20), "{took:?}");
     // The eleventh search of code in a minute waits, and nothing else waits for it.
     let waiting =
         tokio::spawn(join_all((0..3).map(|_| get("/search/code?api=code_search&q=a").send()).collect::<Vec<_>>()));
@@ -76,6 +76,7 @@ async fn the_paths_of_github_tell_its_limits_apart() {
 /// A route that the preset does not list has a bucket of its own, which its answers name. Twelve
 /// channels are called far below it and below fifty a second.
 #[tokio::test]
+#[allow(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 async fn an_unlisted_route_of_discord_slows_nothing_down() {
     const OWN: &str =
         "dialect = \"discord\"\n[[limit]]\nname = \"f00d\"\nlimit = \"requests=5/5s;first-use\"\nkey = [\"channel\"]\n";
