@@ -19,7 +19,7 @@ async fn known(preset: Preset) -> Upstream {
 async fn timed(request: reqwest::RequestBuilder) -> Duration {
     let clock = Clock::start();
     assert_eq!(request.send().await.unwrap().status(), 200);
-    clock.now().since(Time::ORIGIN).duration()
+    clock.now().since(Clock::START).duration()
 }
 
 /// An answer with these headers, a line each.
@@ -61,7 +61,7 @@ async fn the_paths_of_github_tell_its_limits_apart() {
     calls("/search/code?api=code_search&q=a", 9).await;
     calls("/search/issues?api=search&q=a", 28).await;
     calls("/repos/a/b", 60).await;
-    let took = clock.now().since(Time::ORIGIN);
+    let took = clock.now().since(Clock::START);
     assert!(took < Span::from_secs(20), "{took:?}");
     // The eleventh search of code in a minute waits, and nothing else waits for it.
     let waiting =
