@@ -451,7 +451,7 @@ fn generic() {
         // A rate, and not what is left.
         ("200\nx-amzn-RateLimit-Limit: 0.5",               "passed"),
         // A name that no limit has is not mistaken for the call's own.
-        ("200\nx-ms-ratelimit-remaining-subscription-reads: 0", "passed\nlimit=subscription-reads 0/? reset ?"),
+        ("200\nx-ms-ratelimit-remaining-subscription-reads: 0", "passed\npolicy=subscription-reads 0/? reset ?"),
         // The longest of several pauses.
         ("429\nretry-after: 1\nretry-after-ms: 1200",       "limited unnamed for 1.2s"),
         ("429\nretry-after: soon\nretry-after-ms: 1200",    "limited unnamed for 1.2s\nunreadable retry-after"),

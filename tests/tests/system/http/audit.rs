@@ -89,6 +89,7 @@ async fn every_order_of_an_operator_is_in_the_audit_log() {
         client.request(format!("rampmeter.{what}.hub"), order.to_owned().into()).await.unwrap();
     }
     until("the rules count", async || process.log().contains("in force in place of").then_some(())).await;
+    until("all orders are logged", async || (lines(&process, "an operator's order").len() >= 9).then_some(())).await;
     let logged: Vec<Value> = lines(&process, "an operator's order");
     let logged: Vec<[&str; 5]> = logged
         .iter()
