@@ -32,7 +32,7 @@ pub mod time;
 pub mod trace_context;
 pub mod wall_clock;
 
-pub use operator::{explain, forecast, limit_order, purge, reason, resources, shares, status, usage};
+pub use operator::{explain, explained, forecast, limit_order, purge, reason, resources, shares, status, usage};
 pub use value::{amount, cost, epoch, id, labels, millis, name, object, plain_types, price, text};
 pub use worker::{answer, code, incoming, lateness, left, news, request, settle, token};
 

@@ -2,6 +2,7 @@
 
 use crate::json::{Scanner, Seen};
 use crate::objection::{ErrorReader, MAX_READ};
+use crate::settings::CodeFn;
 use crate::tokens::{TokenUnits, Tokens, UsageReader};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName};
@@ -16,6 +17,10 @@ pub struct AnswerReader {
     scanner: Scanner,
     usage: Option<(TokenUnits, UsageReader)>,
     error: ErrorReader,
+    /// What finds codes in texts, and the text: the beginning of a body, or the last line of a stream.
+    codes: Option<(CodeFn, Vec<u8>)>,
+    status: u16,
+    is_plain: bool,
     is_readable: bool,
     is_stream: bool,
     bytes: usize,
@@ -33,14 +38,25 @@ impl AnswerReader {
             scanner: Scanner::default(),
             usage: estimate.map(|(units, tokens)| (units, UsageReader::new(tokens))),
             error: ErrorReader::new(status, text(&ERROR_TYPE)),
+            codes: None,
+            status,
+            is_plain,
             is_readable: is_plain && (is_stream || kind.contains("json")),
             is_stream,
             bytes: 0,
         }
     }
 
+    /// The same reader, which also looks for texts that stand for codes.
+    #[must_use]
+    pub fn with_codes(self, codes: Option<CodeFn>) -> Self {
+        let codes = codes.filter(|_| self.is_plain).map(|codes| (codes, Vec::new()));
+        AnswerReader { codes, ..self }
+    }
+
     /// Takes the next piece.
     pub fn read(&mut self, piece: &[u8]) {
+        self.keep(piece);
         let looked_at = if self.is_stream { piece.len() } else { MAX_READ.saturating_sub(self.bytes) };
         self.bytes = self.bytes.saturating_add(piece.len());
         let (first, rest) = piece.split_at(looked_at.min(piece.len()));
@@ -48,6 +64,24 @@ impl AnswerReader {
         if self.usage.is_some() {
             self.scan(rest, false);
         }
+    }
+
+    /// Keeps the text that codes are looked for in.
+    fn keep(&mut self, piece: &[u8]) {
+        let Some((_, kept)) = &mut self.codes else { return };
+        for line in piece.split_inclusive(|byte| self.is_stream && *byte == b'\n') {
+            if self.is_stream && kept.ends_with(b"\n") && !line.trim_ascii().is_empty() {
+                kept.clear();
+            }
+            let room = MAX_READ.saturating_sub(kept.len());
+            kept.extend_from_slice(&line[..line.len().min(room)]);
+        }
+    }
+
+    /// The code of the error that the answer tells of.
+    pub(crate) fn code(&self) -> Option<String> {
+        let in_text = self.codes.as_ref().and_then(|(codes, text)| codes.find(self.status, text));
+        in_text.or_else(|| self.error.code().map(str::to_owned))
     }
 
     fn scan(&mut self, piece: &[u8], sees_errors: bool) {

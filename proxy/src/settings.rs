@@ -90,7 +90,15 @@ pub struct Asking {
     pub price: Option<PriceFn>,
     /// Whether requests whose bodies are not understood are refused. Otherwise they cost the default.
     pub refuses_unpriced: bool,
+    /// Codes that texts of answers stand for, if the file names such texts.
+    pub codes: Option<CodeFn>,
 }
+
+/// Finds the code of an objection in the text of an answer.
+#[derive(Clone)]
+pub struct CodeFn(Arc<FindCode>);
+
+type FindCode = dyn Fn(u16, &str) -> Option<String> + Send + Sync;
 
 /// Computes what a request costs from its body.
 #[derive(Clone)]
@@ -135,6 +143,24 @@ impl PriceFn {
 
     pub(crate) fn compute(&self, method: &Method, path: &str, body: &[u8]) -> Result<Vec<(String, f64)>, String> {
         (self.compute)(method, path, body)
+    }
+}
+
+impl CodeFn {
+    /// Finds codes with `find`, from the status and the first 16 KiB of the body, or the last event of
+    /// a stream.
+    pub fn new(find: impl Fn(u16, &str) -> Option<String> + Send + Sync + 'static) -> Self {
+        CodeFn(Arc::new(find))
+    }
+
+    pub(crate) fn find(&self, status: u16, text: &[u8]) -> Option<String> {
+        (self.0)(status, &String::from_utf8_lossy(text))
+    }
+}
+
+impl fmt::Debug for CodeFn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CodeFn")
     }
 }
 

@@ -1,6 +1,7 @@
 //! What operators ask for and are shown: status, explanations, use, and orders.
 
 pub mod explain;
+pub mod explained;
 pub mod forecast;
 pub mod limit_order;
 pub mod purge;

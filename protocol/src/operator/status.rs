@@ -1,7 +1,7 @@
 //! The status of a resource.
 
 use crate::epoch::Epoch;
-use crate::explain::Explained;
+use crate::explained::Explained;
 use crate::forecast::LimitForecast;
 use crate::name::Name;
 use crate::reason::{Holder, PauseCause, Reason};

@@ -241,7 +241,8 @@ impl Exchange {
             self.metrics.first_byte(self.clock.now().since(started));
             sendings += 1;
             let estimate = self.settings.asking.tokens.clone().zip(checked.tokens);
-            let answer = AnswerReader::new(response.status().as_u16(), response.headers(), estimate);
+            let answer = AnswerReader::new(response.status().as_u16(), response.headers(), estimate)
+                .with_codes(self.settings.asking.codes.clone());
             let mut unsettled =
                 UnsettledCall::new(call, &response, answer, (checked.prompt, self.prompts.clone()), place, self.clock);
             let (mut response, mut seen) = (response, Bytes::new());

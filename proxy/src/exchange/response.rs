@@ -139,7 +139,10 @@ impl UnsettledCall {
             known.lock().unwrap_or_else(PoisonError::into_inner).note(prompt, kept, self.clock.now());
         }
         let error = self.answer.error();
-        let outcome = error.code().map_or(outcome.clone(), |code| outcome.code(code));
+        let outcome = match self.answer.code() {
+            Some(code) => outcome.code(code),
+            None => outcome,
+        };
         let outcome = match error.delay().filter(|_| !self.says_when && is_fresh) {
             Some(seconds) => outcome.header(RETRY_AFTER.as_str(), &seconds.to_string()),
             None => outcome,

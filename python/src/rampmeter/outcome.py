@@ -184,7 +184,7 @@ def _code_in(error: Any) -> str | None:
     if not isinstance(error, dict):
         return None
     extensions = error.get("extensions")
-    named = [error.get(name) for name in ("reason", "code", "type", "status", "__type")]
+    named = [error.get(name) for name in ("code", "reason", "type", "status", "__type")]
     named.insert(0, extensions.get("code") if isinstance(extensions, dict) else None)
     return next((code for code in named if isinstance(code, str) and code != "error"), None)
 

@@ -102,6 +102,12 @@ impl Reader {
         self.dialect
     }
 
+    /// Returns whether some objection is about a text in the body.
+    #[must_use]
+    pub fn reads_bodies(&self) -> bool {
+        self.objections.iter().any(|objection| objection.body.is_some())
+    }
+
     /// Returns the code that says which text of an objection is in `body`; who has the body of a
     /// response passes it on as the [code](Response::code) of the settle. It goes before the code that
     /// the body itself states.
@@ -231,6 +237,7 @@ impl Judged<'_> {
         let mut empty = self.empty();
         match (empty.next(), empty.next()) {
             (Some(reading), None) => reading.scope.clone(),
+            (None | Some(_), _) if self.tells(Tells::NotGlobal) => Scope::Narrow,
             (None | Some(_), _) => Scope::Unnamed,
         }
     }

@@ -214,6 +214,7 @@ fn discord() {
          "passed\nlimit=abcd1234 4/5 reset 1.25s"),
         ("429\nRetry-After: 1\nX-RateLimit-Global: true",   "limited limit=global for 1s"),
         ("429\nRetry-After: 1\nX-RateLimit-Scope: Global",  "limited limit=global for 1s"),
+        ("429\nRetry-After: 1\nX-RateLimit-Scope: user",    "limited narrow for 1s"),
         ("429\nRetry-After: 1\nX-RateLimit-Scope: ???",     "limited unnamed for 1s"),
         ("200\nX-RateLimit-Scope: shared",                  "passed"),
         ("200

@@ -66,7 +66,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     // instead of, this, line:column: reason
     ("name = \"hub\"", "name = \"\"", "2:8: a name is 1 to 64 characters of [A-Za-z0-9_-]"),
     ("name = \"hub\"", "name = \"other\"", "30:8: there are two resources `other`"),
-    ("name = \"hub\"", "nam = \"hub\"", "2:1: unknown field `nam`, expected one of `name`, `applied`, `limit`; all else of a resource belongs to the configuration"),
+    ("name = \"hub\"", "nam = \"hub\"", "2:1: unknown field `nam`; did you mean `name`?"),
     ("name = \"hub\"", "name = \"hub\"\nname = \"hub\"", "3:1: duplicate key"),
     ("name = \"few\"", "name = 1", "5:8: invalid type: integer `1`, expected a string"),
     ("name = \"few\"", "name = \"each\"", "15:8: there are two limits `each`"),

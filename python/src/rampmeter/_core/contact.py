@@ -62,6 +62,7 @@ class Contact:
         self._freezes: list[tuple[float, float, Buckets]] = []
         self._last = float("-inf")
         self._failures = 0
+        self._why = ""
         self._lost_since: float | None = None
         self._lost_until = 0.0
         self._probe_at = 0.0
@@ -116,6 +117,7 @@ class Contact:
         with self._lock:
             since = max(owed, self._last)
             self._failures = min(self._failures + 1, 16)
+            self._why = why
             if self._policy is not None and now - since >= self._policy.after:
                 self._lose(now, since, self._policy)
             tell = now - since >= TOLD_AFTER and (self._told_at is None or now - self._told_at >= TOLD_EVERY)
@@ -201,6 +203,7 @@ class Contact:
     def _unreachable(self, silence: float, retry_after: float) -> Unreachable:
         message = (
             f"no scheduler of resource {self.resource!r} has answered for {silence:.1f} s; start `rampmeter "
-            "serve`, check the address given to rampmeter.connect, or let requests wait: unreachable='wait'"
+            "serve`, check the address given to rampmeter.connect, or let requests wait: unreachable='wait' "
+            f"({self._why})"
         )
         return Unreachable(message, max(0.0, retry_after))

@@ -13,6 +13,7 @@ use super::reading::value::{name, within};
 use axum::http::{HeaderName, Method, Uri};
 use credential::{CredentialSettings, CredentialTable};
 use rampmeter_account::duration;
+use rampmeter_dialects::Reader;
 use rampmeter_listener::tls::CertificateFiles;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
@@ -249,6 +250,8 @@ pub struct ProxySettings {
     pub price: Option<Pricing>,
     /// Whether requests without a price are refused.
     pub refuses_unpriced: bool,
+    /// The reader of the upstream's responses, if the file has the resource.
+    pub reader: Option<Reader>,
     /// Units whose amounts clients may state.
     pub cost_headers: Vec<(String, HeaderName)>,
     /// Kinds of requests.
@@ -283,6 +286,7 @@ impl Default for ProxySettings {
             tokens: None,
             price: None,
             refuses_unpriced: false,
+            reader: None,
             cost_headers: Vec::new(),
             routes: Routes::default(),
             credential: None,
@@ -344,6 +348,7 @@ fn proxy(source: &Source, table: &ProxyTable) -> Result<ProxySettings, ConfigErr
         tokens: table.tokens.as_ref().map(TokenUnits::from),
         price: table.price.as_ref().map(|rules| parsed(source, rules)).transpose()?,
         refuses_unpriced: table.on_unpriced.is_some_and(|word| word == OnUnpricedWord::Refuse),
+        reader: None,
         cost_headers: cost_headers(source, &table.cost_headers)?,
         credential: table.credential.as_ref().map(|table| credential::settings(source, table)).transpose()?,
         routes: routes(source, &table.route)?,

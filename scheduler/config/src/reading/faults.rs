@@ -87,7 +87,7 @@ pub fn read_prepared<T: DeserializeOwned>(
 ) -> Result<(T, Faults), ConfigError> {
     let fault = |error: &toml::de::Error| {
         let (at, message) = (error.span().unwrap_or(0..0), error.message());
-        source.fault(&at, with_suggestion(message) + addition(message))
+        source.fault(&at, with_suggestion(message).unwrap_or_else(|| message.to_owned() + addition(message)))
     };
     let root = DeTable::parse(source.text).map_err(|error| fault(&error))?;
     let span = root.span();
@@ -113,16 +113,13 @@ pub fn read_prepared<T: DeserializeOwned>(
     faults.or(None)
 }
 
-/// Names the key or value that a mistyped one is closest to, in place of all that there are.
-fn with_suggestion(message: &str) -> String {
+/// Names the key or value that a mistyped one is closest to, in place of all that there are; nothing if
+/// none is close.
+fn with_suggestion(message: &str) -> Option<String> {
     let mut words = message.split('`').skip(1).step_by(2);
-    let meant = words.next().and_then(|unknown| closest(unknown, words));
-    match (message.split_once(", expected "), meant) {
-        (Some((unknown, _)), Some(meant)) if unknown.starts_with("unknown ") => {
-            format!("{unknown}; did you mean `{meant}`?")
-        }
-        (Some(_) | None, _) => message.to_owned(),
-    }
+    let meant = words.next().and_then(|unknown| closest(unknown, words))?;
+    let (unknown, _) = message.split_once(", expected ")?;
+    unknown.starts_with("unknown ").then(|| format!("{unknown}; did you mean `{meant}`?"))
 }
 
 /// The kind of container that lost something.

@@ -317,11 +317,12 @@ impl AdaptiveLimit {
         changes
     }
 
-    /// How many nanoseconds of refill the upstream had left after a call of this cost at `at`, as
-    /// far as the bucket knows. A negative value means that the call's rejection was to be
-    /// expected.
-    pub(crate) fn refill_left(&self, at: Time, cost: Amount) -> i128 {
-        let level = self.upstream_after(at, at).unwrap_or(-self.credit(cost));
+    /// How many nanoseconds of refill the upstream had left after a call at `at`, as far as the bucket
+    /// knows. If its level then is forgotten, the present one counts. A negative value means that the
+    /// call's rejection was to be expected.
+    pub(crate) fn refill_left(&self, now: Time, at: Time) -> i128 {
+        let present = || self.bucket.level(&self.limit, now) + self.held_back();
+        let level = self.upstream_after(at, at).unwrap_or_else(present);
         self.estimator.nominal.rate().nanos_of(level)
     }
 

@@ -102,7 +102,7 @@ impl<R: Clone> Scheduler<R> {
     fn learn_rejection(&mut self, call: ObservedCall<'_>, pauses: &Pauses) -> Bill {
         let (at, bill) = (call.at(), call.bill);
         let mut settled = bill.keyed_part();
-        let refill_left = |pause: &&Pause| self.ledger.adaptive(pause.limit).refill_left(at, bill.get(pause.limit));
+        let refill_left = |pause: &&Pause| self.ledger.adaptive(pause.limit).refill_left(call.now, at);
         let is_steered = |limit: LimitId| self.resource[limit].spec().is_steered();
         let shared = pauses.iter().filter(|pause| bill.key_charge(pause.limit).is_none() && !is_steered(pause.limit));
         if let Some(Pause { limit, believed, .. }) = shared.min_by_key(refill_left) {

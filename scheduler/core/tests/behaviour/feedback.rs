@@ -178,6 +178,14 @@ fn the_blamed_limit_is_the_named_one_or_that_with_the_least_refill_left() {
 }
 
 scripts! {
+    // Of a quota no earlier level is remembered, and it has nearly all of its stock.
+    a_quota_with_stock_is_not_to_blame_for_a_rate(with_quota()): "
+        0     reserve x requests=8 units=1     -> x@0
+        0     wait a requests=2 units=1        -> a@0
+        0     answered a 429 after=500         -> a:settled
+        0     levels                           -> requests=-3 units=99
+    "
+
     a_spent_quota_is_terminal_until_its_reset(with_quota()): "
         0     wait a units=10                  -> a@0
         0     reserve x requests=9             -> x@0

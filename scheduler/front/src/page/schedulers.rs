@@ -5,7 +5,7 @@ use crate::front_client::FrontClient;
 use futures::future::join_all;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_serve::leadership::peers::{PeerDuties, Peers};
+use rampmeter_serve::peers::{PeerDuties, Peers};
 use rampmeter_store::{ClockReading, StateRecord, Store, StoredEntry, StoredState};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

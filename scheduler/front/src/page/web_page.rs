@@ -12,7 +12,7 @@ use crate::token::{Caller, PageRight};
 use axum::http::StatusCode;
 use rampmeter_protocol::name::Name;
 use rampmeter_serve::SchedulerView;
-use rampmeter_serve::leadership::peers::Peers;
+use rampmeter_serve::peers::Peers;
 use rampmeter_store::RuleStore;
 use std::fmt;
 use std::sync::Arc;

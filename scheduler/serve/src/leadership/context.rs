@@ -2,8 +2,8 @@
 
 use crate::denials::Denials;
 use crate::health::Health;
-use crate::leadership::peers::Peers;
 use crate::limits::differences::Differences;
+use crate::peers::Peers;
 use crate::permits::permit_thread::PermitThreads;
 use crate::permits::watch::stall_detector::ProcessWatch;
 use async_nats::Client;

@@ -45,7 +45,6 @@ pub(crate) mod failover;
 pub mod last_seen;
 mod limit_forecasts;
 pub mod peer_discovery;
-pub mod peers;
 pub(crate) mod predecessor_state;
 pub(crate) mod provider_watch;
 pub mod resource_leader;

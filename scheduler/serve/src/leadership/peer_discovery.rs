@@ -1,7 +1,7 @@
 //! Finding the other schedulers, by NATS' own discovery (ADR-32).
 
-use crate::leadership::peers::Peers;
 use crate::limits::differences::{Differences, Fingerprints};
+use crate::peers::Peers;
 use crate::stop::stopped;
 use async_nats::Client;
 use futures::StreamExt;

@@ -1,11 +1,11 @@
 //! The loop that answers requests for one resource: one subscription, one thread, one core.
 
 use crate::audit::Action;
-use crate::leadership::peers::Peers;
 use crate::limits::differences::Differences;
 use crate::limits::limit_sources::LimitSources;
 use crate::messages::inbound::{Address, Endpoint, Endpoints, Inbound};
 use crate::messages::reply::ReplyTo;
+use crate::peers::Peers;
 use crate::permits::answers::core_driver::CoreDriver;
 use crate::permits::answers::loop_request::{Handover, LoopRequest};
 use crate::permits::answers::outbox::Outbox;

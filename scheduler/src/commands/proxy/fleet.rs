@@ -7,7 +7,7 @@ use rampmeter_config::{NatsTable, OnNoScheduler, Pricing, ProxySettings};
 use rampmeter_front::forwarded_labels;
 use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::clock::Clock;
-use rampmeter_proxy::settings::{Asking, LabelsFn};
+use rampmeter_proxy::settings::{Asking, CodeFn, LabelsFn};
 use rampmeter_proxy::{Proxy, Settings};
 use rampmeter_serve::connection::login;
 use rampmeter_telemetry::Spans;
@@ -89,6 +89,7 @@ async fn start(client: &Client, proxy: ProxySettings, spans: Option<Spans>) -> a
         tokens,
         price,
         refuses_unpriced,
+        reader,
         cost_headers,
         routes,
         credential,
@@ -118,6 +119,7 @@ async fn start(client: &Client, proxy: ProxySettings, spans: Option<Spans>) -> a
         cost_headers,
         price,
         refuses_unpriced,
+        codes: reader.map(|reader| CodeFn::new(move |status, text| reader.code_in(status, text).map(str::to_owned))),
     };
     let resource = client.resource(&resource)?;
     let credential = credential.map(|settings| credential::open(settings, resource.clone(), Clock::start()));

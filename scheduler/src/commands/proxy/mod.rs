@@ -14,6 +14,7 @@ use anyhow::{Context, bail};
 pub(super) use fleet::Proxies;
 use rampmeter_account::duration;
 use rampmeter_config::{self as config, Config, NatsTable, ProxySettings};
+use rampmeter_dialects::Reader;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
@@ -218,6 +219,7 @@ pub(super) fn complete(proxies: &mut [ProxySettings], config: Option<&Config>) -
         }
         let of_file = resources.iter().find(|resource| Some(resource.name()) == proxy.resource.as_ref());
         if let Some(resource) = of_file {
+            proxy.reader = Some(resource.reader.clone()).filter(Reader::reads_bodies);
             language_models::complete(proxy, resource);
         }
     }

@@ -64,3 +64,34 @@ async fn a_body_may_say_when_to_come_back() {
         assert!((Span::from_millis(shortest)..Span::from_millis(longest)).contains(&took), "{head:?}: {took}");
     }
 }
+
+/// The text of an objection in the file is found in any plain body, in its first 16 KiB, and in the last event
+/// of a stream.
+#[tokio::test]
+async fn a_text_that_the_file_names_is_an_objection() {
+    let objection =
+        "[[resource.objection]]\nstatus = 200\nbody = \"come back later\"\nmeans = \"pause\"\npause = \"3s\"\n";
+    let file = RATE.replace("[[resource.limit]]", &format!("{objection}[[resource.limit]]"));
+    let event = |text: &str| format!("data: {{\"text\":\"{text}\"}}\n\n");
+    let stream = "content-type: text/event-stream\r\n";
+    let tale = event("he said: come back later");
+    #[rustfmt::skip]
+    let table = [
+        ("200 OK",      "content-type: text/plain\r\n", "Please COME back later.".to_owned(),               true),
+        ("200 OK",      "content-type: text/plain\r\n", "a".repeat(17_000) + "come back later",             false),
+        ("404 Nothing", "content-type: text/plain\r\n", "come back later".to_owned(),                       false),
+        ("200 OK",      stream,                         event("hello") + "event: error\n" + &tale,          true),
+        ("200 OK",      stream,                         tale.clone() + &event("and so she did"),            false),
+    ];
+    for (status, kind, body, pauses) in table {
+        let head = format!("HTTP/1.1 {status}\r\n{kind}content-length: {}\r\n\r\n", body.len());
+        let upstream = RawUpstream::start([Act::Say((head + &body).into_bytes())]).await;
+        let proxy = ProxyProcess::start(RAMPMETER, &file, &["--upstream", &upstream.url()], &[]).await;
+        let passed = get(&proxy).await.1;
+        assert_eq!(passed, body);
+        let (clock, begun) = (Clock::start(), Clock::start().now());
+        get(&proxy).await;
+        let took = clock.now().since(begun);
+        assert_eq!(took >= Span::from_millis(2500), pauses, "{status} {body:.60}: {took}");
+    }
+}

@@ -1,0 +1,50 @@
+//! One request, and why it waits.
+
+use crate::id::PermitId;
+use crate::name::Name;
+use crate::reason::{Holder, Reason};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One request, explained.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Explained {
+    /// Its id.
+    pub id: PermitId,
+    /// Whether it waits, has a permit, or has ended.
+    pub state: State,
+    /// Its class.
+    pub class: Name,
+    /// The client whose fair share it uses, if the resource shares by a label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client: Option<String>,
+    /// What it costs, by limit. With a keyed limit, the amount is taken from the bucket of its key.
+    pub takes: BTreeMap<Name, f64>,
+    /// The limit that delays or delayed it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<Name>,
+    /// Why it waits, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+    /// The state of the bucket that delays it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<Holder>,
+    /// How many requests are ahead of it.
+    pub position: u64,
+    /// How long it has waited.
+    pub waited_ms: f64,
+    /// How long until it starts; negative after the start.
+    pub eta_ms: f64,
+}
+
+/// The state of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// The request waits.
+    Waiting,
+    /// The request has a permit.
+    Granted,
+    /// The request was given back or cancelled.
+    Returned,
+}
