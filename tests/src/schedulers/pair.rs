@@ -26,10 +26,12 @@ impl Member {
 }
 
 impl Pair {
-    /// Starts one scheduler with each configuration, and waits until one leads and the other stands
-    /// by.
-    pub async fn start(program: Program, configurations: [&str; 2]) -> Self {
-        Self::with_leader(configurations.map(|text| Process::begin(program, text, &[])), None).await
+    /// Starts one scheduler with each configuration, the second once the first leads, and waits until
+    /// it stands by. Started at once, both may write the first record of an empty store in turn, so
+    /// that the epoch is not known.
+    pub async fn start(program: Program, [first, second]: [&str; 2]) -> Self {
+        let first = Process::start_with(program, first, &[]).await;
+        Self::with_leader([first, Process::begin(program, second, &[])], None).await
     }
 
     /// Starts two with this configuration, whose clocks of the day are fast by these seconds.
