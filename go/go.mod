@@ -1,0 +1,3 @@
+module rampmeter
+
+go 1.19
