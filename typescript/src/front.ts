@@ -1,39 +1,52 @@
 import { alarm } from "./waiting.js";
-import { PermitError, type Answer } from "./wire.js";
+import { attempt, PermitError, type Answer } from "./wire.js";
 
 /** Causes of a failure before the request reached any process. */
 const UNSENT = ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "UND_ERR_CONNECT_TIMEOUT"];
 
+/** How many causes of an error are looked at. */
+const MAX_CAUSES = 8;
+
+/** Whether an error, or a cause of it, says that there was no connection, so that nothing was sent. */
+export function wasUnsent(error: unknown, causes = MAX_CAUSES): boolean {
+  if (!(error instanceof Error) || causes === 0) return false;
+  return UNSENT.includes(String((error as { code?: unknown }).code)) || wasUnsent(error.cause, causes - 1);
+}
+
 /** A scheduler's answers to a request, or why there are none. A scheduler may have granted what `wasSent`. */
 export type Reply = { readonly answers: readonly Answer[]; readonly unheard?: string; readonly wasSent?: boolean };
 
+/** Until when a message is sent, and in which trace. */
+export type Sending = { readonly end?: number; readonly signal?: AbortSignal | null; readonly traceparent?: string };
+
 /** The HTTP front of one scheduler, with the requests that it has not answered. */
 export class Front {
-  readonly #headers: [string, string][] = [["content-type", "application/json"]];
+  readonly #headers: Readonly<Record<string, string>>;
   readonly #open = new Set<() => void>();
   #pulse: ReturnType<typeof setInterval> | undefined;
 
   /** `pulseMs` is how long requests are open before the host is asked whether it is there, again and again. */
   constructor(private readonly url: string, private readonly resource: string, token: string | undefined,
     private readonly fetch: typeof globalThis.fetch, private readonly pulseMs: number) {
-    if (token !== undefined) this.#headers.push(["authorization", `Bearer ${token}`]);
+    this.#headers = { "content-type": "application/json", ...(token && { authorization: `Bearer ${token}` }) };
   }
 
   /** Posts `body`, until `end`, or `signal` ends, or the host is gone. Throws if asking again is useless. */
-  async post(what: "permit" | "settle", body: string, end: number, signal?: AbortSignal | null): Promise<Reply> {
+  async post(what: "permit" | "settle", body: string, { end, signal, traceparent }: Sending): Promise<Reply> {
     const ends = new AbortController();
     const abort = (): void => ends.abort();
-    const callOff = alarm(end, abort, signal);
+    const callOff = alarm(end ?? Infinity, abort, signal);
     if (this.#open.add(abort).size === 1) this.#pulse = setInterval(() => void this.#feelPulse(), this.pulseMs);
     try {
-      const init: RequestInit = { method: "POST", headers: this.#headers, body, redirect: "manual" };
+      const headers = { ...this.#headers, ...(traceparent && { traceparent }) };
+      const init: RequestInit = { method: "POST", headers, body, redirect: "manual" };
       const response = await this.fetch(`${this.url}/v1/${what}/${this.resource}`, { ...init, signal: ends.signal });
       const text = await response.text();
       return read(text) ?? strange(`${this.url} answered ${response.status || response.type}`, response.status, text);
     } catch (error) {
       if (error instanceof PermitError) throw error;
       const cause = String((error as { cause?: { code?: unknown } }).cause?.code ?? error);
-      return { answers: [], unheard: `${this.url}: ${cause}`, wasSent: !UNSENT.includes(cause) };
+      return { answers: [], unheard: `${this.url}: ${cause}`, wasSent: !wasUnsent(error) };
     } finally {
       callOff();
       this.#open.delete(abort);
@@ -51,14 +64,10 @@ export class Front {
 
 /** The answers of a scheduler in a text, if it has any. A front that finds no scheduler answers for none. */
 export function read(text: string): Reply | undefined {
-  try {
-    const answers = [JSON.parse(text) as Answer].flat();
-    const ofNone = answers.find(({ code, epoch = 0 }) => code === "unavailable" && epoch === 0);
-    if (ofNone !== undefined) return { answers: [], unheard: ofNone.message ?? "" };
-    return answers.every((answer) => typeof answer.status === "string") ? { answers } : undefined;
-  } catch {
-    return undefined;
-  }
+  const answers = [attempt(() => JSON.parse(text)) as Answer | undefined].flat();
+  const ofNone = answers.find((answer) => answer?.code === "unavailable" && !answer.epoch);
+  if (ofNone !== undefined) return { answers: [], unheard: ofNone.message ?? "" };
+  return answers.every((answer): answer is Answer => typeof answer?.status === "string") ? { answers } : undefined;
 }
 
 /** A response that no scheduler wrote: a mistake, or a proxy whose scheduler may come back. */

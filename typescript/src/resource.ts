@@ -1,10 +1,11 @@
-import { Front, type Reply } from "./front.js";
-import { Outbox } from "./outbox.js";
-import { Permit, type Outcome } from "./permit.js";
+import { watched } from "./body.js";
+import { Front, wasUnsent, type Reply, type Sending } from "./front.js";
+import { Outbox, Permit, type Outcome, type PermitWorld } from "./permit.js";
 import { Schedulers } from "./schedulers.js";
-import { RequestSession, type Wanted, type World } from "./session.js";
+import { RequestSession, type Grant, type Wanted, type World } from "./session.js";
+import { traced } from "./trace.js";
 import { until } from "./waiting.js";
-import { exact, type Charge, type Cost, type Price } from "./wire.js";
+import { codeIn, exact, FINAL, hasError, PermitError, type Cost, type Mode, type Price } from "./wire.js";
 
 /**
  * What happens to requests while no scheduler answers. They wait, fail after the patience, or go on
@@ -26,23 +27,41 @@ export interface ResourceOptions {
   readonly patienceMs?: number;
   /** Tells people of silent schedulers and lost settles; `console.warn` by default. */
   readonly log?: (message: string) => void;
+  /** Hears for each permit how long its call has to wait, and which limit has set its start, if one did. */
+  readonly onWait?: (waitedMs: number, limitedBy?: string) => void;
+  /** Hears of each call that was answered 429. */
+  readonly on429?: (outcome: Outcome) => void;
   /** What asks the scheduler; the global `fetch` by default. */
   readonly fetch?: typeof fetch;
 }
 
 /** What a call needs. */
-export interface Ask extends Charge {
+export interface Ask {
+  readonly cost?: Cost;
+  /** What limits match on, beside the labels of all calls. */
+  readonly labels?: Readonly<Record<string, string>>;
   readonly class?: string;
   /** In place of a cost: the request to the upstream, if the resource computes costs. */
   readonly price?: Price;
   /** The longest time from now to the start of the call, over all repeats; 0 for now or not at all. */
   readonly maxWaitMs?: number;
+  /** Milliseconds for which the call has waited elsewhere: it takes its place accordingly. */
+  readonly ageMs?: number;
+  /** Whether the permit tells what its limits have left. */
+  readonly left?: boolean;
+  /** The trace of the request, as W3C writes it. Without it a program with OpenTelemetry has a span for the wait. */
+  readonly traceparent?: string;
   /** Ends the wait: the request leaves the queue and is charged for nothing. */
   readonly signal?: AbortSignal | null;
   /** How often a call that is answered 429 is repeated; 3 by default. */
   readonly repeats?: number;
 }
 
+/** Settles the permit of a call, and returns what the caller gets. */
+export type Finish<T> = (permit: Permit, outcome: Outcome, result: T) => T;
+
+/** How often a call is repeated: all workers pause after a 429, so that a second one in a row is rare. */
+const REPEATS = 3;
 /** How long a request is open before its host is asked whether it is there. */
 const PULSE_MS = 5_000;
 /** How long a request for now or never may go without an answer. */
@@ -56,17 +75,18 @@ export class Resource {
   readonly #fronts: Front[];
   readonly #schedulers: Schedulers;
   readonly #outbox: Outbox;
-  readonly #log: (message: string) => void;
+  readonly #options: ResourceOptions;
   readonly #settling = new Set<Promise<void>>();
 
-  constructor({ url, resource, token, unreachable = "wait", patienceMs = 2000, ...options }: ResourceOptions) {
-    const isName = /^[A-Za-z0-9_-]{1,64}$/.test(resource);
+  constructor(options: ResourceOptions) {
+    const { url, resource, token, unreachable = "wait", patienceMs = 2000 } = options;
+    const isName = typeof resource === "string" && /^[A-Za-z0-9_-]{1,64}$/.test(resource);
     if (!isName) throw new TypeError(`rampmeter: \`resource\` is 1 to 64 of [A-Za-z0-9_-], not "${resource}"`);
-    this.#log = (message) => (options.log ?? console.warn)(`rampmeter: ${resource}: ${message}`);
+    this.#options = options;
     const asking = options.fetch ?? ((...args) => fetch(...args));
     const patience = unreachable === "wait" ? Infinity : patienceMs;
     const interval = typeof unreachable === "object" ? unreachable.perMs / unreachable.calls : Infinity;
-    const urls = [url].flat().map((each) => new URL(each).href.replace(/\/$/, ""));
+    const urls = [url].flat().map(addressOf);
     this.#fronts = urls.map((each) => new Front(each, resource, token, asking, Math.min(PULSE_MS, patience / 2)));
     this.#schedulers = new Schedulers(patience, interval, this.#log);
     this.#outbox = new Outbox((body) => this.#post("settle", body), this.#log);
@@ -77,25 +97,56 @@ export class Resource {
     return this.#obtain(ask, performance.now());
   }
 
+  /** A permit for now, or a refusal that says when to come back. */
+  async tryPermit(ask: Ask = {}): Promise<Permit> {
+    return this.permit({ ...ask, maxWaitMs: 0 });
+  }
+
+  /** A permit for a start ahead: `delayMs` tells how far, and `ready` waits for it. */
+  async reserve(ask: Ask = {}): Promise<Permit> {
+    return this.#obtain(ask, performance.now(), "reserve");
+  }
+
+  /** A function each call of which is a `run`. A function of its arguments may say what a call needs. */
+  limited<A extends unknown[], T>(call: (...given: A) => Promise<T> | T, ask: Ask | ((...given: A) => Ask) = {}) {
+    return async (...all: A): Promise<T> => this.run(typeof ask === "function" ? ask(...all) : ask, () => call(...all));
+  }
+
   /**
    * Gets a permit, calls, and settles with the status and the headers of what `call` returns. After
    * a 429 all workers pause, and the call is repeated with a new permit. `actual` tells what a call
-   * cost in the end, such as the tokens in its body.
+   * cost in the end, such as the tokens in its body. An answer with a body is settled at the end of
+   * that if a limit counts calls in flight.
    */
-  async run<T>(ask: Ask, call: () => Promise<T>, actual?: (result: T) => Promise<Cost> | Cost): Promise<T> {
+  async run<T>(ask: Ask, call: () => Promise<T> | T, actual?: (result: T) => Promise<Cost> | Cost): Promise<T> {
+    return this.runWith(ask, call, (permit, outcome, result) => {
+      if (actual !== undefined) this.#settleLater(permit, outcome, async () => actual(result));
+      else if (permit.hasPlace) return watched(result, () => permit.settle(outcome));
+      else permit.settle(outcome);
+      return result;
+    });
+  }
+
+  /** Does what `run` does, but `finish` ends the last call. */
+  async runWith<T>(ask: Ask, call: () => Promise<T> | T, finish: Finish<T>): Promise<T> {
     const since = performance.now();
-    for (let repeats = ask.repeats ?? 3; ; repeats -= 1) {
-      const permit = await this.#obtain(ask, since);
-      const result = await call().catch((error: unknown) => {
-        permit.settle(outcomeOf(error)); // The call may have arrived.
+    let last: T | undefined;
+    for (let repeats = ask.repeats ?? REPEATS; ; repeats -= 1) {
+      const permit = await this.#obtain(ask, since).catch((refusal: unknown) => {
+        if (refusal instanceof PermitError) refusal.response = last;
+        throw refusal;
+      });
+      const result = await (async () => call())().catch((error: unknown) => {
+        if (wasUnsent(error)) permit.giveBack();
+        else permit.settle(outcomeOf(error)); // The call may have arrived.
         throw error;
       });
-      const outcome = outcomeOf(result);
-      const isRepeated = outcome.status === 429 && repeats > 0;
-      if (actual === undefined || isRepeated) permit.settle(outcome);
-      else this.#settleLater(permit, outcome, async () => actual(result));
-      if (!isRepeated) return result;
-      await (result as Partial<Response>).arrayBuffer?.().catch(() => {}); // This frees its connection.
+      const outcome = await told(result);
+      if (outcome.status !== 429 || repeats === 0 || FINAL.includes(outcome.code ?? ""))
+        return finish(permit, outcome, result);
+      permit.settle(outcome);
+      last = result;
+      if (outcome.code === undefined) await (result as Partial<Response>).arrayBuffer?.().catch(() => {});
     }
   }
 
@@ -104,6 +155,9 @@ export class Resource {
     await Promise.all(this.#settling);
     await this.#outbox.emptied();
   }
+
+  readonly #log = (message: string): void =>
+    (this.#options.log ?? console.warn)(`rampmeter: ${this.#options.resource}: ${message}`);
 
   #settleLater(permit: Permit, outcome: Outcome, actual: () => Promise<Cost>): void {
     const settling = actual().then((cost) => permit.settle({ ...outcome, cost })).catch((error: unknown) => {
@@ -114,38 +168,65 @@ export class Resource {
     void settling.then(() => this.#settling.delete(settling));
   }
 
-  async #obtain({ signal, ...ask }: Ask, since: number): Promise<Permit> {
-    const want = wanted(ask, since);
-    const world: World = {
-      now: () => performance.now(),
-      send: (request) => this.#post("permit", JSON.stringify(request), want.deadline + GRACE_MS, signal),
-      pause: (end) => until(end, signal),
-      giveBack: (id) => this.#outbox.push({ id, used: false }),
-    };
-    const { id, answer } = await new RequestSession(want, this.#schedulers, world).permit();
-    return new Permit(id, answer, want, this.#outbox);
+  async #obtain(ask: Ask, since: number, mode: Mode = "wait"): Promise<Permit> {
+    const want = wanted(ask, since, mode);
+    const again: PermitWorld["again"] = (signal) => this.#obtain({ ...ask, signal, maxWaitMs: Infinity }, since);
+    return new Permit(await this.#ask(want, ask), want, { outbox: this.#outbox, again, on429: this.#options.on429 });
   }
 
-  async #post(what: "permit" | "settle", body: string, end = Infinity, signal?: AbortSignal | null): Promise<Reply> {
+  async #ask(want: Wanted, { signal, traceparent }: Ask): Promise<Grant> {
+    const grant = await traced(this.#options.resource, want, traceparent, (traceparent) => {
+      const sending = { end: want.deadline + GRACE_MS, signal, traceparent };
+      const world: World = {
+        now: () => performance.now(),
+        send: (request) => this.#post("permit", JSON.stringify(request), sending),
+        pause: (end) => until(end, signal),
+        giveBack: (id) => this.#outbox.push({ id, used: false }),
+      };
+      return new RequestSession(want, this.#schedulers, world).permit();
+    });
+    this.#options.onWait?.(grant.at - want.since, grant.answer.limited_by);
+    return grant;
+  }
+
+  async #post(what: "permit" | "settle", body: string, how: Sending = {}): Promise<Reply> {
     const front = this.#fronts[0] as Front;
-    const reply = await front.post(what, body, end, signal);
-    signal?.throwIfAborted();
+    const reply = await front.post(what, body, how);
+    how.signal?.throwIfAborted();
     // The next one is asked.
     if (reply.unheard !== undefined && this.#fronts[0] === front) this.#fronts.push(...this.#fronts.splice(0, 1));
     return reply;
   }
 }
 
-function wanted({ maxWaitMs = Infinity, cost, class: urgency, labels, price }: Ask, since: number): Wanted {
-  if (!(maxWaitMs >= 0)) throw new TypeError(`rampmeter: \`maxWaitMs\` is a time in milliseconds, not ${maxWaitMs}`);
-  const [mode, wait] = maxWaitMs > 0 ? ["wait" as const, maxWaitMs] : ["allow" as const, AT_ONCE_MS];
-  return { cost: cost && exact(cost), class: urgency, labels, price, mode, since, deadline: since + wait };
+function wanted(ask: Ask, asked: number, mode: Mode): Wanted {
+  const { maxWaitMs = Infinity, ageMs = 0, cost, class: urgency, labels, price, left } = ask;
+  for (const [name, time] of Object.entries({ maxWaitMs, ageMs }))
+    if (!(time >= 0)) throw new TypeError(`rampmeter: \`${name}\` is a time in milliseconds, not ${time}`);
+  const fields = { cost: exact(cost), class: urgency, labels, price, left, mode: maxWaitMs > 0 ? mode : "allow" };
+  return { ...fields, since: asked - ageMs, deadline: asked + (maxWaitMs || AT_ONCE_MS) };
 }
 
 /** What the result of a call, or its error, tells: the answer of an HTTP client or an outcome. */
 function outcomeOf(result: unknown): Outcome {
   const { status, headers, cost, quotaSpent, code, error } = Object(result) as Outcome & { readonly error?: unknown };
-  const { code: ofBody, type } = Object(error) as { readonly code?: unknown; readonly type?: unknown };
-  const told = [code, ofBody, type, error].find((each) => typeof each === "string") as string | undefined;
-  return typeof status === "number" ? { status, headers, cost, quotaSpent, code: told } : {};
+  const ofBody = typeof code === "string" ? code : codeIn({ error });
+  return typeof status === "number" ? { status, headers, cost, quotaSpent, code: ofBody } : {};
+}
+
+/** The outcome of a result, with the code of the error in its body. The caller reads the body itself, too. */
+async function told(result: unknown): Promise<Outcome> {
+  const outcome = outcomeOf(result);
+  const { clone, bodyUsed } = Object(result) as Partial<Response>;
+  if (!clone || bodyUsed || !hasError(outcome.status ?? 0, outcome.headers)) return outcome;
+  const code = await clone.call(result as Response).json().then(codeIn, () => undefined);
+  return { ...outcome, code };
+}
+
+/** The address of a front, as `url` names it. */
+function addressOf(url: string): string {
+  const { protocol, username, password, href } = URL.canParse(url) ? new URL(url) : ({} as Partial<URL>);
+  if (username || password) throw new TypeError("rampmeter: `url` takes no user and no password; set `token`");
+  if (href !== undefined && /^https?:$/.test(protocol ?? "")) return href.replace(/\/$/, "");
+  throw new TypeError(`rampmeter: \`url\` is http://HOST:PORT or https://HOST:PORT, not "${url}"`);
 }

@@ -2,8 +2,8 @@ import type { Reply } from "./front.js";
 import type { Schedulers } from "./schedulers.js";
 import { newId, PermitError, type Answer, type Charge, type PermitRequest } from "./wire.js";
 
-/** What a request wants; `allow` is now or not at all. All times are in ms of one clock. */
-export type Wanted = Charge & Pick<PermitRequest, "class" | "mode" | "price"> &
+/** What a request wants. All times are in ms of one clock. */
+export type Wanted = Charge & Pick<PermitRequest, "class" | "left" | "mode" | "price"> &
   Readonly<Record<"since" | "deadline", number>>;
 /** The right to start a call at `at`. Without an id no scheduler knows of it. */
 export type Grant = { readonly id?: string; readonly at: number; readonly answer: Answer };
@@ -38,11 +38,12 @@ export class RequestSession {
 
   constructor(readonly want: Wanted, readonly schedulers: Schedulers, readonly world: World) {}
 
-  /** Asks until the call may start. Throws a `PermitError` if asking again is useless. */
+  /** Asks until the call may start, or its start is reserved. Throws a `PermitError` if asking again is useless. */
   async permit(): Promise<Grant> {
     try {
       for (;;) {
         const next = await this.#attempt();
+        if (typeof next !== "number" && this.want.mode === "reserve") return next;
         const at = typeof next === "number" ? Math.min(next, this.want.deadline) : next.at;
         await this.world.pause(at);
         if (typeof next === "number") continue;
@@ -71,14 +72,14 @@ export class RequestSession {
       schedulers.failed(world.now(), this.#owed, unheard);
     }
     const now = world.now();
-    if (!schedulers.isLocal(now, want.mode === "wait")) return schedulers.nextAttempt(now);
+    if (!schedulers.isLocal(now, want.mode !== "allow")) return schedulers.nextAttempt(now);
     this.#leave();
     return { at: now, answer: { status: "granted" } };
   }
 
   #message(now: number): PermitRequest {
     const { since, deadline, ...fields } = this.want;
-    const max_wait_ms = fields.mode === "wait" && deadline < Infinity ? deadline - now : undefined;
+    const max_wait_ms = fields.mode !== "allow" && deadline < Infinity ? deadline - now : undefined;
     const age_ms = Math.floor(now - since); // Rounded down: it is a claim to a place in the queue.
     this.#isOpen = true;
     return { id: this.#id, ...fields, max_wait_ms, age_ms, epoch: this.schedulers.epoch || undefined };

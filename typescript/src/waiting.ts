@@ -12,14 +12,25 @@ export function unheld<Timer>(timer: Timer): Timer {
   return timer;
 }
 
+/** Who wakes when a signal ends. It has one listener of ours: Node.js warns of a leak if there are more than ten. */
+const WAKES = new WeakMap<AbortSignal, Set<() => void>>();
+
+function listened(signal: AbortSignal): Set<() => void> {
+  const wakes = new Set<() => void>();
+  signal.addEventListener("abort", () => wakes.forEach((wake) => wake()));
+  WAKES.set(signal, wakes);
+  return wakes;
+}
+
 /** Calls `wake` about `end`, a time of `performance.now()`, or when `signal` ends. The result calls that off. */
 export function alarm(end: number, wake: () => void, signal?: AbortSignal | null): () => void {
   const timer = setTimeout(wake, Math.min(Math.ceil(end - performance.now()), MAX_TIMER_MS));
-  signal?.addEventListener("abort", wake);
+  const wakes = signal ? (WAKES.get(signal) ?? listened(signal)) : undefined;
+  wakes?.add(wake);
   if (signal?.aborted) wake();
   return () => {
     clearTimeout(timer);
-    signal?.removeEventListener("abort", wake);
+    wakes?.delete(wake);
   };
 }
 

@@ -1,14 +1,19 @@
 // The messages of the protocol: docs/protocol.md in Rampmeter's repository.
 
-/** Amounts by unit. A call costs one of `requests` unless its cost says otherwise. */
-export type Cost = Readonly<Record<string, number>>;
+/** Amounts by unit; a number alone counts requests. A call costs one of `requests` unless its cost says otherwise. */
+export type Cost = number | Amounts;
+/** Amounts by unit. */
+export type Amounts = Readonly<Record<string, number>>;
 
 type Times = "delay_ms" | "valid_ms" | "lease_ms" | "at_ms" | "retry_after_ms";
 type Fields<Name extends string, Value> = { readonly [name in Name]?: Value };
 
 /** A permit, a refusal, or the receipt of a settle; each has some of the fields. */
 export type Answer = { readonly status: "granted" | "refused" | "settled" } & Fields<Times | "epoch", number> &
-  Fields<"code" | "message" | "limited_by", string> & Fields<"cost", Cost>;
+  Fields<"code" | "message" | "limited_by", string> & Fields<"cost", Amounts> & Fields<"left", readonly Left[]>;
+
+/** What a limit has left, and when time refills it, if it does. */
+export type Left = Readonly<Record<"limit" | "unit", string> & { remaining: number }> & Fields<"reset_ms", number>;
 
 /** What a call costs and what limits match on. */
 export type Charge = { readonly cost?: Cost; readonly labels?: Readonly<Record<string, string>> };
@@ -16,8 +21,11 @@ export type Charge = { readonly cost?: Cost; readonly labels?: Readonly<Record<s
 export type Price = { readonly kind: string; readonly api: string; readonly body: unknown; readonly given?: unknown };
 
 /** The request for a permit. */
-export type PermitRequest = Charge & { readonly id: string; readonly mode: "wait" | "allow"; readonly price?: Price } &
-  Fields<"class", string> & Fields<"max_wait_ms" | "age_ms" | "epoch", number>;
+export type PermitRequest = Charge & { readonly id: string; readonly mode: Mode; readonly price?: Price } &
+  Fields<"class", string> & Fields<"left", boolean> & Fields<"max_wait_ms" | "age_ms" | "epoch", number>;
+
+/** When a request is answered: once its turn has come; now, with a yes or a no; now, with a start ahead. */
+export type Mode = "wait" | "allow" | "reserve";
 
 /** The report on a call. */
 export type Settle = { readonly id: string; readonly used: boolean; readonly cost?: Cost } &
@@ -33,6 +41,31 @@ const SECRET = /(^|[-_])(auth|authorization|cookie|key|password|secret|session|s
 /** Whether a header is passed on. No other header leaves this process: it may hold a secret. */
 export const speaksOfLimits = (name: string): boolean =>
   OF_LIMITS.includes(name) || (name.length <= 64 && MARK.test(name) && !SECRET.test(name));
+
+/** Codes of a 429 that no wait mends. */
+export const FINAL =
+  ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "access_terminated"];
+
+/** The most bytes of a body that is looked at for the code of an error. */
+const MAX_ERROR_BODY = 16 * 1024;
+
+/** Whether the body of an answer is read for the code of its error: it is JSON, and short as far as it tells. */
+export function hasError(status: number, headers: HeadersLike | undefined): boolean {
+  const told = (name: string): string => String(headers?.get?.(name) ?? "");
+  return status >= 400 && told("content-type").includes("json") && Number(told("content-length")) <= MAX_ERROR_BODY;
+}
+
+/** The most specific code in the shapes that APIs have for errors. */
+export function codeIn(body: unknown): string | undefined {
+  const { error, errors } = Object(body) as { readonly error?: unknown; readonly errors?: unknown };
+  const places = [Object(error).errors?.[0], Array.isArray(errors) ? errors[0] : undefined, error, body];
+  const codes = places.flatMap((place) => {
+    if (typeof place === "string") return /^\w+$/.test(place) ? [place] : [];
+    const { extensions, code, reason, type, status, __type } = Object(place) as Record<string, unknown>;
+    return [Object(extensions).code, code, reason, type, status, __type];
+  });
+  return codes.find((code) => typeof code === "string" && code !== "error") as string | undefined;
+}
 
 /** The headers of an answer: `Headers`, or what has some of its methods. */
 export type HeadersLike = { get?(name: string): unknown; forEach?(call: (value: string, name: string) => void): void };
@@ -56,16 +89,29 @@ export function newId(): string {
 }
 
 /** The cost in millionths of a unit, rounded up: a caller never pays too little. */
-export function exact(cost: Cost): Cost {
-  return Object.fromEntries(Object.entries(cost).map(([unit, amount]) => {
+export function exact(cost: Cost | undefined): Amounts | undefined {
+  if (cost === undefined) return undefined;
+  const amounts = typeof cost === "number" ? { requests: cost } : cost;
+  return Object.fromEntries(Object.entries(amounts).map(([unit, amount]) => {
     if (!(amount >= 0 && amount <= 1e9)) throw new TypeError(`rampmeter: a cost is 0 to 1e9, not ${amount} ${unit}`);
     return [unit, Math.ceil(amount * 1e6 - 1e-3) / 1e6]; // A thousandth of a millionth is noise.
   }));
 }
 
+/** What `make` returns, or nothing if it throws. */
+export function attempt<T>(make: () => T): T | undefined {
+  try {
+    return make();
+  } catch {
+    return undefined;
+  }
+}
+
 /** Why there is no permit. */
 export class PermitError extends Error {
   override readonly name = "PermitError";
+  /** The upstream's last answer, if a call was answered 429 and is not repeated for this refusal. */
+  response?: unknown;
 
   /**
    * `code` is one of the protocol's, such as `never_fits`, or one of the client's own: `unreachable`,

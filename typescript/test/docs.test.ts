@@ -4,6 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import { configuration, scheduler, upstream } from "./machine.js";
+import { vendor } from "./vendor.js";
 
 const page = readFileSync(new URL("../../../docs/typescript.md", import.meta.url), "utf8");
 
@@ -21,12 +22,39 @@ test("the first example of docs/typescript.md runs as printed", async (t) => {
   assert.equal((await up.stats()).rate_limited, 0);
 });
 
+test("the example of the AI SDK runs as printed", async (t) => {
+  const example = page.split("```ts\n").find((block) => block.includes("@ai-sdk/openai"))?.split("```")[0];
+  const tokens = 'name = "tokens"\nunit = "tokens"\ncapacity = 9000\nperiod = "60s"';
+  const limits = configuration('name = "ten"\ncapacity = 10\nperiod = "1s"', tokens);
+  const { url } = await scheduler(t, limits.replace('"api"', '"openai"'));
+  const api = await vendor(t, await upstream(t, ["requests=12/1s", "tokens=10000/60s"]));
+  const file = new URL("../ai.mjs", import.meta.url);
+  writeFileSync(file, example ?? assert.fail("the page shows no example"));
+  const env = { ...process.env, RAMPMETER_URL: url, OPENAI_API_KEY: "none", OPENAI_BASE_URL: api.url };
+  const { stdout } = await promisify(execFile)(process.execPath, [file.pathname], { env, timeout: 30_000 });
+  assert.equal(stdout.trim(), "word ".repeat(20).trim());
+  assert.equal(api.calls, 1);
+});
+
+test("the example of the package's own page runs as printed", async (t) => {
+  const limit = 'name = "ten"\ncapacity = 10\nperiod = "1s"';
+  const { url } = await scheduler(t, configuration(limit).replace('"api"', '"my-api"'));
+  const up = await upstream(t, ["requests=12/1s"]);
+  const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
+  const example = readme.split("```js\n")[1]?.split("```")[0] ?? assert.fail("the page shows no example");
+  const file = new URL("../readme.mjs", import.meta.url);
+  writeFileSync(file, example.replace("http://127.0.0.1:9480", url));
+  const env = { ...process.env, API_URL: `${up.url}/process` };
+  const { stdout } = await promisify(execFile)(process.execPath, [file.pathname], { env, timeout: 30_000 });
+  assert.equal(stdout.trim(), Array(5).fill("200").join(" "));
+});
+
 test("all examples of docs/typescript.md have the types that they need", async () => {
   const examples = [...page.matchAll(/```ts\n(.*?)```/gs)].map(([, text = ""]) => text.split("\n"));
   const isImport = (line: string): boolean => line.startsWith("import ");
   const known = ['import OpenAI from "openai";', 'import { Client } from "discord.js";', "declare const url: string;"];
   const blocks = examples.map((lines) => ["{", ...lines.filter((line) => !isImport(line)), "}"]);
-  const program = [...known, ...examples.flat().filter(isImport), ...blocks.flat()].join("\n");
+  const program = [...known, ...new Set(examples.flat().filter(isImport)), ...blocks.flat()].join("\n");
   writeFileSync(new URL("../examples.ts", import.meta.url), program);
   const compilerOptions = { noEmit: true, noUnusedLocals: false, rootDir: ".." };
   const project = { extends: "../tsconfig.json", compilerOptions, include: [], files: ["examples.ts"] };

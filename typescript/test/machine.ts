@@ -117,6 +117,13 @@ export async function scheduler(t: TestContext, text: string, at?: Nats): Promis
   };
 }
 
+/** A counter of the resource `api` at the scheduler of `url`, from its metrics. */
+export async function counter(url: string, name: "granted" | "returned" | "settled"): Promise<number> {
+  const page = await (await fetch(`${url}/metrics`)).text();
+  const rows = page.split("\n").filter((row) => row.startsWith(`rampmeter_${name}`) && row.includes('"api"'));
+  return rows.reduce((sum, row) => sum + Number(row.split(" ").at(-1)), 0);
+}
+
 export interface Upstream {
   readonly url: string;
   stats(): Promise<{ sent: number; ok: number; rate_limited: number; policies: { unit: string; spent: number }[] }>;

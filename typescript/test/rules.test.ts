@@ -5,24 +5,12 @@ import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { PermitError, Resource, withPermits, type Ask, type Cost } from "../src/index.js";
-import { configuration, folder, freePort, nats, scheduler, upstream } from "./machine.js";
+import { configuration, counter, folder, freePort, nats, scheduler, upstream } from "./machine.js";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 const TEN = 'name = "ten"\ncapacity = 10\nperiod = "1s"';
 const SLOW = 'name = "slow"\ncapacity = 1\nperiod = "60s"';
-
-interface Status {
-  counters: { granted: number; returned: number; settled: number; upstream_429: number };
-  classes: { queued: number }[];
-}
-
-/** The counters of the scheduler at `url`, from its metrics. */
-async function counter(url: string, name: keyof Status["counters"]): Promise<number> {
-  const page = await (await fetch(`${url}/metrics`)).text();
-  const rows = page.split("\n").filter((row) => row.startsWith(`rampmeter_${name}`) && row.includes('"api"'));
-  return rows.reduce((sum, row) => sum + Number(row.split(" ").at(-1)), 0);
-}
 
 async function refusal(of: Promise<unknown>): Promise<PermitError> {
   const error = await of.then(() => assert.fail("there is a permit"), (why: unknown) => why);
@@ -102,7 +90,11 @@ test("bad input is an error that says what to do, and nothing is charged", async
     assert.match(error.message, message);
   }
   assert.throws(() => new Resource({ ...api, resource: "two words" }), /`resource` is 1 to 64/);
-  assert.throws(() => new Resource({ ...api, url: "nowhere" }), /Invalid URL/);
+  for (const wrong of ["nowhere", "nats://127.0.0.1:4222"])
+    assert.throws(() => new Resource({ ...api, url: wrong }), /`url` is http:\/\/HOST:PORT or https:/);
+  const secret = "http://me:secret@127.0.0.1:1";
+  assert.throws(() => new Resource({ ...api, url: secret }), /no user and no password; set `token`$/);
+  assert.throws(() => new Resource({ url } as typeof api), /`resource` is 1 to 64/);
   await assert.rejects(new Resource(api).permit({ cost: { requests: -1 } }), /a cost is 0 to 1e9/);
   await assert.rejects(new Resource(api).permit({ maxWaitMs: NaN }), /`maxWaitMs` is a time/);
   assert.equal(await counter(url, "granted"), 0);

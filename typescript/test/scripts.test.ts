@@ -13,8 +13,8 @@ const folder = new URL("../../../protocol/session-scripts/", import.meta.url);
 const ORIGIN = 1_000_000;
 /** Chance has a part: each script is played so often. */
 const PLAYS = 20;
-/** What no client over HTTP hears, and what this one never asks for. */
-const OF_OTHERS = /^\d+ freeze|"mode": "reserve"/m;
+/** What no client over HTTP hears. */
+const OF_OTHERS = /^\d+ freeze/m;
 
 interface Policy {
   readonly fail_after_ms?: number;
