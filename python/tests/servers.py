@@ -151,6 +151,10 @@ class Scheduler(Server):
             lines = answer.read().decode().splitlines()
         return sum(float(line.split()[-1]) for line in lines if line.startswith((f"{name}{{", f"{name} ")))
 
+    def permits(self) -> float:
+        """Permits that were used. One whose start was missed is given back, and another one is asked for."""
+        return self.metric("rampmeter_granted_total") - self.metric("rampmeter_returned_total")
+
     def levels(self) -> dict[str, float]:
         """What the limits of all resources have left."""
         shown = subprocess.run(

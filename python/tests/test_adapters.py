@@ -50,7 +50,7 @@ def test_requests(
 ) -> None:
     running, api = scheduler(configuration), upstream(allowed, more=("--dialect", "ietf"))
     client = rampmeter.connect(running.url)
-    adapter = rampmeter.requests.PermitAdapter(client.resource("api"), cost=lambda request: 1, max_wait=60)
+    adapter = rampmeter.requests.PermitAdapter(client.resource("api"), cost=lambda request: 1, max_wait=60, repeats=20)
     with requests.Session() as session, ThreadPoolExecutor(8) as pool:
         session.mount(api.url, adapter)
         bodies: list[object] = [None, b"bytes", {"form": "data"}]
@@ -82,13 +82,13 @@ def test_httpx(
     running, api = scheduler(configuration), upstream(allowed, more=("--dialect", "ietf"))
     client = rampmeter.connect(running.url)
     hub = client.resource("api", max_wait=60)
-    transport = rampmeter.httpx.Transport(hub, httpx.HTTPTransport(), cost=lambda request: 1)
+    transport = rampmeter.httpx.Transport(hub, httpx.HTTPTransport(), cost=lambda request: 1, repeats=20)
     with httpx.Client(transport=transport) as session, ThreadPoolExecutor(8) as pool:
         posts = pool.map(lambda _: session.post(f"{api.url}/process", json={"a": 1}).status_code, range(12))
         statuses = list(posts)
 
     async def main() -> list[int]:
-        transport = rampmeter.httpx.AsyncTransport(hub, httpx.AsyncHTTPTransport())
+        transport = rampmeter.httpx.AsyncTransport(hub, httpx.AsyncHTTPTransport(), repeats=20)
         async with httpx.AsyncClient(transport=transport, timeout=5) as session:
             calls = (session.get(f"{api.url}/process") for _ in range(12))
             return [response.status_code for response in await asyncio.gather(*calls)]
@@ -102,7 +102,9 @@ def test_aiohttp(
 ) -> None:
     running, api = scheduler(configuration), upstream(allowed, more=("--dialect", "ietf"))
     client = rampmeter.connect(running.url)
-    permits = rampmeter.aiohttp.Permits(client.resource("api"), cost=lambda request: {"requests": 1}, max_wait=60)
+    permits = rampmeter.aiohttp.Permits(
+        client.resource("api"), cost=lambda request: {"requests": 1}, max_wait=60, repeats=20
+    )
 
     async def main() -> list[int]:
         async with aiohttp.ClientSession(middlewares=(permits,)) as session:

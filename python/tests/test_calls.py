@@ -53,7 +53,8 @@ def test_a_block_settles_as_used_and_can_give_back(scheduler: Starts) -> None:
     for _ in range(3):
         with other.try_permit() as permit:
             permit.give_back()
-    assert other.client.stats().returned == 3
+    # A permit whose start was missed is given back, too.
+    assert other.client.stats().granted == 3 <= other.client.stats().returned
 
 
 def test_a_forgotten_permit_counts_as_used(scheduler: Starts) -> None:

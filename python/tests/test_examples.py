@@ -57,6 +57,15 @@ def test_the_worker_of_the_readme(scheduler: Starts, upstream: Callable[..., Ups
     assert run(str(worker)).count("200 after") == 20 and api.stats()["rate_limited"] == 0
 
 
+def test_the_page_of_the_package(scheduler: Starts, tmp_path: Path) -> None:
+    running = scheduler(resource(limit("few", 60, "1m"), name="my-api"))
+    shown = (ROOT / "python" / "README.md").read_text().split("```python\n")[1].split("```")[0]
+    assert "http://127.0.0.1:9480" in shown
+    program = tmp_path / "program.py"
+    program.write_text(shown.replace("http://127.0.0.1:9480", running.url))
+    assert run(str(program)).count("a call, after") == 5 == running.permits()
+
+
 def test_sentinelhub_tiles(
     scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]
 ) -> None:
@@ -67,6 +76,7 @@ def test_sentinelhub_tiles(
     printed = run("sentinelhub_tiles.py", RAMPMETER_URL=running.url, SH_BASE_URL=vendor(api), **secrets)
     assert "40 tiles" in printed
     assert (api.stats()["ok"], api.stats()["rate_limited"]) == (40, 0)
+    assert running.permits() == 40
 
 
 def test_openai_batch(scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]) -> None:

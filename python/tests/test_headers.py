@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rampmeter.bounds import MAX_HEADER_NAME, MAX_HEADERS
-from rampmeter.outcome import MAX_ERROR_BODY, code_of_body, of_limits, outcome_of, speaks_of_limits
+from rampmeter.outcome import MAX_ERROR_BODY, Outcome, code_of_body, of_limits, outcome_of, speaks_of_limits
 from servers import ROOT
 
 
@@ -58,3 +58,9 @@ def test_a_response_whose_body_was_read_tells_its_code() -> None:
 
     told = {"status": 200, "headers": {"retry-after": "7"}, "code": "RATE_LIMITED"}
     assert outcome_of(Response()).response() == told
+
+
+def test_delays_in_milliseconds_are_passed_on() -> None:
+    """OpenAI and Azure have them beside whole seconds."""
+    told = Outcome(429, {"retry-after-ms": "120", "Retry-After": "1", "x-request-id": "7"}).response()
+    assert told == {"status": 429, "headers": {"retry-after-ms": "120", "retry-after": "1"}}

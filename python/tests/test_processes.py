@@ -151,7 +151,7 @@ def test_a_client_is_pickled_and_a_permit_is_not(scheduler: Starts) -> None:
     running = scheduler(PLENTY)
     hub = rampmeter.connect(running.url, token="a secret of the client").resource("api", max_wait=9)  # noqa: S106
     again = pickle.loads(pickle.dumps(hub))  # noqa: S301
-    assert again.name == "api" and "secret" not in repr((again, again.client, hub.client._address))
+    assert again.name == "api" and "secret" not in repr((again, again.client, hub.client._addresses))
     with again.permit() as permit:
         assert permit.id not in repr(permit)
         with pytest.raises(TypeError, match="ask for one there"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 import rampmeter
 from conftest import Starts
 from limits import PLENTY
-from rampmeter import Fail, InvalidArgument, NotInTime, SafeRate, Unreachable
+from rampmeter import Fail, InvalidArgument, NotInTime, RampmeterError, SafeRate, Unreachable
+from servers import Nats
 
 
 def test_requests_fail_after_a_silence(scheduler: Starts) -> None:
@@ -22,6 +24,7 @@ def test_requests_fail_after_a_silence(scheduler: Starts) -> None:
     with pytest.raises(Unreachable, match="rampmeter serve") as failed:
         hub.permit().acquire()
     assert 0.25 < time.monotonic() - began < 3 and failed.value.retry_after > 0
+    assert running.url in str(failed.value) and "Connection refused" in str(failed.value)
     assert isinstance(failed.value, ConnectionError)
 
     async def main() -> float:
@@ -95,3 +98,18 @@ def test_a_second_policy_for_a_resource_is_refused(scheduler: Starts) -> None:
 def test_a_policy_that_is_none_is_refused(policy: object) -> None:
     with pytest.raises(InvalidArgument, match="'wait', 'fail' or a SafeRate"):
         rampmeter.connect("http://127.0.0.1:9480", unreachable=policy)  # type: ignore[arg-type]
+
+
+def test_the_wrong_kind_of_server_and_a_name_that_nobody_serves_are_told(
+    scheduler: Starts, nats: Nats, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Over NATS nobody can refuse a name: the log tells of it, and who waits no longer."""
+    running = scheduler(PLENTY)
+    mistaken = rampmeter.connect(running.url.replace("http://", "nats://"))
+    with mistaken, pytest.raises(RampmeterError, match=r"no NATS server.*write http://"):
+        mistaken.resource("api").permit(max_wait=8).acquire()
+    client = rampmeter.connect(nats.url)
+    with caplog.at_level(logging.WARNING, "rampmeter"), client, pytest.raises(NotInTime) as late:
+        client.resource("apo").permit(max_wait=3).acquire()
+    told = "no scheduler of this resource is there"
+    assert told in str(late.value) and told in caplog.text and "'apo'" in caplog.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import multiprocessing
 import os
 import subprocess
@@ -197,6 +198,36 @@ def test_sentinelhub_statistics_and_a_class_of_clients(
     assert hub.client.stats().granted == 14 and api.spent("processing-units") == 3 * 12 + 1 + 3
 
 
+def test_an_installation_is_made_once(
+    scheduler: Starts,
+    upstream: Callable[..., Upstream],
+    vendor: Callable[[Upstream], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A cell of a notebook that runs again, `client.run` of Dask, a reload: each call has one permit."""
+    from sentinelhub import SentinelHubDownloadClient
+
+    monkeypatch.setenv("OAUTHLIB_INSECURE_TRANSPORT", "1")
+    running = scheduler(SENTINEL_HUB + limit("requests", 1000, "1s") + count("processing-units"))
+    api = upstream("requests=1000/1s", "processing-units=1000/1s")
+    url, calls, before = vendor(api), 0, SentinelHubDownloadClient._do_download
+    for _ in range(4):
+        hub = rampmeter.connect(running.url).resource("sentinel-hub")
+        undo = rampmeter.sentinelhub.install(hub, cost={"requests": 1, "processing-units": 3})
+        tile(url, 3).get_data()
+        importlib.reload(rampmeter.sentinelhub)
+        calls += 1
+    limited = rampmeter.sentinelhub.client(hub)
+    limited(config=config_of(url)).download(tile(url, 3).download_list)
+    with pytest.raises(rampmeter.InvalidArgument, match="'sentinel-hub' of http"):
+        rampmeter.sentinelhub.install(rampmeter.connect(running.url).resource("another"))
+    hub.client.flush()
+    assert running.permits() == calls + 1 == api.stats()["ok"]
+    assert api.spent("processing-units") == 10_000 - round(running.levels()["count"])
+    undo()
+    assert SentinelHubDownloadClient._do_download is before
+
+
 def test_a_spent_quota_of_sentinel_hub_is_told_from_a_forbidden_call(
     scheduler: Starts,
     upstream: Callable[..., Upstream],
@@ -294,9 +325,9 @@ def test_each_model_has_its_limits(
             return client.chat.completions.create(model=model, messages=messages, max_tokens=9).model
 
     assert [ask("gpt-a"), ask("gpt-b")] == ["gpt-a", "gpt-b"]
-    with pytest.raises(rampmeter.NotInTime) as late:
+    with pytest.raises(openai.RateLimitError, match="not_in_time: ") as late:
         ask("gpt-a")
-    assert late.value.limited_by == "requests"
+    assert late.value.response.extensions["rampmeter"].limited_by == "requests"
     assert ask("gpt-a", labels={"model": "another"}) == "gpt-a"
     assert ask("gpt-a", labels=lambda request: {"model": request.method}) == "gpt-a"
     assert ask("gpt-a", hub.with_options(labels={"model": "of all"})) == "gpt-a"
@@ -314,9 +345,18 @@ def test_each_model_of_anthropic_has_its_limits(
     with anthropic.Anthropic(base_url=url, api_key="key", http_client=transport, max_retries=0) as client:
         for model in ("opus", "haiku"):
             assert client.messages.create(model=model, messages=messages, max_tokens=9).model == model
-        with pytest.raises(anthropic.APIConnectionError) as late:
+        with pytest.raises(anthropic.RateLimitError, match="not_in_time: ") as late:
             client.messages.create(model="opus", messages=messages, max_tokens=9)
-    assert isinstance(late.value.__cause__, rampmeter.NotInTime)
+        assert isinstance(late.value.response.extensions["rampmeter"], rampmeter.NotInTime)
+    # With the package's own retries, a call that never fits is refused once.
+    before = hub.client.stats().denied
+    transport = rampmeter.anthropic.http_client(hub)
+    with (
+        anthropic.Anthropic(base_url=url, api_key="key", http_client=transport) as client,
+        pytest.raises(anthropic.BadRequestError, match="never_fits: "),
+    ):
+        client.messages.create(model="opus", messages=messages, max_tokens=2000)
+    assert hub.client.stats().denied == before + 1
 
 
 def test_a_body_that_is_a_file_names_no_model() -> None:

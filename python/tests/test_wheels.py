@@ -9,6 +9,7 @@ import sys
 import time
 import zipfile
 from collections.abc import Callable
+from email import message_from_bytes
 from pathlib import Path
 
 import rampmeter
@@ -38,14 +39,39 @@ def test_all_parts_have_one_version() -> None:
     assert f'"rampmeter-server=={version}"' in (ROOT / "python" / "pyproject.toml").read_text()
 
 
+def test_a_wheel_says_what_it_is_and_on_which_terms(tmp_path: Path) -> None:
+    build = [*PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", tmp_path, ROOT / "python"]
+    run(sys.executable, *build)
+    (wheel,) = tmp_path.glob("rampmeter-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        files = {name.partition(".dist-info/")[2]: archive.read(name) for name in archive.namelist()}
+    for licence in ("LICENSE-MIT", "LICENSE-APACHE"):
+        assert (
+            files[f"licenses/{licence}"]
+            == (ROOT / licence).read_bytes()
+            == (ROOT / "typescript" / licence).read_bytes()
+        )
+    told = message_from_bytes(files["METADATA"])
+    assert told["Keywords"] and told["Author"] and len(told.get_all("Classifier", [])) > 10
+    assert told["License-Expression"] == "MIT OR Apache-2.0" and "rampmeter.connect(" in str(told.get_payload())
+    # The packages of OpenAI and Anthropic bring the client of HTTP that they use.
+    needed = [line for line in told.get_all("Requires-Dist", []) if "openai" in line or "anthropic" in line]
+    assert len(needed) == 2, needed
+
+
 def test_an_empty_environment_has_a_permit(tmp_path: Path, started: Callable[[Server], Server]) -> None:
     """Neither cargo nor a compiler nor a nats-server is on the PATH."""
     wheels, fresh = tmp_path / "wheels", tmp_path / "fresh"
     print(run(sys.executable, ROOT / "python" / "build", wheels, RAMPMETER_BINARY=binary()))
+    built = sorted(wheels.iterdir())
+    assert len(built) == 3, "two wheels, and the source of the client"
+    run(sys.executable, "-m", "twine", "check", "--strict", *built)
     (server,) = wheels.glob("rampmeter_server-*.whl")
     with zipfile.ZipFile(server) as archive:
-        text = archive.read(next(name for name in archive.namelist() if name.endswith("/METADATA"))).decode()
-    pin = next(line for line in text.splitlines() if line.startswith("Requires-Dist: ")).split(": ")[1]
+        text = archive.read(next(name for name in archive.namelist() if name.endswith("/METADATA")))
+    told = message_from_bytes(text)
+    assert told["Keywords"] and told["Author"] and "rampmeter init plain" in str(told.get_payload())
+    pin = str(told["Requires-Dist"])
     assert pin in (ROOT / "python" / "requirements.txt").read_text().splitlines()
     run(sys.executable, *PIP, "download", "--no-deps", "--dest", wheels, pin)
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import rampmeter
 import work
 from conftest import Starts
-from limits import resource, shared
+from limits import limit, resource, shared
 from servers import Nats, Upstream, until
 
 FEW, API = shared(20, 8)
@@ -71,20 +73,16 @@ def celery(tmp_path: Path) -> Iterator[Callable[[str], dict[str, str]]]:
 
 ASKING = """
 import celery_app, json, sys
-calls = [celery_app.call.delay(f"{sys.argv[1]}/process?n={number}") for number in range(int(sys.argv[2]))]
+task = getattr(celery_app, sys.argv[3])
+calls = [task.delay(f"{sys.argv[1]}/process?n={number}") for number in range(int(sys.argv[2]))]
 print(json.dumps([call.get(timeout=60) for call in calls]))
 """
 
 
-def test_workers_of_celery(
-    scheduler: Starts, upstream: Callable[..., Upstream], celery: Callable[[str], dict[str, str]]
-) -> None:
-    import json
-
-    running, api = scheduler(LIMITS), upstream(API)
-    environment = celery(running.url)
-    asking = subprocess.run(
-        [sys.executable, "-c", ASKING, api.url, str(CALLS)],
+def asked(environment: dict[str, str], *arguments: str) -> list[Any]:
+    """The results of tasks."""
+    done = subprocess.run(
+        [sys.executable, "-c", ASKING, *arguments],
         cwd=Path(__file__).parent,
         env=environment,
         capture_output=True,
@@ -92,9 +90,28 @@ def test_workers_of_celery(
         text=True,
         timeout=100,
     )
-    assert asking.returncode == 0, asking.stderr
-    done = json.loads(asking.stdout)
+    assert done.returncode == 0, done.stderr
+    results: list[Any] = json.loads(done.stdout)
+    return results
+
+
+def test_workers_of_celery(
+    scheduler: Starts, upstream: Callable[..., Upstream], celery: Callable[[str], dict[str, str]]
+) -> None:
+    running, api = scheduler(resource(FEW, name="my-api")), upstream(API)
+    environment = celery(running.url)
+    done = asked(environment, api.url, str(CALLS), "call")
     assert {status for status, _ in done} == {200}
     assert len({process for _, process in done}) > 1
     assert (api.stats()["ok"], api.stats()["rate_limited"]) == (CALLS, 0)
     until("all are settled", lambda: running.metric("rampmeter_settled_total") >= CALLS or None)
+
+
+def test_tasks_of_celery_give_their_processes_back(
+    scheduler: Starts, upstream: Callable[..., Upstream], celery: Callable[[str], dict[str, str]]
+) -> None:
+    """The example: a task that could not start within two seconds comes again in time."""
+    running, api = scheduler(resource(limit("few", 4, "2s", margin=1), name="my-api")), upstream("requests=6/2s")
+    statuses = asked(celery(running.url), api.url, "16", "fetch")
+    assert statuses == [200] * 16
+    assert (api.stats()["ok"], api.stats()["rate_limited"]) == (16, 0)

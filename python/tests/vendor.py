@@ -47,6 +47,24 @@ def read(body: dict[str, Any]) -> int:
     return tools + sum(len(str(message["content"])) // 4 + 3 for message in body["messages"])
 
 
+ROUNDS = 2
+"""How often an agent is told to use its tools before its answer."""
+
+
+def tool_calls(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """The tools that the model wants to be used, if the request forces it to, or is that of an agent."""
+    rounds = sum(message["role"] == "tool" for message in body["messages"])
+    wants = isinstance(body.get("tool_choice"), dict) or "agent" in body["model"]
+    if not body.get("tools") or not wants or rounds >= ROUNDS:
+        return []
+    function = body["tools"][0]["function"]
+    samples = {"string": "word", "integer": 7, "number": 7.5, "boolean": True}
+    fields = function["parameters"]["properties"]
+    arguments = json.dumps({name: samples[field["type"]] for name, field in fields.items()})
+    called = {"name": function["name"], "arguments": arguments}
+    return [{"id": f"call-{rounds}", "type": "function", "function": called}]
+
+
 class Cache:
     """The beginnings of prompts that were read before."""
 
@@ -137,8 +155,10 @@ class Handler(BaseHTTPRequestHandler):
         count, frame = answered(asked), {"id": "c", "created": 1, "model": asked["model"]}
         usage = {"prompt_tokens": read(asked), "completion_tokens": count, "total_tokens": read(asked) + count}
         if not asked.get("stream"):
-            message = {"role": "assistant", "content": "word " * count}
-            choice = {"index": 0, "finish_reason": "stop", "message": message}
+            message: dict[str, Any] = {"role": "assistant", "content": "word " * count}
+            if calls := tool_calls(asked):
+                message["tool_calls"] = calls
+            choice = {"index": 0, "finish_reason": "tool_calls" if calls else "stop", "message": message}
             slow = {"padding": "A" * 5_000_000} if asked["model"] == "large" else {}
             return self.answer(200, {**frame, **slow, "object": "chat.completion", "choices": [choice], "usage": usage})
         events: list[dict[str, Any]] = [

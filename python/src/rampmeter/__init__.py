@@ -8,8 +8,11 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import importlib
+import os
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
 
 from .asking import Asking
 from .client import Client
@@ -30,6 +33,15 @@ from .outcome import Outcome
 from .permit import Permit
 from .policy import Fail, Policy, SafeRate
 from .resource import Resource
+
+if TYPE_CHECKING:
+    from . import aiohttp as aiohttp
+    from . import anthropic as anthropic
+    from . import httpx as httpx
+    from . import openai as openai
+    from . import requests as requests
+    from . import sentinelhub as sentinelhub
+    from . import testing as testing
 
 __version__ = "0.1.0"
 
@@ -57,8 +69,18 @@ __all__ = [
 ]
 
 
+ADAPTERS: Final = ("aiohttp", "anthropic", "httpx", "openai", "requests", "sentinelhub", "testing")
+"""Modules that are imported when they are named first, because each needs the package that it is for."""
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in ADAPTERS:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
 def connect(
-    url: str,
+    url: str | Sequence[str] | None = None,
     *,
     token: str | None = None,
     ca_file: str | None = None,
@@ -70,7 +92,9 @@ def connect(
 
     Args:
         url: `http://HOST:PORT` or `https://HOST:PORT`, where `rampmeter serve` listens; or
-            `nats://HOST:PORT`, several with commas between them (`pip install 'rampmeter[nats]'`).
+            `nats://HOST:PORT` (`pip install 'rampmeter[nats]'`). Of several, in a list or with commas
+            between them, another one is asked when one fails. Without any, the environment's
+            `RAMPMETER_URL`.
         token: What the front asks for, as its configuration names it.
         ca_file: The authorities (PEM) whose certificates count, instead of the system's.
         unreachable: What happens to requests while no scheduler answers. With `"wait"` they wait,
@@ -87,5 +111,6 @@ def connect(
         >>> connect("http://127.0.0.1:9480", token="a secret")
         <Client of http://127.0.0.1:9480>
     """
-    options = {"token": token, "ca_file": ca_file, "unreachable": unreachable}
-    return Client(url, {**options, "nats_options": nats_options, "prefix": prefix})
+    secrets = {"token": token, "ca_file": ca_file}
+    options = {**secrets, "unreachable": unreachable, "nats_options": nats_options, "prefix": prefix}
+    return Client(os.environ.get("RAMPMETER_URL", "") if url is None else url, options)

@@ -2,60 +2,73 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
 
-from aiohttp import BytesPayload, ClientHandlerType, ClientRequest, ClientResponse
+from aiohttp import BytesPayload, ClientHandlerType, ClientRequest, ClientResponse, StreamReader
+from aiohttp.base_protocol import BaseProtocol
 
-from .cost import Cost
+from .outcome import Outcome
+from .permit import Permit
 from .resource import Resource
-from .terms import Terms
+from .terms import Exchange, Terms, Wanted, settle_with_body
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class Permits:
     """A client middleware: sends each request with a permit, and again after a 429.
 
     A request whose body is a stream is sent once. `ClientTimeout.total` counts the wait for the
-    permit: leave it out, or bound the wait with `max_wait`.
+    permit: leave it out, or bound the wait with `max_wait`. Where a limit counts calls in flight, a
+    call ends with its body.
 
     Args:
         resource: The account that the requests are charged to.
-        cost: What a request costs: an amount, amounts by unit, or a function of the request.
-        labels: The labels of a request, or a function of the request.
-        class_: The priority class.
-        max_wait: The longest wait in seconds, over all repetitions.
+        terms: `cost`, `labels`, `class_`, `max_wait` and `repeats`, as `rampmeter.terms.Wanted` has them.
 
     Raises:
         Refused: From every method of a session, if there is no permit.
     """
 
-    def __init__(
-        self,
-        resource: Resource,
-        cost: Cost | Callable[[ClientRequest], Cost] = 1,
-        labels: Mapping[str, str] | Callable[[ClientRequest], Mapping[str, str]] | None = None,
-        class_: str | None = None,
-        max_wait: float | None = None,
-    ) -> None:
-        self._terms = Terms(resource, cost, labels, class_=class_)
-        self._max_wait = max_wait
+    def __init__(self, resource: Resource, **terms: Unpack[Wanted]) -> None:
+        self._terms = Terms(resource, terms)
 
     async def __call__(self, request: ClientRequest, handler: ClientHandlerType) -> ClientResponse:
-        resource = self._terms.resource
-        repetition = resource.repetition(self._max_wait)
-        while True:
-            permit = await self._terms.asking(request, repetition.options(time.monotonic())).aacquire()
-            repetition.granted(permit.since)
-            try:
-                response = await handler(request)
-            except BaseException as error:
-                permit.settle(error)
-                raise
-            if not resource.settles_as_throttled(permit, response) or not is_repeatable(request):
-                return response
-            response.close()
+        repetition = self._terms.repetition(request)
+        exchange = Exchange(partial(handler, request), read, close, partial(is_repeatable, request), finish)
+        response: ClientResponse = await exchange.run(repetition, repetition.aacquire)
+        return response
+
+
+async def read(response: ClientResponse) -> ClientResponse:
+    """Reads an error. Callers may read its body as a stream, too."""
+    response.content = again(await response.read())
+    return response
+
+
+async def close(response: ClientResponse) -> None:
+    """Closes a response that no caller gets."""
+    response.close()
+
+
+def finish(permit: Permit, outcome: Outcome, response: ClientResponse) -> None:
+    """Settles when the body has ended, where that counts: it was read, or the response is closed."""
+    settle_with_body(permit, outcome, response, "close", "release")
+    response.content.on_eof(partial(permit.settle, outcome))
 
 
 def is_repeatable(request: ClientRequest) -> bool:
     """Whether the body can be sent again: it is in memory, or the request has no body."""
     return isinstance(request.body, bytes | BytesPayload)
+
+
+def again(body: bytes) -> StreamReader:
+    """A stream of a body that was read, for callers that read streams."""
+    loop = asyncio.get_running_loop()
+    stream = StreamReader(BaseProtocol(loop), len(body) + 1, loop=loop)
+    stream.feed_data(body)
+    stream.feed_eof()
+    return stream

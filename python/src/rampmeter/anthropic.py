@@ -12,51 +12,57 @@ from typing import Any
 
 from anthropic import DefaultAsyncHttpxClient, DefaultHttpxClient
 
-from ._model.transport import Labels, client_of
+from ._model.transport import with_model_permits
+from .repetition import REPEATS
 from .resource import Resource
+from .terms import Labels
 
 
 def http_client(
     resource: Resource,
     *,
-    transport: Any = None,
     labels: Labels = None,
     class_: str | None = None,
     max_wait: float | None = None,
-) -> Any:
+    repeats: int = REPEATS,
+    **options: Any,
+) -> DefaultHttpxClient:
     """An HTTP client for `anthropic.Anthropic`.
 
-    Each call waits for its turn, and a 429 is repeated here: the package never sees one. A call
-    costs one of `requests`, its input in `input-tokens` and the most it may answer in
-    `output-tokens`. The usage in the answer settles it, that of a stream at its end. A stream that
-    is closed early is settled with what has come.
+    Each call waits for its turn, and a 429 is repeated here. A call costs one of `requests`, its
+    input in `input-tokens` and the most it may answer in `output-tokens`. The usage in the answer
+    settles it, that of a stream at its end. A stream that is closed early is settled with what has
+    come.
 
-    A refusal reaches the caller as `anthropic.APIConnectionError`, after the package's own
-    retries; its `__cause__` is the `rampmeter.Refused`.
+    A refusal is an error of the package with the scheduler's message, and is not repeated:
+    `anthropic.RateLimitError` if the call did not start in time, `anthropic.BadRequestError` if it
+    never will. Its `response.extensions["rampmeter"]` is the `rampmeter.Refused`.
 
     Args:
         resource: The account that the calls are charged to.
-        transport: What sends the requests; by default a new one.
         labels: The labels of a request, or a function of the request. The label `model` is the
             model of the request, unless these or those of `resource` say otherwise.
         class_: The priority class.
         max_wait: The longest wait in seconds, over all repetitions.
+        repeats: How often a call that is answered 429 is repeated; then the caller gets the error.
+        options: What the package's `DefaultHttpxClient` takes, such as `proxy` and `verify`.
     """
-    options = {"labels": labels, "class_": class_, "max_wait": max_wait}
-    return client_of(DefaultHttpxClient, False, resource, transport, cost, **options)
+    terms = {"labels": labels, "class_": class_, "max_wait": max_wait, "repeats": repeats}
+    return with_model_permits(DefaultHttpxClient(**options), resource, cost, **terms)
 
 
 def async_http_client(
     resource: Resource,
     *,
-    transport: Any = None,
     labels: Labels = None,
     class_: str | None = None,
     max_wait: float | None = None,
-) -> Any:
-    """The same for `anthropic.AsyncAnthropic`."""
-    options = {"labels": labels, "class_": class_, "max_wait": max_wait}
-    return client_of(DefaultAsyncHttpxClient, True, resource, transport, cost, **options)
+    repeats: int = REPEATS,
+    **options: Any,
+) -> DefaultAsyncHttpxClient:
+    """An HTTP client for `anthropic.AsyncAnthropic`, with the arguments of `http_client`."""
+    terms = {"labels": labels, "class_": class_, "max_wait": max_wait, "repeats": repeats}
+    return with_model_permits(DefaultAsyncHttpxClient(**options), resource, cost, **terms)
 
 
 def cost(read: float, answered: float) -> dict[str, float]:

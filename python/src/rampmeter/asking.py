@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .permit import Permit
+from ._drive.blocking import blocking
+from ._drive.spans import in_span
+from .permit import On429, Permit, call_hook
 
 if TYPE_CHECKING:
+    from ._drive.side import Side
     from .client import Client
+
+OnWait: TypeAlias = "Callable[[Permit], object]"
+"""Is called with a permit that a limit has delayed."""
 
 
 class Asking:
@@ -27,12 +32,16 @@ class Asking:
         fields: Mapping[str, Any],
         max_wait: float | None,
         age: float,
+        on_wait: OnWait | None,
+        on_429: On429 | None,
     ) -> None:
         self._client = client
         self._resource = resource
         self._fields = fields
         self._max_wait = max_wait
         self._age = age
+        self._on_wait = on_wait
+        self._on_429 = on_429
         self._permits: list[Permit] = []
 
     def acquire(self) -> Permit:
@@ -42,27 +51,26 @@ class Asking:
             Refused: If the scheduler refuses the request; `NotInTime` if that is for time.
             Unreachable: If no scheduler answers, and the policy is not to wait.
         """
-        threads = self._client._threads()
-        grant = threads.acquire(self._resource, self._fields, self._age, self._max_wait)
-        return Permit(threads, self._resource, self._fields, grant)
+        return blocking(self._acquired(self._client._threads()))
 
     async def aacquire(self) -> Permit:
-        """The same for tasks. A cancelled wait costs nothing."""
-        loop = self._client._loop()
-        grant = await loop.acquire(self._resource, self._fields, self._age, self._max_wait)
-        return Permit(loop, self._resource, self._fields, grant)
+        """Waits in a task, as `acquire` does in a thread. A cancelled wait costs nothing."""
+        return await self._acquired(self._client._loop())
+
+    async def _acquired(self, side: Side) -> Permit:
+        fields = in_span(self._fields)
+        grant = await side.acquire(self._resource, fields, self._age, self._max_wait)
+        permit = Permit(side, self._resource, fields, grant, self._on_429)
+        if permit.limited_by is not None and permit.delay() == 0 and self._on_wait is not None:
+            call_hook(self._on_wait, permit)
+        return permit
 
     def __enter__(self) -> Permit:
         permit = self.acquire()
         self._permits.append(permit)
         return permit
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._permits.pop()._close(error)
 
     async def __aenter__(self) -> Permit:
@@ -70,10 +78,5 @@ class Asking:
         self._permits.append(permit)
         return permit
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._permits.pop()._close(error)

@@ -7,14 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from .bounds import (
-    MAX_AMOUNT,
-    MAX_LABEL_KEY,
-    MAX_LABEL_VALUE,
-    MAX_LABELS,
-    MAX_NAME,
-    MAX_UNITS,
-)
+from .bounds import MAX_AMOUNT, MAX_LABEL_KEY, MAX_LABEL_VALUE, MAX_LABELS, MAX_NAME, MAX_UNITS
 from .errors import InvalidArgument
 
 Cost: TypeAlias = "float | Mapping[str, float]"
@@ -76,6 +69,8 @@ def checked_labels(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def _amount(unit: str, amount: float) -> float:
+    if isinstance(amount, bool):
+        raise InvalidArgument(f"{unit}: an amount is a number, not {amount!r}")
     if isinstance(amount, int) and 0 <= amount <= MAX_AMOUNT:
         return amount
     try:

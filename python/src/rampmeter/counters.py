@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
-
-Counted: TypeAlias = Literal["granted", "local", "denied", "returned", "throttled", "settled", "unrenewed", "resent"]
 
 
 @dataclass(frozen=True)
@@ -41,15 +38,10 @@ class Counters:
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
 
-    def add(self, what: Counted, count: int = 1) -> None:
-        """Counts so many more."""
+    def add(self, **counts: int) -> None:
+        """Counts so many more of each, by the names in `Stats`."""
         with self._lock:
-            self._counts[what] = self._counts.get(what, 0) + count
-
-    def granted(self, is_local: bool, resent: int) -> None:
-        """Counts a permit."""
-        with self._lock:
-            for what, count in (("granted", 1), ("local", int(is_local)), ("resent", resent)):
+            for what, count in counts.items():
                 self._counts[what] = self._counts.get(what, 0) + count
 
     def read(self) -> Stats:

@@ -1,70 +1,81 @@
-"""Permits for httpx and httpx2: `httpx.Client(transport=Transport(hub, httpx.HTTPTransport()))`.
+"""Permits for httpx and httpx2: `client = with_permits(httpx.Client(), hub)`.
 
 Example:
-    client = httpx.Client(transport=Transport(hub, httpx.HTTPTransport(), cost=1, max_wait=60))
+    client = with_permits(httpx.Client(http2=True), hub, cost=1, max_wait=60)
     client.get("https://api.example.com/tiles")         # waits for its turn, repeats a 429
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from types import TracebackType
-from typing import Any
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from .cost import Cost
-from .outcome import outcome_of
+from ._drive.blocking import at_once, blocking
+from .outcome import Outcome
 from .permit import Permit
-from .resource import LOG, Resource
-from .terms import Terms
+from .resource import Resource
+from .terms import Exchange, Terms, Wanted, settle_with_body
+
+if TYPE_CHECKING:
+    from httpx import AsyncBaseTransport, BaseTransport
+    from typing_extensions import Unpack
+else:
+    AsyncBaseTransport = BaseTransport = object
+
+Client = TypeVar("Client")
+
+
+def with_permits(client: Client, resource: Resource, **terms: Unpack[Wanted]) -> Client:
+    """Has a client of httpx or httpx2 ask for permits, and returns it.
+
+    All its requests go through its own transports as before: proxies, certificates, HTTP/2 and
+    limits of connections stay. A second time replaces the terms of the first.
+
+    Args:
+        client: A `Client` or an `AsyncClient`.
+        resource: The account that the requests are charged to.
+        terms: `cost`, `labels`, `class_`, `max_wait` and `repeats`, as `rampmeter.terms.Wanted` has them.
+    """
+    kind = AsyncTransport if hasattr(client, "aclose") else Transport
+    return around_each(client, lambda below: kind(resource, below, **terms))
+
+
+def around_each(client: Client, wrap: Callable[[Any], Any]) -> Client:
+    """Wraps each transport of a client, those of its proxies too."""
+
+    def wrapped(transport: Any) -> Any:
+        below = transport._transport if isinstance(transport, _Base) else transport
+        return None if below is None else wrap(below)
+
+    parts: Any = client
+    parts._transport = wrapped(parts._transport)
+    parts._mounts = {pattern: wrapped(transport) for pattern, transport in parts._mounts.items()}
+    return client
 
 
 class _Base:
-    """What both transports share.
+    def __init__(self, resource: Resource, transport: Any, **terms: Unpack[Wanted]) -> None:
+        self._terms = Terms(resource, terms)
+        self._transport = transport
+
+    def finish(self, request: Any, permit: Permit, outcome: Outcome, response: Any) -> None:
+        """Settles the permit of a response whose body is still to come."""
+        settle_with_body(permit, outcome, response.stream, "close", "aclose")
+
+
+class Transport(_Base, BaseTransport):
+    """A transport that sends each request with a permit, and again with a new one after a 429.
+
+    A request whose body is a generator or a file is sent once. No time-out of the client counts the
+    wait for the permit. Where a limit counts calls in flight, a call ends with its body. `with_permits`
+    wraps the transports that a client has, so that its own options count.
 
     Args:
         resource: The account that the requests are charged to.
         transport: What sends the requests: `httpx.HTTPTransport()`, or that of httpx2.
-        cost: What a request costs: an amount, amounts by unit, or a function of the request.
-        labels: The labels of a request, or a function of the request.
-        class_: The priority class.
-        max_wait: The longest wait in seconds, over all repetitions.
-    """
-
-    def __init__(
-        self,
-        resource: Resource,
-        transport: Any,
-        cost: Cost | Callable[[Any], Cost] = 1,
-        labels: Mapping[str, str] | Callable[[Any], Mapping[str, str]] | None = None,
-        class_: str | None = None,
-        max_wait: float | None = None,
-    ) -> None:
-        self._terms: Terms[Any] = Terms(resource, cost, labels, class_=class_)
-        self._max_wait = max_wait
-        self._transport = transport
-
-    def finish(self, request: Any, response: Any, permit: Permit) -> None:
-        """Settles the permit of a response that is no 429. Adapters wait for its body instead."""
-        permit.settle(response)
-
-    def is_repeated(self, request: Any, response: Any, permit: Permit) -> bool:
-        """Settles a response; whether the request is to be sent again."""
-        outcome = outcome_of(response)
-        if not outcome.is_throttled:
-            self.finish(request, response, permit)
-            return False
-        permit.settle(outcome)
-        LOG.warning("the upstream of %r answered 429; asking for a new permit", self._terms.resource.name)
-        # A body that was not read into memory can be sent once only.
-        return hasattr(request, "_content")
-
-
-class Transport(_Base):
-    """Sends each request with a permit, and again with a new one after a 429.
-
-    A request whose body is a generator or a file is sent once. No time-out of the client counts the
-    wait for the permit.
+        terms: `cost`, `labels`, `class_`, `max_wait` and `repeats`, as `rampmeter.terms.Wanted` has them.
 
     Raises:
         Refused: From every method of a client, if there is no permit.
@@ -72,18 +83,20 @@ class Transport(_Base):
 
     def handle_request(self, request: Any) -> Any:
         """The response to one request."""
-        repetition = self._terms.resource.repetition(self._max_wait)
-        while True:
-            permit = self._terms.asking(request, repetition.options(time.monotonic())).acquire()
-            repetition.granted(permit.since)
-            try:
-                response = self._transport.handle_request(request)
-            except BaseException as error:
-                permit.settle(error)
-                raise
-            if not self.is_repeated(request, response, permit):
-                return response
-            response.close()
+
+        def read(response: Any) -> Any:
+            body = b"".join(response.stream)
+            response.stream.close()
+            return with_body(response, body)
+
+        def close(response: Any) -> None:
+            response.stream.close()
+
+        repetition, send = self._terms.repetition(request), partial(self._transport.handle_request, request)
+        # A body that was not read into memory can be sent once only.
+        can_repeat, finish = partial(hasattr, request, "_content"), partial(self.finish, request)
+        exchange = Exchange(at_once(send), at_once(read), at_once(close), can_repeat, finish)
+        return blocking(exchange.run(repetition, at_once(repetition.acquire)))
 
     def close(self) -> None:
         """Closes the transport below."""
@@ -93,29 +106,27 @@ class Transport(_Base):
         self._transport.__enter__()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._transport.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._transport.__exit__(*error)
 
 
-class AsyncTransport(_Base):
-    """The same for `httpx.AsyncClient`, around `httpx.AsyncHTTPTransport()`."""
+class AsyncTransport(_Base, AsyncBaseTransport):
+    """What `Transport` is, for `httpx.AsyncClient` and around `httpx.AsyncHTTPTransport()`."""
 
     async def handle_async_request(self, request: Any) -> Any:
         """The response to one request."""
-        repetition = self._terms.resource.repetition(self._max_wait)
-        while True:
-            permit = await self._terms.asking(request, repetition.options(time.monotonic())).aacquire()
-            repetition.granted(permit.since)
-            try:
-                response = await self._transport.handle_async_request(request)
-            except BaseException as error:
-                permit.settle(error)
-                raise
-            if not self.is_repeated(request, response, permit):
-                return response
-            await response.aclose()
+
+        async def read(response: Any) -> Any:
+            body = b"".join([part async for part in response.stream])
+            await response.stream.aclose()
+            return with_body(response, body)
+
+        async def close(response: Any) -> None:
+            await response.stream.aclose()
+
+        repetition, send = self._terms.repetition(request), partial(self._transport.handle_async_request, request)
+        can_repeat, finish = partial(hasattr, request, "_content"), partial(self.finish, request)
+        return await Exchange(send, read, close, can_repeat, finish).run(repetition, repetition.aacquire)
 
     async def aclose(self) -> None:
         """Closes the transport below."""
@@ -125,7 +136,12 @@ class AsyncTransport(_Base):
         await self._transport.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._transport.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: Any) -> None:
+        await self._transport.__aexit__(*error)
+
+
+def with_body(response: Any, body: bytes) -> Any:
+    """The response with the body that was read from it. The caller can read that from `response`, too."""
+    package = sys.modules[type(response).__module__.partition(".")[0]]
+    response.stream = package.ByteStream(body)
+    return type(response)(response.status_code, headers=response.headers, content=body)

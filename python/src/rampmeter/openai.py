@@ -14,8 +14,10 @@ from typing import Any
 
 from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
 
-from ._model.transport import Labels, client_of
+from ._model.transport import with_model_permits
+from .repetition import REPEATS
 from .resource import Resource
+from .terms import Labels
 
 
 def http_client(
@@ -23,34 +25,36 @@ def http_client(
     *,
     unit: str = "tokens",
     count: Callable[[str, str], int] | None = None,
-    transport: Any = None,
     labels: Labels = None,
     class_: str | None = None,
     max_wait: float | None = None,
-) -> Any:
+    repeats: int = REPEATS,
+    **options: Any,
+) -> DefaultHttpxClient:
     """An HTTP client for `openai.OpenAI`, for LangChain and for LiteLLM.
 
-    Each call waits for its turn, and a 429 is repeated here: openai-python never sees one. A call
-    costs one request, and in `unit` its input and the most it may answer. The usage in the answer
-    settles it, that of a stream at its end. A stream that is closed early is settled with what has
-    come.
+    Each call waits for its turn, and a 429 is repeated here. A call costs one request, and in
+    `unit` its input and the most it may answer. The usage in the answer settles it, that of a
+    stream at its end. A stream that is closed early is settled with what has come.
 
-    A refusal reaches the caller as the `rampmeter.Refused` that it is. Older versions of
-    openai-python raise `openai.APIConnectionError` after their own retries, with it as `__cause__`.
+    A refusal is an error of the package with the scheduler's message, and is not repeated:
+    `openai.RateLimitError` if the call did not start in time, `openai.BadRequestError` if it never
+    will. Its `response.extensions["rampmeter"]` is the `rampmeter.Refused`.
 
     Args:
         resource: The account that the calls are charged to.
         unit: The unit of tokens in the resource's limits.
         count: Counts the tokens of a text for a model; `tokens` counts with tiktoken. By default
             they are estimated from its bytes.
-        transport: What sends the requests; by default a new one.
         labels: The labels of a request, or a function of the request. The label `model` is the
             model of the request, unless these or those of `resource` say otherwise.
         class_: The priority class.
         max_wait: The longest wait in seconds, over all repetitions.
+        repeats: How often a call that is answered 429 is repeated; then the caller gets the error.
+        options: What the package's `DefaultHttpxClient` takes, such as `proxy` and `verify`.
     """
-    options = {"labels": labels, "class_": class_, "max_wait": max_wait}
-    return client_of(DefaultHttpxClient, False, resource, transport, functools.partial(cost, unit), count, **options)
+    terms = {"labels": labels, "class_": class_, "max_wait": max_wait, "repeats": repeats}
+    return with_model_permits(DefaultHttpxClient(**options), resource, functools.partial(cost, unit), count, **terms)
 
 
 def async_http_client(
@@ -58,16 +62,16 @@ def async_http_client(
     *,
     unit: str = "tokens",
     count: Callable[[str, str], int] | None = None,
-    transport: Any = None,
     labels: Labels = None,
     class_: str | None = None,
     max_wait: float | None = None,
-) -> Any:
-    """The same for `openai.AsyncOpenAI`."""
-    options = {"labels": labels, "class_": class_, "max_wait": max_wait}
-    return client_of(
-        DefaultAsyncHttpxClient, True, resource, transport, functools.partial(cost, unit), count, **options
-    )
+    repeats: int = REPEATS,
+    **options: Any,
+) -> DefaultAsyncHttpxClient:
+    """An HTTP client for `openai.AsyncOpenAI`, with the arguments of `http_client`."""
+    terms = {"labels": labels, "class_": class_, "max_wait": max_wait, "repeats": repeats}
+    client = DefaultAsyncHttpxClient(**options)
+    return with_model_permits(client, resource, functools.partial(cost, unit), count, **terms)
 
 
 def cost(unit: str, read: float, answered: float) -> dict[str, float]:

@@ -12,10 +12,30 @@ from .bounds import MAX_HEADER_NAME, MAX_HEADER_VALUE, MAX_HEADERS
 from .cost import Cost, checked_cost
 from .errors import InvalidArgument
 
+BAD_REQUEST: Final = 400
 THROTTLED: Final = 429
+
+FINAL: Final = frozenset(
+    ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "access_terminated")
+)
+"""Codes of a 429 that no wait mends."""
+
+NEVER_SENT: Final = frozenset(
+    (
+        # Of Python, of httpx, of urllib3 and of aiohttp, whichever of them is there.
+        *("ConnectionRefusedError", "gaierror"),
+        *("ConnectError", "ConnectTimeout", "PoolTimeout"),
+        *("NewConnectionError", "ConnectTimeoutError"),
+        *("ClientConnectorError", "ConnectionTimeoutError"),
+    )
+)
+"""Names of errors before a request was sent: the call was not made."""
 
 MAX_ERROR_BODY: Final = 16 * 1024
 """Bytes of a body that is looked at for the code of an error. Larger ones are no errors."""
+
+MAX_CAUSES: Final = 8
+"""How many causes of an error are looked at."""
 
 OF_LIMITS: Final = frozenset(
     ("date", "sforce-limit-info", "x-amzn-errortype", "x-processingunits-spent", "x-shopify-shop-api-call-limit")
@@ -63,6 +83,11 @@ class Outcome:
     def is_throttled(self) -> bool:
         """Whether the upstream answered 429."""
         return self.status == THROTTLED
+
+    @property
+    def is_final(self) -> bool:
+        """Whether its error is one that no wait mends, such as an account without money."""
+        return self.code in FINAL
 
     def response(self) -> dict[str, Any] | None:
         """The upstream's response as the wire has it; nothing without a status."""
@@ -146,6 +171,31 @@ def checked_outcome(response: object) -> Outcome:
     return outcome or Outcome()
 
 
+def was_never_sent(error: object) -> bool:
+    """Whether an error says that its request was not sent, because there was no connection.
+
+    Example:
+        >>> was_never_sent(ConnectionRefusedError(111, "Connection refused")), was_never_sent(TimeoutError())
+        (True, False)
+    """
+    for _ in range(MAX_CAUSES):
+        if not isinstance(error, BaseException):
+            return False
+        if not NEVER_SENT.isdisjoint(kind.__name__ for kind in type(error).__mro__):
+            return True
+        # Of urllib and urllib3; of the packages of OpenAI and Anthropic; of requests.
+        error = getattr(error, "reason", None) or error.__cause__ or (error.args[0] if error.args else None)
+    return False
+
+
+def has_error(status: int, headers: Mapping[str, str]) -> bool:
+    """Whether the body is read for the code of an error: it is short, as far as the headers tell."""
+    length = headers.get("content-length", "0")
+    is_short = length.isdigit() and int(length) <= MAX_ERROR_BODY
+    is_error = status == THROTTLED or (status >= BAD_REQUEST and "json" in headers.get("content-type", ""))
+    return is_error and is_short
+
+
 def code_of(result: object) -> str | None:
     """The code of the error in a body that the program has already read, as JSON.
 
@@ -153,7 +203,7 @@ def code_of(result: object) -> str | None:
         >>> code_of_body(b'{"error": {"code": 403, "status": "RESOURCE_EXHAUSTED"}}')
         'RESOURCE_EXHAUSTED'
     """
-    body = getattr(result, "_content", None)
+    body = getattr(result, "_content", None) or getattr(result, "_body", None)
     return code_of_body(body) if isinstance(body, bytes) else None
 
 

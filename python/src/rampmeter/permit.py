@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from ._core.ask import Grant, unused
+from ._core.ask import Grant
+from ._drive import clock
+from ._drive.blocking import blocking
+from ._drive.process import LOG
+from ._drive.spans import TRACEPARENT
 from .cost import Cost
-from .outcome import checked_outcome
+from .outcome import Outcome, checked_outcome, outcome_of, was_never_sent
 
 if TYPE_CHECKING:
-    from ._drive.loop import Loop
-    from ._drive.threads import Threads
+    from ._drive.side import Side
+
+On429: TypeAlias = "Callable[[Permit, Outcome], object]"
+"""Is called after a 429."""
 
 
 class Permit:
@@ -26,13 +30,18 @@ class Permit:
     nothing. Its representation shows no id, because an id is a secret.
     """
 
-    def __init__(self, side: Threads | Loop, resource: str, fields: Mapping[str, Any], grant: Grant) -> None:
+    def __init__(
+        self, side: Side, resource: str, fields: Mapping[str, Any], grant: Grant, on_429: On429 | None = None
+    ) -> None:
         self._side = side
         self._resource = resource
         self._fields = fields
         self._grant = grant
-        self._begun = time.monotonic()
+        self._on_429 = on_429
+        self._begun = clock.now()
         self._ended = grant.id is None
+        self.if_lost: Callable[[], Outcome] = Outcome
+        """What is settled if the program holds the permit no more."""
         side.begin(resource, fields, grant)
 
     def settle(self, response: object = None, *, cost: Cost | None = None, quota_spent: bool = False) -> None:
@@ -41,6 +50,7 @@ class Permit:
         Args:
             response: The upstream's response: a response of requests, httpx, aiohttp or urllib, a
                 status, or an `Outcome`. Only its status and headers that speak of limits are sent.
+                An error of a connection that was never made gives the permit back.
             cost: What the call really cost. A unit that is left out keeps its estimate.
             quota_spent: The answer says that a quota is spent, such as a month's.
 
@@ -49,27 +59,26 @@ class Permit:
                 The permit is not settled then.
             RuntimeError: If another process has asked for the permit.
         """
+        if was_never_sent(response):
+            return self.give_back()
         outcome = checked_outcome(response)
         if cost is not None or quota_spent:
             spent = quota_spent or outcome.quota_spent
-            outcome = replace(outcome, quota_spent=spent, cost=cost or outcome.cost)
+            outcome = replace(outcome, quota_spent=spent, cost=outcome.cost if cost is None else cost)
         report = outcome.report()
         self._check_process()
-        if outcome.is_throttled and not self._ended:
-            self._side.process.counters.add("throttled")
-        self._end(
-            {
-                "used": True,
-                **report,
-                "elapsed_ms": round(1000 * (time.monotonic() - self._begun), 3),
-            }
-        )
+        is_throttled = outcome.is_throttled and not self._ended
+        if is_throttled:
+            self._side.process.throttled(self._resource)
+        elapsed = round(1000 * (clock.now() - self._begun), 3)
+        self._end({"used": True, **report, "elapsed_ms": elapsed})
+        if is_throttled and self._on_429 is not None:
+            call_hook(self._on_429, self, outcome)
 
     def give_back(self) -> None:
         """Gives the permit back: no call was made with it. Nothing is charged."""
         self._check_process()
-        if not self._ended and self._grant.id is not None:
-            self._end(unused(self._grant.id))
+        self._end({"used": False})
 
     @property
     def id(self) -> str:
@@ -80,6 +89,11 @@ class Permit:
     def is_local(self) -> bool:
         """Whether this process granted it itself, because no scheduler answered."""
         return self._grant.id is None
+
+    @property
+    def has_place(self) -> bool:
+        """Whether a limit counts the calls in flight: this one has a place until it is settled."""
+        return self._grant.lease is not None
 
     @property
     def limited_by(self) -> str | None:
@@ -113,7 +127,7 @@ class Permit:
 
     def delay(self) -> float:
         """Seconds until the call may start; more than 0 for a reservation only."""
-        return max(0.0, self._grant.start - time.monotonic())
+        return max(0.0, self._grant.start - clock.now())
 
     def ready(self) -> None:
         """Waits for the start of a reservation.
@@ -124,23 +138,16 @@ class Permit:
         Raises:
             Refused: If a new permit was needed, and was refused.
         """
-        side = cast("Threads", self._side)
-        if (delay := self.delay()) > 0:
-            time.sleep(delay)
-        if not self._is_good():
-            self.give_back()
-            age = time.monotonic() - self._grant.since
-            self._renew(side.acquire(self._resource, {**self._fields, "mode": "wait"}, age, None))
+        blocking(self.aready())
 
     async def aready(self) -> None:
-        """The same for tasks."""
-        side = cast("Loop", self._side)
+        """Waits in a task for the start of a reservation, as `ready` does in a thread."""
         if (delay := self.delay()) > 0:
-            await asyncio.sleep(delay)
+            await self._side.pause(delay)
         if not self._is_good():
             self.give_back()
-            age = time.monotonic() - self._grant.since
-            self._renew(await side.acquire(self._resource, {**self._fields, "mode": "wait"}, age, None))
+            age = clock.now() - self._grant.since
+            self._renew(await self._side.acquire(self._resource, {**self._fields, "mode": "wait"}, age, None))
 
     def _is_good(self) -> bool:
         voids = self._side.process.contact(self._resource).voids
@@ -148,22 +155,26 @@ class Permit:
 
     def _renew(self, grant: Grant) -> None:
         self._grant, self._ended = grant, grant.id is None
-        self._begun = time.monotonic()
+        self._begun = clock.now()
         self._side.begin(self._resource, self._fields, grant)
 
     def valid_for(self) -> float:
         """Seconds for which a call may still be started; 0 if none may."""
-        return max(0.0, self._grant.lapses() - time.monotonic())
+        return max(0.0, self._grant.lapses() - clock.now())
 
     def _end(self, report: dict[str, Any]) -> None:
         if not self._ended:
             self._ended = True
-            self._side.end(self._resource, {"id": self._grant.id, **report})
+            self._side.end(self._resource, self._settle(report))
+
+    def _settle(self, report: Mapping[str, Any]) -> dict[str, Any]:
+        trace = {TRACEPARENT: self._fields[TRACEPARENT]} if TRACEPARENT in self._fields else {}
+        return {"id": self._grant.id, **report, **trace}
 
     def _close(self, error: BaseException | None) -> None:
-        """The block of the call has ended. A call that failed may have arrived."""
+        """The block of the call has ended. A call that failed may have arrived, and the error may be of another."""
         if not self._ended and os.getpid() == self._side.process.pid:
-            self.settle(error)
+            self.settle(outcome_of(error))
 
     def _check_process(self) -> None:
         if os.getpid() != self._side.process.pid:
@@ -179,4 +190,13 @@ class Permit:
     def __del__(self) -> None:
         if not getattr(self, "_ended", True) and os.getpid() == self._side.process.pid:
             self._ended = True
-            self._side.drop(self._resource, {"id": self._grant.id, "used": True})
+            # Without a lock, and sent with the next message.
+            self._side.drop(self._resource, self._settle({"used": True, **self.if_lost().report()}))
+
+
+def call_hook(hook: Callable[..., object], *told: object) -> None:
+    """Calls a hook of the program, whose errors are none of the call's."""
+    try:
+        hook(*told)
+    except Exception:
+        LOG.exception("a hook has failed")

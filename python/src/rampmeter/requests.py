@@ -8,68 +8,76 @@ Example:
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from requests import PreparedRequest, Response
 from requests.adapters import HTTPAdapter
 from requests.exceptions import UnrewindableBodyError
 from requests.utils import rewind_body
 
-from .cost import Cost
-from .outcome import THROTTLED
+from ._drive.blocking import at_once, blocking
+from .outcome import THROTTLED, Outcome
+from .permit import Permit
 from .resource import Resource
-from .terms import Terms
+from .terms import Exchange, Terms, Wanted, settle_with_body
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class AdapterOptions(Wanted, total=False):
+    """What `PermitAdapter` takes: terms, and the options of `HTTPAdapter`."""
+
+    pool_connections: int
+    pool_maxsize: int
+    max_retries: Any
+    pool_block: bool
 
 
 class PermitAdapter(HTTPAdapter):
     """Sends each request with a permit, and again with a new one after a 429.
 
     A request whose body can't be sent twice, such as a generator, is sent once. Redirects that
-    requests follows ask for permits of their own. Retries of urllib3 no longer answer 429s.
+    requests follows ask for permits of their own. Retries of urllib3 no longer answer 429s. Where a
+    limit counts calls in flight, a call ends with its body.
 
     Args:
         resource: The account that the requests are charged to.
-        cost: What a request costs: an amount, amounts by unit, or a function of the request.
-        labels: The labels of a request, or a function of the request.
-        class_: The priority class.
-        max_wait: The longest wait in seconds, over all repetitions.
-        options: What `requests.adapters.HTTPAdapter` takes.
+        terms: `cost`, `labels`, `class_`, `max_wait` and `repeats`, as `rampmeter.terms.Wanted` has
+            them, and what `requests.adapters.HTTPAdapter` takes.
 
     Raises:
         Refused: From every method of a session, if there is no permit.
     """
 
-    def __init__(
-        self,
-        resource: Resource,
-        cost: Cost | Callable[[PreparedRequest], Cost] = 1,
-        labels: Mapping[str, str] | Callable[[PreparedRequest], Mapping[str, str]] | None = None,
-        class_: str | None = None,
-        max_wait: float | None = None,
-        **options: Any,
-    ) -> None:
-        self._terms = Terms(resource, cost, labels, class_=class_)
-        self._max_wait = max_wait
+    __attrs__ = [*HTTPAdapter.__attrs__, "_terms"]  # noqa: RUF012
+
+    def __init__(self, resource: Resource, **terms: Unpack[AdapterOptions]) -> None:
+        options: Any = terms
+        wanted: Any = {name: options.pop(name) for name in Wanted.__annotations__ if name in options}
+        self._terms = Terms(resource, wanted)
         super().__init__(**options)
         statuses = set(self.max_retries.status_forcelist or ()) - {THROTTLED}
         self.max_retries = self.max_retries.new(status_forcelist=statuses, respect_retry_after_header=False)
 
     def send(self, request: PreparedRequest, *args: Any, **kwargs: Any) -> Response:
-        resource = self._terms.resource
-        repetition = resource.repetition(self._max_wait)
-        while True:
-            permit = self._terms.asking(request, repetition.options(time.monotonic())).acquire()
-            repetition.granted(permit.since)
-            try:
-                response = super().send(request, *args, **kwargs)
-            except BaseException as error:
-                permit.settle(error)
-                raise
-            if not resource.settles_as_throttled(permit, response) or not is_repeatable(request):
-                return response
-            response.close()
+        repetition, send = self._terms.repetition(request), partial(super().send, request, *args, **kwargs)
+        can_repeat = partial(is_repeatable, request)
+        exchange = Exchange(at_once(send), at_once(read), at_once(Response.close), can_repeat, finish)
+        response: Response = blocking(exchange.run(repetition, at_once(repetition.acquire)))
+        return response
+
+
+def read(response: Response) -> Response:
+    """Reads an error, which keeps its body."""
+    _ = response.content
+    return response
+
+
+def finish(permit: Permit, outcome: Outcome, response: Response) -> None:
+    """Settles when urllib3 gives the connection back, where the end of the body counts."""
+    settle_with_body(permit, outcome, response.raw, "release_conn", "close")
 
 
 def is_repeatable(request: PreparedRequest) -> bool:

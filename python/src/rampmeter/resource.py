@@ -4,29 +4,63 @@ from __future__ import annotations
 
 import functools
 import inspect
-import logging
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar, overload
 
 from ._core.ask import Mode
-from .asking import Asking
+from ._drive.blocking import at_once, blocking
+from ._drive.spans import TRACEPARENT, WRITTEN
+from .asking import Asking, OnWait
 from .cost import Cost, checked_cost, checked_labels, checked_name
 from .errors import InvalidArgument
-from .outcome import outcome_of
-from .permit import Permit
-from .repetition import Repetition
+from .permit import On429
+from .repetition import REPEATS, NotCalled, Repetition
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from .client import Client
 
-LOG = logging.getLogger("rampmeter")
 AT_ONCE: Final = 5.0
 """Seconds for the answer to a request that does not wait. A late yes or no is worth little."""
 
+NO_CALL: Final = "a coroutine needs `await hub.arun(…)`, and a generator `with hub.permit(…)` inside of it"
+
+CostOf: TypeAlias = "Callable[[Any], Cost] | Callable[[Any, Any], Cost]"
+"""The cost from the arguments of a function. Pyright knows those of a `lambda` by their number only."""
+
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Defaults(TypedDict, total=False):
+    """What a resource has defaults for, as `Resource` explains it."""
+
+    class_: str | None
+    labels: Mapping[str, str] | None
+    max_wait: float | None
+    on_wait: OnWait | None
+    on_429: On429 | None
+
+
+class PermitOptions(TypedDict, total=False):
+    """The options of a permit, as `Resource` explains them."""
+
+    class_: str | None
+    labels: Mapping[str, str] | None
+    max_wait: float | None
+    timeout: float | None
+    age: float
+    left: bool
+    price: Mapping[str, Any] | None
+    traceparent: str | None
+
+
+class RunOptions(PermitOptions, total=False):
+    """The options of `Resource.run` and of what is like it: `repeats` is how often a 429 is repeated."""
+
+    repeats: int
 
 
 class Resource:
@@ -37,9 +71,18 @@ class Resource:
     * `class_`: the priority class; the resource's default where it is missing.
     * `labels`: strings that limits match on and key by, and that fair sharing uses.
     * `max_wait`: the longest wait in seconds, until the start of the call; without it no bound,
-      and with 0 the call starts now or never.
+      and with 0 the call starts now or never. `timeout` is another name for it.
     * `age`: seconds for which the call has waited elsewhere: it takes its place accordingly.
     * `left`: whether the permit tells what its limits have left.
+    * `traceparent`: the span that the call is for, as W3C Trace Context writes it. If OpenTelemetry
+      is installed, that is the current span.
+
+    Beside `class_`, `labels` and `max_wait` a resource has two hooks. They are called in the thread
+    or task of the call, and have to return soon; their errors are logged.
+
+    * `on_wait(permit)`: a limit has delayed the call (`permit.waited`, `permit.limited_by`), which
+      starts now.
+    * `on_429(permit, outcome)`: the upstream has answered 429.
     """
 
     def __init__(self, client: Client, name: str, defaults: Mapping[str, Any] | None = None) -> None:
@@ -62,30 +105,15 @@ class Resource:
         """The labels of all its requests."""
         return dict(self._defaults.get("labels", {}))
 
-    def with_options(
-        self,
-        *,
-        class_: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        max_wait: float | None = None,
-    ) -> Resource:
-        """The same resource, with other defaults for these options."""
-        given = {"class_": class_, "labels": labels, "max_wait": max_wait}
-        checked_wait(max_wait)
-        chosen = {name: value for name, value in given.items() if value is not None}
+    def with_options(self, **defaults: Unpack[Defaults]) -> Resource:
+        """The same resource, with other defaults for `class_`, `labels`, `max_wait` and the hooks."""
+        if unknown := defaults.keys() - Defaults.__annotations__.keys():
+            raise TypeError(f"a resource has defaults for {', '.join(Defaults.__annotations__)}, not {unknown}")
+        checked_wait(defaults.get("max_wait"))
+        chosen = {name: value for name, value in defaults.items() if value is not None}
         return Resource(self._client, self._name, {**self._defaults, **chosen})
 
-    def permit(
-        self,
-        cost: Cost | None = 1,
-        *,
-        class_: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        max_wait: float | None = None,
-        age: float = 0.0,
-        left: bool = False,
-        price: Mapping[str, Any] | None = None,
-    ) -> Asking:
+    def permit(self, cost: Cost | None = 1, **options: Unpack[PermitOptions]) -> Asking:
         """A request that waits for its turn: `with hub.permit(…) as permit:`.
 
         With `price` the scheduler computes the cost from a request's body, if its configuration
@@ -94,117 +122,102 @@ class Resource:
         Raises:
             InvalidArgument: If an option is invalid.
         """
-        return self._asking("wait", cost, class_, labels, max_wait, age, left, price)
+        return self._asking("wait", cost, **options)
 
-    def try_permit(
-        self,
-        cost: Cost | None = 1,
-        *,
-        class_: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        left: bool = False,
-    ) -> Asking:
+    def try_permit(self, cost: Cost | None = 1, **options: Unpack[PermitOptions]) -> Asking:
         """A request for now or never: if it would have to wait, `NotInTime` says for how long."""
-        return self._asking("allow", cost, class_, labels, 0.0, 0.0, left, None)
+        options["max_wait"] = 0.0
+        return self._asking("allow", cost, **options)
 
-    def reserve(
-        self,
-        cost: Cost | None = 1,
-        *,
-        class_: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        max_wait: float | None = None,
-    ) -> Asking:
+    def reserve(self, cost: Cost | None = 1, **options: Unpack[PermitOptions]) -> Asking:
         """A request for a start, however far away: `permit = hub.reserve(cost).acquire()`.
 
         `permit.delay()` tells how long until then, and `permit.ready()` waits for it. No more is
         reserved ahead than the resource's `max_ahead`; beyond it `NotInTime` says when to ask.
         """
-        return self._asking("reserve", cost, class_, labels, max_wait, 0.0, False, None)
+        return self._asking("reserve", cost, **options)
 
-    def run(self, cost: Cost | None, call: Callable[[], R], **options: Any) -> R:
-        """Permit, wait, `call()`, settle; and the same again after a 429.
+    def run(self, cost: Cost | None, call: Callable[[], R], **options: Unpack[RunOptions]) -> R:
+        """Permit, wait, `call()`, settle; and all of it again after a 429.
 
         `call` must be safe to repeat after a 429, whether it returns that or raises an error with
-        such a `response`. Other errors are passed on; their calls count as made.
+        such a `response`. Other errors are passed on; their calls count as made, unless there was no
+        connection. After `repeats` repetitions (3), or if no wait mends the 429, the caller gets it.
 
         Example:
             hub.run(1, lambda: requests.get(url), max_wait=60)
 
         Raises:
-            Refused: If there is no permit (any more).
+            Refused: If there is no permit (any more). `response` is that of the last call.
+            InvalidArgument: If `call` is a function for `arun`, or a generator.
         """
-        repetition = self.repetition(options.get("max_wait"))
-        while True:
-            permit = self.permit(cost, **{**options, **repetition.options(time.monotonic())}).acquire()
-            repetition.granted(permit.since)
-            try:
-                result = call()
-            except BaseException as error:
-                if not self.settles_as_throttled(permit, error) or not isinstance(error, Exception):
-                    raise
-                continue
-            if not self.settles_as_throttled(permit, result):
-                return result
-            if callable(close := getattr(result, "close", None)):
-                close()
+        repetition = self.repetition(cost, options)
+        made = at_once(lambda: checked_result(call()))
+        result: R = blocking(repetition.run(at_once(repetition.acquire), made, at_once(close)))
+        return result
 
-    async def arun(self, cost: Cost | None, call: Callable[[], Awaitable[R]], **options: Any) -> R:
-        """The same for tasks: `await hub.arun(1, lambda: client.get(url))`."""
-        repetition = self.repetition(options.get("max_wait"))
-        while True:
-            now = repetition.options(time.monotonic())
-            permit = await self.permit(cost, **{**options, **now}).aacquire()
-            repetition.granted(permit.since)
-            try:
-                result = await call()
-            except BaseException as error:
-                if not self.settles_as_throttled(permit, error) or not isinstance(error, Exception):
-                    raise
-                continue
-            if not self.settles_as_throttled(permit, result):
-                return result
-            if callable(close := getattr(result, "aclose", None) or getattr(result, "close", None)):
-                closing = close()
-                if inspect.isawaitable(closing):
-                    await closing
+    async def arun(self, cost: Cost | None, call: Callable[[], Awaitable[R]], **options: Unpack[RunOptions]) -> R:
+        """What `run` is, for tasks: `await hub.arun(1, lambda: client.get(url))`."""
+        repetition = self.repetition(cost, options)
+        return await repetition.run(repetition.aacquire, call, aclose)
 
-    def limited(self, cost: Cost | Callable[..., Cost] | None = 1, **options: Any) -> Callable[[F], F]:
-        """A decorator: every call of the function is a `run` or an `arun`.
+    @overload
+    def limited(self, function: F, /) -> F: ...
+
+    @overload
+    def limited(self, *, cost: Cost | CostOf | None = 1, **options: Unpack[RunOptions]) -> Callable[[F], F]: ...
+
+    def limited(self, function: Any = None, /, *, cost: Any = 1, **options: Any) -> Any:  # type: ignore[misc]
+        """A decorator, with or without brackets: every call of the function is a `run` or an `arun`.
 
         A `cost` that is a function gets the arguments of the call.
 
         Example:
             @hub.limited(cost=lambda prompt: {"requests": 1, "tokens": len(prompt) // 4})
             def ask(prompt: str) -> requests.Response: ...
+
+        Raises:
+            InvalidArgument: If it is no function, or a generator, whose work begins after its call.
         """
+        if function is None:
+            return functools.partial(self._decorated, cost=cost, **options)
+        return self._decorated(function, cost, **options)
 
-        def decorate(function: F) -> F:
-            def cost_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cost | None:
-                return cost(*args, **kwargs) if callable(cost) else cost
+    def _decorated(self, function: Any, cost: Any, **options: Any) -> Any:
+        if not callable(function):
+            raise InvalidArgument(f"limited decorates a function, not {function!r}: write limited(cost=…)")
+        # Of an object that can be called, its method.
+        kinds = (function, getattr(function, "__call__", None))  # noqa: B004
+        if any(inspect.isgeneratorfunction(kind) or inspect.isasyncgenfunction(kind) for kind in kinds):
+            raise InvalidArgument(f"limited takes no generator such as {function!r}; {NO_CALL}")
 
-            @functools.wraps(function)
-            def limited(*args: Any, **kwargs: Any) -> Any:
-                return self.run(cost_of(args, kwargs), lambda: function(*args, **kwargs), **options)
+        def cost_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Cost | None:
+            given: Cost | None = cost(*args, **kwargs) if callable(cost) else cost
+            return given
 
-            @functools.wraps(function)
-            async def alimited(*args: Any, **kwargs: Any) -> Any:
-                return await self.arun(cost_of(args, kwargs), lambda: function(*args, **kwargs), **options)
+        @functools.wraps(function)
+        def limited(*args: Any, **kwargs: Any) -> Any:
+            return self.run(cost_of(args, kwargs), lambda: function(*args, **kwargs), **options)
 
-            return cast(F, alimited if inspect.iscoroutinefunction(function) else limited)
+        @functools.wraps(function)
+        async def alimited(*args: Any, **kwargs: Any) -> Any:
+            return await self.arun(cost_of(args, kwargs), lambda: function(*args, **kwargs), **options)
 
-        return decorate
+        return alimited if any(map(inspect.iscoroutinefunction, kinds)) else limited
 
     def _asking(
         self,
         mode: Mode,
         cost: Cost | None,
-        class_: str | None,
-        labels: Mapping[str, str] | None,
-        max_wait: float | None,
-        age: float,
-        left: bool,
-        price: Mapping[str, Any] | None,
+        *,
+        class_: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        max_wait: float | None = None,
+        timeout: float | None = None,
+        age: float = 0.0,
+        left: bool = False,
+        price: Mapping[str, Any] | None = None,
+        traceparent: str | None = None,
     ) -> Asking:
         fields: dict[str, Any] = {"mode": mode}
         if price is not None:
@@ -217,26 +230,32 @@ class Resource:
             fields["labels"] = checked_labels(all_labels)
         if left:
             fields["left"] = True
-        wait = self._defaults.get("max_wait") if max_wait is None else max_wait
-        checked_wait(wait)
+        if traceparent is not None and WRITTEN.fullmatch(traceparent):
+            fields[TRACEPARENT] = traceparent
+        wait = self._longest(max_wait, timeout)
         if not isinstance(age, Real) or not 0 <= age < float("inf"):
             raise InvalidArgument(f"age is a number of seconds from 0 on, not {age!r}")
         if wait == 0 and mode == "wait":
             fields["mode"] = "allow"
-        return Asking(self._client, self._name, fields, AT_ONCE if wait == 0 else wait, age)
+        hooks = self._defaults.get("on_wait"), self._defaults.get("on_429")
+        return Asking(self._client, self._name, fields, AT_ONCE if wait == 0 else wait, age, *hooks)
 
-    def repetition(self, max_wait: float | None = None) -> Repetition:
-        """What one call and its repetitions share, from now on."""
-        wait = self._defaults.get("max_wait") if max_wait is None else max_wait
-        return Repetition(checked_wait(wait), time.monotonic())
+    def _longest(self, max_wait: float | None, timeout: float | None) -> float | None:
+        if max_wait is not None and timeout is not None:
+            raise InvalidArgument("max_wait and timeout are the same: give one of them")
+        given = timeout if max_wait is None else max_wait
+        return checked_wait(self._defaults.get("max_wait") if given is None else given)
 
-    def settles_as_throttled(self, permit: Permit, result: object) -> bool:
-        """Settles a permit with a call's result or error. Whether that was a 429."""
-        outcome = outcome_of(result)
-        permit.settle(outcome)
-        if outcome.is_throttled:
-            LOG.warning("the upstream of %r answered 429; asking for a new permit", self._name)
-        return outcome.is_throttled
+    def repetition(self, cost: Cost | None, options: RunOptions) -> Repetition:
+        """One call and its repetitions, from now on."""
+        given: dict[str, Any] = {**options}
+        repeats = given.pop("repeats", REPEATS)
+        most = self._longest(given.pop("max_wait", None), given.pop("timeout", None))
+
+        def asking(more: dict[str, float]) -> Asking:
+            return self.permit(cost, **{**given, **more})
+
+        return Repetition(asking, most, repeats)
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
         """What Dask names tasks by. It shows no token."""
@@ -255,3 +274,28 @@ def checked_wait(wait: float | None) -> float | None:
     if wait is not None and (not isinstance(wait, Real) or not wait >= 0):
         raise InvalidArgument(f"max_wait is a number of seconds from 0 on, not {wait!r}")
     return wait
+
+
+def checked_result(result: R) -> R:
+    """The result of a call that was made.
+
+    Raises:
+        InvalidArgument: If the call only begins when somebody waits for the result or reads it.
+    """
+    if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+        close(result)
+        raise NotCalled(f"run takes a function that makes the call; {NO_CALL}")
+    return result
+
+
+def close(result: object) -> object:
+    """Closes a response that no caller gets. For some, what `close` returns is to be awaited."""
+    method = getattr(result, "close", None)
+    return method() if callable(method) else None
+
+
+async def aclose(result: object) -> None:
+    """Closes a response of a task that no caller gets."""
+    closing = result.aclose() if hasattr(result, "aclose") else close(result)
+    if inspect.isawaitable(closing):
+        await closing

@@ -283,9 +283,6 @@ def unused(id: str) -> dict[str, Any]:
 
 def refusal(answer: Answer) -> Refused:
     """The error for a refusal."""
-    code, message = (
-        text(answer, "code") or "unknown",
-        text(answer, "message") or "no reason was given",
-    )
+    code, message = (text(answer, "code") or "unknown", text(answer, "message") or "no reason was given")
     kind = NotInTime if code == "not_in_time" else Refused
     return kind(code, message, seconds(answer, "retry_after_ms"), text(answer, "limited_by"))

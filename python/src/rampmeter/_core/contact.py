@@ -46,11 +46,7 @@ class Contact:
     """
 
     def __init__(
-        self,
-        resource: str,
-        policy: Fail | SafeRate | None,
-        dice: Random,
-        report: Callable[[str], None],
+        self, resource: str, policy: Fail | SafeRate | None, dice: Random, report: Callable[[str], None]
     ) -> None:
         self.resource = resource
         self._policy = policy

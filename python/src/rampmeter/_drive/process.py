@@ -4,38 +4,44 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from random import Random
-from typing import Any
+from typing import Final
 
 from .._core.answer import Answer, text
-from .._core.ask import Ask
 from .._core.contact import Contact
 from ..counters import Counters
 from ..policy import Fail, SafeRate
 
 LOG = logging.getLogger("rampmeter")
 
-BENIGN = frozenset(["already_settled", "unknown_permit", "lapsed"])
-"""Refusals of settles that show nothing wrong: the scheduler is new, or has heard it before."""
+BENIGN = frozenset(["unknown_permit", "lapsed"])
+"""Refusals of settles that show nothing wrong: the scheduler is new."""
+
+TOLD_EVERY: Final = 60.0
+"""Seconds from one line about 429s of a resource to the next."""
 
 
 class Process:
     """The contacts and counters of one process. Nothing here survives a fork."""
 
-    def __init__(self, policy_of: Callable[[str], Fail | SafeRate | None]) -> None:
+    def __init__(self, policies: Mapping[str, Fail | SafeRate | None], usual: Fail | SafeRate | None) -> None:
         self.pid = os.getpid()
         self.counters = Counters()
-        self._policy_of = policy_of
+        self._policies, self._usual = policies, usual
         self._dice = Random(os.urandom(16))
         self._contacts: dict[str, Contact] = {}
+        self._told: dict[str, tuple[float, int]] = {}
+        """When people were told of 429s of a resource, and how many have come since."""
 
     def contact(self, resource: str) -> Contact:
         """The contact to the schedulers of a resource."""
         known = self._contacts.get(resource)
         if known is None:
-            fresh = Contact(resource, self._policy_of(resource), self._dice, LOG.warning)
+            policy = self._policies.get(resource, self._usual)
+            fresh = Contact(resource, policy, self._dice, LOG.warning)
             known = self._contacts.setdefault(resource, fresh)
         return known
 
@@ -44,21 +50,20 @@ class Process:
         known = self._contacts.get(resource)
         return known is not None and known.policy != policy
 
-    def ask(
-        self,
-        resource: str,
-        fields: Mapping[str, Any],
-        now: float,
-        age: float,
-        max_wait: float | None,
-    ) -> Ask:
-        """A new request."""
-        return Ask(fields, self.contact(resource), new_id, now, age, max_wait)
+    def throttled(self, resource: str) -> None:
+        """Counts a 429. People are told once a minute."""
+        self.counters.add(throttled=1)
+        now, (at, more) = time.monotonic(), self._told.get(resource, (float("-inf"), 0))
+        if now - at < TOLD_EVERY:
+            self._told[resource] = at, more + 1
+        else:
+            self._told[resource] = now, 0
+            LOG.warning("the upstream of %r answered 429, and %d times since the last such line", resource, more)
 
     def settled(self, resource: str, answer: Answer) -> None:
         """Takes note of the answer to a settle."""
-        if text(answer, "status") == "settled":
-            self.counters.add("settled")
+        if text(answer, "status") == "settled" or text(answer, "code") == "already_settled":
+            self.counters.add(settled=1)
         elif text(answer, "code") not in BENIGN:
             LOG.warning("a settle of resource %r was refused: %s", resource, text(answer, "message"))
 

@@ -11,29 +11,10 @@ from .._core.ask import Failure, Reply
 
 
 class Transport(Protocol):
-    """Carries messages for threads. Every method may be called by many at once."""
+    """Carries messages for the threads of a process, or for one event loop.
 
-    unsent: deque[tuple[str, dict[str, Any]]]
-    """Settles that wait to be sent with the next message."""
-
-    def ask(self, resource: str, message: Mapping[str, Any], until: float) -> Reply | Failure:
-        """The last answer to a request, or why there is none in time."""
-
-    def settle(self, resource: str, settles: Sequence[Mapping[str, Any]], until: float) -> list[Answer] | Failure:
-        """The answers to settles, or why there are none."""
-
-    def tell(self, resource: str, settle: dict[str, Any]) -> None:
-        """Sends a settle without waiting, and again if it may not have arrived."""
-
-    def flush(self, within: float) -> None:
-        """Sends what waits to be sent."""
-
-    def close(self) -> None:
-        """Ends all connections."""
-
-
-class AsyncTransport(Protocol):
-    """Carries messages for one event loop."""
+    For threads, its coroutines block instead of waiting for a loop, and many may run at once.
+    """
 
     unsent: deque[tuple[str, dict[str, Any]]]
     """Settles that wait to be sent with the next message."""
@@ -50,5 +31,5 @@ class AsyncTransport(Protocol):
     async def flush(self, within: float) -> None:
         """Sends what waits to be sent."""
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         """Ends all connections."""

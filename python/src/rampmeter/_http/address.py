@@ -60,14 +60,17 @@ https://HOST:PORT or nats://HOST:PORT
     @property
     def url(self) -> str:
         """The address for people."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http{'s' if self.secure else ''}://{host}:{self.port}{self.path}"
+        return f"http{'s' if self.secure else ''}://{self.authority}{self.path}"
+
+    @property
+    def authority(self) -> str:
+        """The host and the port."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @cached_property
     def head(self) -> bytes:
         """The header lines that all requests share."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        lines = f"Host: {host}:{self.port}\r\nContent-Type: application/json\r\n"
+        lines = f"Host: {self.authority}\r\nContent-Type: application/json\r\n"
         return (lines + (f"Authorization: Bearer {self.token}\r\n" if self.token else "")).encode()
 
     @cached_property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from .._drive.spans import TRACEPARENT
 from .address import Address
 
 MAX_HEAD: Final = 64 * 1024
@@ -28,9 +29,10 @@ class Response:
     location: str | None = None
 
 
-def post(address: Address, path: str, body: bytes) -> bytes:
-    """A request to the front."""
+def post(address: Address, path: str, body: bytes, traceparent: str | None = None) -> bytes:
+    """A request to the front, for a span."""
     line = f"POST {address.path}{path} HTTP/1.1\r\nContent-Length: {len(body)}\r\n"
+    line += f"{TRACEPARENT}: {traceparent}\r\n" if traceparent else ""
     return b"".join((line.encode(), address.head, b"\r\n", body))
 
 

@@ -74,3 +74,5 @@ class Stream(asyncio.Protocol):
                 answer(None)
             elif not answer.done():
                 answer.set_exception(error)
+                # A caller that has given up does not read it, and asyncio would complain.
+                answer.exception()

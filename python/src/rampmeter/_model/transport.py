@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+from typing import Any, TypeVar
 
-from ..httpx import AsyncTransport, Transport
-from ..outcome import Outcome, of_limits
+from ..errors import NotInTime, RampmeterError, Unreachable
+from ..httpx import AsyncTransport, Transport, _Base, around_each
+from ..outcome import BAD_REQUEST, THROTTLED, Outcome
 from ..permit import Permit
 from ..resource import Resource
-from ..terms import Terms
+from ..terms import Labels
 from .estimate import estimate, labels_of
 from .meter import Meter
 from .prompts import Prompts
@@ -19,8 +21,10 @@ from .prompts import Prompts
 Costing = Callable[[float, float], dict[str, float]]
 """Makes the units of a cost from tokens of input and of output."""
 
-Labels: TypeAlias = "Mapping[str, str] | Callable[[Any], Mapping[str, str]] | None"
-"""The labels of a request, or a function of the request."""
+Client = TypeVar("Client")
+
+UNAVAILABLE = 503
+"""The status of a call for which no scheduler answers."""
 
 
 @functools.cache
@@ -54,14 +58,18 @@ def _metered(base: type) -> Any:
     return Metered
 
 
-class _Model:
+class _Model(_Base):
     """What both transports of language models add: estimates, and settles from the usage."""
 
     _costing: Costing
     _count: Callable[[str, str], int] | None
     _labels: Labels
-    _terms: Terms[Any]
     _prompts: Prompts
+
+    def __init__(self, resource: Resource, transport: Any, costing: Costing, count: Any, **options: Any) -> None:
+        self._costing, self._count, self._labels = costing, count, options.pop("labels", None)
+        self._prompts = Prompts()
+        super().__init__(resource, transport, cost=self.cost_of, labels=self.labels_of, **options)
 
     def _estimate(self, request: Any) -> tuple[float, float]:
         """The tokens of a request, without those of its prompt that the vendor keeps."""
@@ -78,19 +86,23 @@ class _Model:
         given = self._labels(request) if callable(self._labels) else self._labels
         return {**labels_of(request), **self._terms.resource.labels, **(given or {})}
 
-    def finish(self, request: Any, response: Any, permit: Permit) -> None:
+    def finish(self, request: Any, permit: Permit, outcome: Outcome, response: Any) -> None:
         """Settles at the end of the body."""
         if response.status_code != 200:
-            return permit.settle(response)
+            return super().finish(request, permit, outcome, response)
         meter = Meter(*self._estimate(request), response.headers.get("content-encoding", ""))
-        told = Outcome(response.status_code, of_limits(response.headers.multi_items()))
+
+        def used(is_whole: bool) -> Outcome:
+            if meter.kept:
+                self._prompts.note(request, meter.kept)
+            return replace(outcome, cost=self._costing(*meter.used(is_whole)))
 
         def end(is_whole: bool) -> None:
             if not permit.is_settled:
-                if meter.kept:
-                    self._prompts.note(request, meter.kept)
-                permit.settle(told, cost=self._costing(*meter.used(is_whole)))
+                permit.settle(used(is_whole))
 
+        # A program may leave its loop over the events, and forget the stream.
+        permit.if_lost = functools.partial(used, False)
         httpx = sys.modules[type(response).__module__.partition(".")[0]]
         base = httpx.AsyncByteStream if hasattr(response.stream, "__aiter__") else httpx.SyncByteStream
         response.stream = _metered(base)(response.stream, meter.feed, end)
@@ -99,33 +111,44 @@ class _Model:
 class ModelTransport(_Model, Transport):
     """A transport of a language model's client in threads."""
 
-    def __init__(self, resource: Resource, transport: Any, costing: Costing, count: Any = None, **options: Any) -> None:
-        self._costing, self._count, self._labels = costing, count, options.pop("labels", None)
-        self._prompts = Prompts()
-        Transport.__init__(self, resource, transport, self.cost_of, self.labels_of, **options)
+    def handle_request(self, request: Any) -> Any:
+        try:
+            return unrepeated(super().handle_request(request))
+        except RampmeterError as error:
+            return refusal(request, error)
 
 
 class AsyncModelTransport(_Model, AsyncTransport):
     """A transport of a language model's client in tasks."""
 
-    def __init__(self, resource: Resource, transport: Any, costing: Costing, count: Any = None, **options: Any) -> None:
-        self._costing, self._count, self._labels = costing, count, options.pop("labels", None)
-        self._prompts = Prompts()
-        AsyncTransport.__init__(self, resource, transport, self.cost_of, self.labels_of, **options)
+    async def handle_async_request(self, request: Any) -> Any:
+        try:
+            return unrepeated(await super().handle_async_request(request))
+        except RampmeterError as error:
+            return refusal(request, error)
 
 
-MAX_CONNECTIONS, MAX_KEPT = 1000, 100
-"""Connections of a client, as the packages of OpenAI and Anthropic have them."""
+def unrepeated(response: Any) -> Any:
+    """The response. A 429 was repeated here, and the vendor's package would begin anew."""
+    if response.status_code == THROTTLED:
+        response.headers["x-should-retry"] = "false"
+    return response
 
 
-def client_of(
-    client: Any, is_async: bool, resource: Resource, transport: Any, costing: Costing, count: Any = None, **options: Any
-) -> Any:
-    """A client of a class from httpx or httpx2, around `transport` or a new one."""
-    names = (base.__module__.partition(".")[0] for base in client.__mro__)
-    httpx = sys.modules[next(name for name in names if name in ("httpx", "httpx2"))]
-    if transport is None:
-        make = httpx.AsyncHTTPTransport if is_async else httpx.HTTPTransport
-        transport = make(limits=httpx.Limits(max_connections=MAX_CONNECTIONS, max_keepalive_connections=MAX_KEPT))
-    around = AsyncModelTransport if is_async else ModelTransport
-    return client(transport=around(resource, transport, costing, count, **options))
+def refusal(request: Any, error: RampmeterError) -> Any:
+    """The response that a package of a vendor understands: any exception would be a connection that it tries again."""
+    status, kind = BAD_REQUEST, "invalid_request_error"
+    if isinstance(error, Unreachable):
+        status, kind = UNAVAILABLE, "api_error"
+    elif isinstance(error, NotInTime) or getattr(error, "retry_after", None) is not None:
+        status, kind = THROTTLED, "rate_limit_error"
+    httpx = sys.modules[type(request).__module__.partition(".")[0]]
+    told = {"type": kind, "code": getattr(error, "code", None), "message": f"rampmeter: {error}"}
+    body = {"type": "error", "error": told}
+    return httpx.Response(status, headers={"x-should-retry": "false"}, json=body, extensions={"rampmeter": error})
+
+
+def with_model_permits(client: Client, resource: Resource, costing: Costing, count: Any = None, **terms: Any) -> Client:
+    """What `with_permits` is, for the client of a language model."""
+    kind = AsyncModelTransport if hasattr(client, "aclose") else ModelTransport
+    return around_each(client, lambda below: kind(resource, below, costing, count, **terms))

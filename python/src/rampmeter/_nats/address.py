@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ class NatsAddress:
     """One or several servers. Its representation shows no password.
 
     Example:
-        >>> NatsAddress.parse("nats://me:secret@127.0.0.1:4222", None, None, {}, "rampmeter").url
+        >>> NatsAddress.parse(["nats://me:secret@127.0.0.1:4222"], None, None, {}, "rampmeter").url
         'nats://127.0.0.1:4222'
     """
 
@@ -28,13 +28,15 @@ class NatsAddress:
     url: str
 
     @staticmethod
-    def parse(url: str, token: str | None, ca_file: str | None, options: Mapping[str, Any], prefix: str) -> NatsAddress:
-        """The servers that `url` names, with commas between them.
+    def parse(
+        urls: Sequence[str], token: str | None, ca_file: str | None, options: Mapping[str, Any], prefix: str
+    ) -> NatsAddress:
+        """The servers at `urls`.
 
         Raises:
             InvalidArgument: If one is no address.
         """
-        servers = tuple(server.strip() for server in url.split(","))
+        servers = tuple(server.strip() for server in urls)
         shown = []
         for server in servers:
             parts = urlsplit(server)

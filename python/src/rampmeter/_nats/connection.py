@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import nats.errors
 from nats.aio.client import Client as NatsClient
 from nats.aio.msg import Msg
 
+from .._drive.spans import TRACEPARENT
 from ..errors import NotRampmeter, RampmeterError, TlsError, Unauthorized
 from .address import NatsAddress
 
@@ -25,6 +26,24 @@ PING: Final = 2
 """Seconds between pings: a server that is gone is noticed after three of them."""
 
 LOG: Final = logging.getLogger("rampmeter")
+
+
+def why_of(error: BaseException) -> str:
+    """Why an attempt has failed, for people."""
+    silent = "no NATS server has answered in time; for the HTTP front write http://"
+    return silent if isinstance(error, asyncio.TimeoutError) else str(error) or type(error).__name__
+
+
+class Headers(dict[str, str]):
+    """The spans of the parts of a message. nats-py writes what `items` has, also several of one name."""
+
+    def __init__(self, traces: Sequence[str | None]) -> None:
+        super().__init__()
+        self._traces = traces
+
+    def items(self) -> Any:
+        return [(TRACEPARENT, trace or "-") for trace in self._traces]
+
 
 Handler = Callable[[Msg], Awaitable[None]]
 
@@ -81,7 +100,7 @@ class Connection:
             raise Unauthorized(f"{url} refuses this user: {error}; see nats_options= of rampmeter.connect")
         if isinstance(error, ssl.SSLError):
             raise TlsError(f"{url} is not trusted: {error}; see ca_file= of rampmeter.connect")
-        return str(error) or type(error).__name__
+        return why_of(error)
 
     async def subscribe(self, subject: str, handler: Handler) -> None:
         """Has messages to `subject` handled, once, over all connections."""
@@ -89,12 +108,12 @@ class Connection:
             self._subscriptions[subject] = handler
             await self._client.subscribe(subject, cb=handler)
 
-    async def publish(self, subject: str, payload: bytes, reply: str = "") -> bool:
-        """Sends a message. False if there is no connection for it."""
+    async def publish(self, subject: str, payload: bytes, reply: str, traces: Sequence[str | None]) -> bool:
+        """Sends a message whose parts have these spans. False if there is no connection for it."""
         if not self._client.is_connected:
             return False
         try:
-            await self._client.publish(subject, payload, reply)
+            await self._client.publish(subject, payload, reply, Headers(traces) if any(traces) else None)
         except (nats.errors.Error, OSError):
             return False
         return True
@@ -145,7 +164,7 @@ class Connection:
         return self._address.ca_file is not None or self._address.servers[0].startswith("tls:")
 
     async def _failed(self, error: Exception) -> None:
-        self._why = str(error) or type(error).__name__
+        self._why = why_of(error)
         if "permissions violation" in self._why.lower():
             self._note_denial(self._why)
         if self._connecting is None or self._connecting.done():

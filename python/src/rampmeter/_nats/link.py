@@ -15,6 +15,7 @@ from nats.aio.msg import Msg
 from .._core.answer import Answer, answers_in, buckets, epoch_of, seconds, text
 from .._core.ask import Failure, Reply
 from .._core.contact import Contact
+from .._drive.spans import TRACEPARENT
 from .._http.pool import packed
 from ..bounds import MAX_BATCH, MAX_UNSENT
 from ..counters import Counters
@@ -41,6 +42,7 @@ class Message(NamedTuple):
     text: bytes
     is_alone: bool = False
     """A body to price may be as long as a message."""
+    trace: str | None = None
 
 
 class Answering(Protocol):
@@ -101,13 +103,7 @@ class Link:
         finally:
             self.forget(message["id"])
 
-    def begin(
-        self,
-        resource: str,
-        message: Mapping[str, Any],
-        until: float,
-        answer: Answering,
-    ) -> bool:
+    def begin(self, resource: str, message: Mapping[str, Any], until: float, answer: Answering) -> bool:
         """The same for a thread that waits for `answer`. False if `ask` has to connect first."""
         is_ready = self._connection.is_up and resource in self._listening
         if is_ready:
@@ -148,7 +144,7 @@ class Link:
             await asyncio.wait([self._flush], timeout=within)
         await self._connection.flush(within)
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         """Ends the connection."""
         self._lost()
         await self._connection.close()
@@ -163,16 +159,12 @@ class Link:
             self._listening.add(resource)
         return why
 
-    def _begin_ask(
-        self,
-        resource: str,
-        message: Mapping[str, Any],
-        until: float,
-        answer: Answering,
-    ) -> None:
+    def _begin_ask(self, resource: str, message: Mapping[str, Any], until: float, answer: Answering) -> None:
         is_patient, id = message["mode"] == "wait", message["id"]
         asked = {**message, "progress": True} if is_patient else message
-        self._asks.setdefault(resource, []).append(Message(id, packed([asked]), "price" in message))
+        self._asks.setdefault(resource, []).append(
+            Message(id, packed([asked]), "price" in message, message.get(TRACEPARENT))
+        )
         silence = WAITING if is_patient else AT_ONCE
         waiting = Waiting(id, resource, answer, silence, asked=time.monotonic(), until=until)
         # A scheduler that is there says at once that the request waits.
@@ -213,8 +205,9 @@ class Link:
         for resource, settles in by_resource.items():
             for begin in range(0, len(settles), MAX_BATCH):
                 batch = settles[begin : begin + MAX_BATCH]
-                if await self._connection.publish(f"{self._prefix}.settle.{resource}", packed(batch)):
-                    self._counters.add("settled", len(batch))
+                traces = [settle.get(TRACEPARENT) for settle in batch]
+                if await self._connection.publish(f"{self._prefix}.settle.{resource}", packed(batch), "", traces):
+                    self._counters.add(settled=len(batch))
                 else:
                     self.unsent.extend((resource, settle) for settle in batch)
                     return
@@ -233,7 +226,8 @@ class Link:
         texts = [message.text for message in live]
         payload = texts[0] if len(texts) == 1 else b"[%s]" % b",".join(texts)
         reply = f"{self._inbox}.{self._number}"
-        if not await self._connection.publish(f"{self._prefix}.{kind}.{resource}", payload, reply):
+        traces = [message.trace for message in live]
+        if not await self._connection.publish(f"{self._prefix}.{kind}.{resource}", payload, reply, traces):
             self._fail_all(ids, "the connection to NATS is lost")
 
     def _fail_all(self, ids: Sequence[str], why: str) -> None:

@@ -6,7 +6,8 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 from .._core.answer import Answer
 from .._core.ask import Failure, Reply
@@ -21,35 +22,24 @@ R = TypeVar("R")
 class Slot:
     """What one thread waits for. A `concurrent.futures.Future` takes three locks for the same."""
 
-    __slots__ = ("_error", "_is_done", "_lock", "_reply")
-
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._lock.acquire()
+        self._came: SimpleQueue[Reply | Failure | BaseException] = SimpleQueue()
         self._is_done = False
-        self._reply: Reply | Failure | None = None
-        self._error: BaseException | None = None
 
     def done(self) -> bool:
         """Whether it was set. It is set once, by the loop's thread."""
         return self._is_done
 
-    def set_result(self, reply: Reply | Failure) -> None:
-        """Wakes up the thread."""
-        self._reply, self._is_done = reply, True
-        self._lock.release()
-
-    def set_exception(self, error: BaseException) -> None:
-        """Wakes up the thread with an error."""
-        self._error, self._is_done = error, True
-        self._lock.release()
+    def set_result(self, result: Reply | Failure | BaseException) -> None:
+        """Wakes up the thread, with an error too."""
+        self._is_done = True
+        self._came.put(result)
 
     def result(self) -> Reply | Failure:
         """Waits for it."""
-        self._lock.acquire()
-        if self._error is not None:
-            raise self._error
-        return cast("Reply | Failure", self._reply)
+        if isinstance(came := self._came.get(), BaseException):
+            raise came
+        return came
 
 
 class LinkOfThreads:
@@ -63,7 +53,7 @@ class LinkOfThreads:
         self._link = self._wait(_made(address, contact, counters))
         self.unsent: deque[tuple[str, dict[str, Any]]] = self._link.unsent
 
-    def ask(self, resource: str, message: Mapping[str, Any], until: float) -> Reply | Failure:
+    async def ask(self, resource: str, message: Mapping[str, Any], until: float) -> Reply | Failure:
         """Does what `Link.ask` does."""
         answer = Slot()
         self._loop.call_soon_threadsafe(self._begin, resource, message, until, answer)
@@ -81,7 +71,7 @@ class LinkOfThreads:
                 self._tasks.add(asking)
                 asking.add_done_callback(lambda done: self._tell(done, answer))
         except Exception as error:
-            answer.set_exception(error)
+            answer.set_result(error)
 
     def _tell(self, done: asyncio.Task[Reply | Failure], answer: Slot) -> None:
         self._tasks.discard(done)
@@ -89,12 +79,10 @@ class LinkOfThreads:
             return
         if done.cancelled():
             answer.set_result(Failure("the client was closed"))
-        elif (error := done.exception()) is not None:
-            answer.set_exception(error)
         else:
-            answer.set_result(done.result())
+            answer.set_result(done.exception() or done.result())
 
-    def settle(self, resource: str, settles: Sequence[Mapping[str, Any]], until: float) -> list[Answer] | Failure:
+    async def settle(self, resource: str, settles: Sequence[Mapping[str, Any]]) -> list[Answer] | Failure:
         """Does what `Link.settle` does."""
         return self._wait(self._link.settle(resource, settles))
 
@@ -102,12 +90,12 @@ class LinkOfThreads:
         """Does what `Link.tell` does."""
         self._loop.call_soon_threadsafe(self._link.tell, resource, settle)
 
-    def flush(self, within: float) -> None:
+    async def flush(self, within: float) -> None:
         """Does what `Link.flush` does."""
         if self._thread.is_alive():
             self._wait(self._link.flush(within))
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Ends the connection and the thread. In a forked child, forgets them."""
         if self._thread.is_alive():
             asyncio.run_coroutine_threadsafe(_end(self._link), self._loop)
@@ -138,5 +126,5 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 async def _end(link: Link) -> None:
     await link.flush(1.0)
-    await link.aclose()
+    await link.close()
     asyncio.get_running_loop().call_soon(asyncio.get_running_loop().stop)
