@@ -28,8 +28,8 @@ use rampmeter_scheduler_core::policy::spec::{
     Algorithm, Alignment, Applies, Bounds, ClassSpec, FairShare, LimitSpec, ResourceSpec,
 };
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_scheduler_core::scheduler::queue_cursor::QueueCursor;
-use rampmeter_scheduler_core::scheduler::queue_cursor::Selection;
+use rampmeter_scheduler_core::scheduler::waiting::QueueCursor;
+use rampmeter_scheduler_core::scheduler::waiting::Selection;
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
@@ -313,7 +313,6 @@ impl<'a> World<'a> {
         self.timed("snapshot", |core, now| core.snapshot(now, SNAPSHOT_PERMITS));
         self.event("wall clock", Event::WallClock(WallClockOrigin::from_unix_nanos(1_700_000_000_000_000_000)));
         self.event("doubt", Event::Doubt);
-        self.event("store lost", Event::StoreLost);
         self.event("limits", Event::Limits(Box::new(resource(&limits))));
         let requests = self.scheduler.resource().limit("requests").expect("a limit");
         self.event("freeze", Event::Freeze { limits: vec![requests], span: Span::from_secs(1) });

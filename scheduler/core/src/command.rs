@@ -69,9 +69,21 @@ pub enum Note {
     CapacityChanged(LimitId),
     /// The upstream states another capacity of this limit than is written, which does not count.
     CapacityStated(LimitId, Amount),
-    /// By the word of a client, the upstream's quota is spent: calls that need this limit are refused
-    /// for this long.
-    QuotaSpent(LimitId, Span),
+    /// An answer of the upstream has paused a limit.
+    Paused(PauseNote),
+}
+
+/// The pause of a limit after an answer of the upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PauseNote {
+    /// The paused bucket.
+    pub bucket: BucketName,
+    /// The pause that the answer asks for, if it names one.
+    pub asked: Option<Span>,
+    /// The pause until a probe call asks the upstream again.
+    pub span: Span,
+    /// Whether the answer may be of this limit alone.
+    pub is_certain: bool,
 }
 
 /// A bucket: its limit, and its key if the limit has a bucket for each key.

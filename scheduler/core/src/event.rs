@@ -49,11 +49,12 @@ pub enum Event<R> {
     // From the store and the leadership.
     /// The store holds this checkpoint.
     CheckpointStored(CheckpointNumber),
+    /// Every standby that the store's record lists holds this checkpoint while the store is silent, so
+    /// that any successor goes on from it or from a later one.
+    CheckpointWitnessed(CheckpointNumber),
     /// The store has refused this checkpoint because of its size. The next one is due soon, and has
     /// half as much room.
     CheckpointRefused(CheckpointNumber),
-    /// The store does not take checkpoints.
-    StoreLost,
     /// The store is new and holds no earlier epoch. Clients know earlier leaders, whose epochs are
     /// below `epoch`.
     StoreReplaced {

@@ -22,11 +22,6 @@ impl ClassId {
 pub struct LimitId(pub(crate) u8);
 
 impl LimitId {
-    /// The limit with this index.
-    pub(crate) fn of_index(index: usize) -> Self {
-        LimitId(u8::try_from(index).expect("a resource has at most 64 limits"))
-    }
-
     /// The index into [`Resource::limits`](crate::policy::resource::Resource::limits).
     #[must_use]
     pub const fn index(self) -> usize {

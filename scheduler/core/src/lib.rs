@@ -19,10 +19,10 @@
 //! * [`adaptation`]: what the upstream's responses teach.
 //! * [`limits`]: the arithmetic of one limit.
 //! * [`policy`]: the configuration.
-//! * [`arithmetic`] and `collections`: exact numbers, and containers.
+//! * `arithmetic` and `collections`: exact numbers, and containers.
 
 pub mod adaptation;
-pub mod arithmetic;
+mod arithmetic;
 mod array_form;
 mod collections;
 pub mod command;

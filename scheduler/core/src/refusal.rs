@@ -8,6 +8,9 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use std::fmt;
 
+/// When to ask again after a bound was reached: long enough for some requests to be served.
+const RETRY_AFTER_BOUND: Span = Span::from_secs(1);
+
 /// A refusal is an answer: it says when to come back, or that coming back is useless.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -56,8 +59,6 @@ pub enum Refusal {
         what: Bounded,
         /// The bound.
         bound: usize,
-        /// When to ask again.
-        retry_after: Span,
     },
     /// No limit applies to the request, and the resource refuses such requests.
     #[error("no limit is for a request with these labels; name the labels that the resource's limits match on")]
@@ -69,8 +70,6 @@ pub enum Refusal {
         limit: LimitId,
         /// The bound.
         bound: usize,
-        /// When to ask again.
-        retry_after: Span,
     },
     /// A call in flight was renewed after its place had been promised to another call. The renewed
     /// call still counts.
@@ -166,47 +165,40 @@ impl fmt::Display for Bounded {
     }
 }
 
-/// What a refusal tells besides its text.
-struct RefusalParts {
-    code: Code,
-    retry_after: Option<Span>,
-    limited_by: Option<LimitId>,
-}
-
 impl Refusal {
     /// The protocol's code.
     #[must_use]
     pub fn code(&self) -> Code {
-        self.parts().code
+        self.parts().0
     }
 
     /// How long until the client should ask again; none if asking again is useless.
     #[must_use]
     pub fn retry_after(&self) -> Option<Span> {
-        self.parts().retry_after
+        self.parts().1
     }
 
     /// The limit that refuses the request.
     #[must_use]
     pub fn limited_by(&self) -> Option<LimitId> {
-        self.parts().limited_by
+        self.parts().2
     }
 
     /// The protocol's code, when to ask again, and the limit that refuses.
     ///
     /// A start beyond `max_wait` or `max_ahead` and a renewal that comes too late are all
     /// `not_in_time`. The renewal has no `retry_after`, because asking again is useless.
-    fn parts(&self) -> RefusalParts {
-        let (code, retry_after, limited_by) = match *self {
+    fn parts(&self) -> (Code, Option<Span>, Option<LimitId>) {
+        match *self {
             Refusal::NotInTime { retry_after, limited_by } => (Code::NotInTime, Some(retry_after), limited_by),
             Refusal::TooFarAhead { delay, bound, limited_by } => {
                 (Code::NotInTime, Some(delay.saturating_sub(bound)), limited_by)
             }
             Refusal::NeverFits { limit, .. } => (Code::NeverFits, None, Some(limit)),
             Refusal::QuotaSpent { limit, retry_after } => (Code::QuotaSpent, retry_after, Some(limit)),
-            Refusal::BoundReached { retry_after, .. } => (Code::QueueFull, Some(retry_after), None),
+            Refusal::BoundReached { .. } => (Code::QueueFull, Some(RETRY_AFTER_BOUND), None),
             Refusal::NoLimit => (Code::NoLimit, None, None),
-            Refusal::TooManyKeys { limit, retry_after, .. } => (Code::TooManyKeys, Some(retry_after), Some(limit)),
+            Refusal::TooManyKeys { limit, .. } => (Code::TooManyKeys, Some(RETRY_AFTER_BOUND), Some(limit)),
             Refusal::RenewedTooLate => (Code::NotInTime, None, None),
             Refusal::UnknownPermit => (Code::UnknownPermit, None, None),
             Refusal::IdInUse => (Code::IdInUse, None, None),
@@ -221,8 +213,7 @@ impl Refusal {
             Refusal::HandingOver | Refusal::StoreSilent | Refusal::LimitsChanged | Refusal::MayBeGone => {
                 (Code::Unavailable, Some(Span::ZERO), None)
             }
-        };
-        RefusalParts { code, retry_after, limited_by }
+        }
     }
 }
 

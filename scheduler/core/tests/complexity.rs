@@ -9,16 +9,13 @@
 
 mod common;
 
-use common::{Wish, World, limit, resource, shared, span, wish, with_bulk};
+use common::{Wish, World, by, counted, limit, resource, shared, span, wish, with_bulk};
 use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::splitmix::scatter;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, LimitSpec, ResourceSpec};
-use rampmeter_scheduler_core::scheduler::Scheduler;
+use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, ResourceSpec};
 
 const FEW: usize = 1_000;
 const MANY: usize = 100_000;
@@ -183,7 +180,7 @@ fn one_reserves_what_fits_between_and_gives_it_back() {
 /// request.
 fn windows(count: usize) -> World {
     let algorithm = Algorithm::FixedWindow(Alignment::Epoch);
-    let mut world = World::new(&resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(1000)) }]));
+    let mut world = World::new(&resource(vec![counted(algorithm, limit("requests", 10.0, span(1000)))]));
     for _ in 0..count / 10 {
         world.ask(Time::ORIGIN, &wish(Mode::Reserve, &[("requests", 6.0)]));
     }
@@ -202,8 +199,7 @@ fn one_reserves_behind_ten_thousand_windows_and_gives_it_back() {
 
 /// `count` keys in use, each with a bucket of its own.
 fn keys(count: usize) -> World {
-    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
-    let mut world = World::new(&resource(vec![LimitSpec { applies, ..limit("requests", 10.0, span(1_000_000)) }]));
+    let mut world = World::new(&resource(vec![by("guild", limit("requests", 10.0, span(1_000_000)))]));
     (0..count).for_each(|number| ask_for_key(&mut world, Time::ORIGIN, number, Mode::Allow, None));
     world
 }
@@ -239,7 +235,7 @@ fn one_waits_for_one_of_many_keys_and_cancels() {
 
 /// `count` calls in flight.
 fn in_flight(count: usize) -> World {
-    let limit = LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 2.0 * MANY as f64, span(60_000)) };
+    let limit = counted(Algorithm::Concurrency, limit("requests", 2.0 * MANY as f64, span(60_000)));
     let mut world = World::new(&resource(vec![limit]));
     (0..count).for_each(|number| {
         world.ask(moment(number), &wish(Mode::Allow, &[]).named(&format!("b{number}")));
@@ -261,12 +257,11 @@ fn one_more_call_is_in_flight_is_renewed_and_ends() {
 
 /// `count` clients, each with a far promise, or only with a past one.
 fn clients(count: usize, period: Span, far: bool) -> World {
-    let each = Applies { key: vec!["client".to_owned()], ..Applies::default() };
-    let spec = resource(vec![LimitSpec { applies: each, ..limit("requests", 40.0, period) }]);
-    let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), Epoch::FIRST, Time::ORIGIN).fenced());
+    let spec = resource(vec![by("client", limit("requests", 40.0, period))]);
+    let mut world = World::fenced(&spec, Time::ORIGIN);
     for number in 0..count {
         if number % 250 == 0 {
-            checkpoint(&mut world, moment(number));
+            world.checkpointed(moment(number));
         }
         let client = format!("client-{number:0>9}");
         let ask = |cost| Wish { labels: vec![("client", &*client)], ..wish(Mode::Reserve, &[("requests", cost)]) };
@@ -275,17 +270,12 @@ fn clients(count: usize, period: Span, far: bool) -> World {
         }
         world.answers.clear();
     }
-    checkpoint(&mut world, moment(count));
+    world.checkpointed(moment(count));
     world
 }
 
-fn checkpoint(world: &mut World, now: Time) {
-    let checkpoint = world.scheduler.checkpoint(now).unwrap();
-    world.handle(now, Event::CheckpointStored(checkpoint.number));
-}
-
 fn one_more_checkpoint(world: &mut World, number: usize) {
-    checkpoint(world, moment(MANY + number));
+    world.checkpointed(moment(MANY + number));
 }
 
 /// A checkpoint lists hundreds of far promises, however many there are.

@@ -5,11 +5,10 @@
 
 mod common;
 
-use common::{World, limit, ms, resource, span, wish, with_bulk};
+use common::{World, by, limit, ms, resource, span, wish, with_bulk};
 use peak_alloc::PeakAlloc;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec};
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
@@ -36,9 +35,7 @@ fn what_permits_and_keys_take_of_memory() {
 
 /// The memory of a client with partly used buckets and a forgotten permit.
 fn what_a_key_takes() {
-    let each = Applies { key: vec!["client".to_owned()], ..Applies::default() };
-    let mut world =
-        World::new(&resource(vec![LimitSpec { applies: each, ..limit("requests", 10.0, span(10_000_000)) }]));
+    let mut world = World::new(&resource(vec![by("client", limit("requests", 10.0, span(10_000_000)))]));
     // Requests without a client leave nothing but room for permits.
     ask_all(&mut world, ms(0), false);
     let before = ALLOCATOR.current_usage();

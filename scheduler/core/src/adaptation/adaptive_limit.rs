@@ -1,11 +1,10 @@
 //! A bucket together with the limit that its upstream turns out to enforce.
 
-use super::call_time::CallTime;
 use super::observation::Reading;
 use super::rate_estimator::RateEstimator;
 use super::slow_start::{MAX_CALLS_BEYOND, NEARLY_EMPTY_PART, SlowStart};
 use crate::arithmetic::Credit;
-use crate::limits::{Bucket, BucketRecord, RAISE_PART};
+use crate::limits::{Bucket, RAISE_PART};
 use crate::policy::spec::{Learn, LimitSpec};
 use crate::policy::{Limit, StartPolicy};
 use rampmeter_protocol::amount::Amount;
@@ -24,6 +23,8 @@ const TOLD_AFTER: Span = Span::from_secs(10);
 /// A call that started less than this ago may not have reached the upstream, or its permit may
 /// still be returned as too late.
 const ON_THE_WAY: Span = Span::from_secs(1);
+/// The weight of the latest call in the mean time of calls is one part in this many.
+const LATEST_PART: u64 = 8;
 
 /// A bucket, and the limit that it enforces: the nominal limit with what was learned. Levels lie
 /// below those of the nominal limit by the learned reserve.
@@ -38,8 +39,9 @@ pub(crate) struct AdaptiveLimit {
     estimator: RateEstimator,
     /// Present while the stock of the bucket is unproven.
     slow_start: Option<SlowStart>,
-    /// How long calls in flight have lately taken.
-    call_time: CallTime,
+    /// The mean time of recent calls in flight, the latest of which count most. `recent_calls.rs` has
+    /// the slower mean over all served calls. A successor begins anew.
+    call_time: Option<Span>,
     /// The capacity that the upstream states, if the limit follows it and it is below the written one.
     stated: Option<Stated>,
     /// The capacity that answers state, whatever it is, and since when they state no other.
@@ -49,7 +51,7 @@ pub(crate) struct AdaptiveLimit {
     /// When an answer to a served call last stated none.
     untold: Time,
     /// When the last call started that was served.
-    served: Time,
+    pub(crate) served: Time,
     last_raise: Time,
     /// The time at which a spent quota resets, as the upstream says.
     quota_spent_until: Time,
@@ -83,7 +85,7 @@ impl AdaptiveLimit {
             limit: limit.clone(),
             estimator: RateEstimator::new(now, limit),
             slow_start: SlowStart::for_period(now, limit.spec().period).filter(|_| is_doubted),
-            call_time: CallTime::default(),
+            call_time: None,
             stated: None,
             announced: None,
             is_told: false,
@@ -116,13 +118,16 @@ impl AdaptiveLimit {
         &self.estimator
     }
 
-    /// How long calls in flight have lately taken.
+    /// The mean time of recent calls in flight; none before the first one has ended.
     pub(crate) fn mean_call_time(&self) -> Option<Span> {
-        self.call_time.mean()
+        self.call_time
     }
 
-    pub(crate) fn note_call_time(&mut self, span: Span) {
-        self.call_time.note(span);
+    /// Notes that a call in flight has ended after `taken`.
+    pub(crate) fn note_call_time(&mut self, taken: Span) {
+        let mean = self.call_time.unwrap_or(taken);
+        let part = |span: Span| span.nanos() / LATEST_PART;
+        self.call_time = Some(Span::from_nanos(mean.nanos() - part(mean) + part(taken)));
     }
 
     /// The same bucket under a limit that may differ in size.
@@ -148,18 +153,9 @@ impl AdaptiveLimit {
         self.estimator.nominal = self.estimator.nominal.clone().with_wall_clock(wall_clock);
     }
 
-    /// Replaces the bucket by one with this level and without promises.
-    pub(crate) fn set_level(&mut self, now: Time, level: Credit) {
-        self.begin_with(Bucket::new(&self.limit, now, level));
-    }
-
-    /// Restores the bucket that a predecessor had at `then`.
-    pub(crate) fn resume_bucket(&mut self, then: Time, record: &BucketRecord) {
-        self.begin_with(Bucket::from_record(&self.limit, then, record));
-    }
-
-    fn begin_with(&mut self, bucket: Bucket) {
-        self.bucket = bucket.remembering_levels();
+    /// Replaces the bucket by one whose level is known.
+    pub(crate) fn begin_with(&mut self, make: impl FnOnce(&Limit) -> Bucket) {
+        self.bucket = make(&self.limit).remembering_levels();
         self.slow_start = None;
     }
 
@@ -177,6 +173,19 @@ impl AdaptiveLimit {
     pub(crate) fn set_capacity_in_force(&mut self, now: Time, capacity: Amount) {
         self.estimator.state(now, Some(capacity));
         self.review(now);
+    }
+
+    /// Holds the limit to a capacity below the written one, or no longer. What was used stays used.
+    pub(crate) fn hold(&mut self, now: Time, capacity: Option<Amount>) {
+        let before = self.limit.full();
+        self.estimator.state(now, capacity);
+        self.review(now);
+        self.bucket.shrink(&self.limit, now, before - self.limit.full());
+    }
+
+    /// Whether an answer has stated a capacity, be it the written one.
+    pub(crate) fn is_announced(&self) -> bool {
+        self.announced.is_some()
     }
 
     /// The capacity that answers state, if it is not the written one, and since when they state no other.
@@ -233,10 +242,7 @@ impl AdaptiveLimit {
             self.stated = stated;
             let surplus = self.upstream_after(at, at).map(|level| level - self.credit(reading.remaining));
             self.bucket.shift(&self.limit, now, -surplus.unwrap_or_default().max(Credit::ZERO));
-            let before = self.limit.full();
-            self.estimator.state(now, stated.map(|stated| stated.capacity));
-            self.review(now);
-            self.bucket.shrink(&self.limit, now, before - self.limit.full());
+            self.hold(now, stated.map(|stated| stated.capacity));
         }
         changes
     }
@@ -277,11 +283,6 @@ impl AdaptiveLimit {
         if self.level_after(at, at).is_some_and(|level| level < nearly_empty) {
             self.slow_start = None;
         }
-    }
-
-    /// Whether a call was served that started after `time`.
-    pub(crate) fn has_served_since(&self, time: Time) -> bool {
-        self.served > time
     }
 
     pub(crate) fn spent_until(&self, now: Time) -> Option<Time> {

@@ -2,15 +2,18 @@
 
 mod adaptive_limit;
 mod attribution;
-mod call_time;
+mod ceilings;
 mod cost_estimates;
 pub mod observation;
 mod rate_estimator;
 mod recent_calls;
+mod rejections;
 mod slow_start;
 
 pub(crate) use adaptive_limit::AdaptiveLimit;
 pub(crate) use attribution::{Attribution, Limits};
+pub(crate) use ceilings::Ceilings;
 pub(crate) use cost_estimates::CostEstimates;
 pub(crate) use observation::{Observation, ObservedCall, Reading, Scope, Verdict};
 pub(crate) use recent_calls::RecentCalls;
+pub(crate) use rejections::Rejections;

@@ -152,8 +152,7 @@ impl Reading {
 
     /// The range of amounts that may remain. A fraction may be rounded up; larger steps may be
     /// rounded either way.
-    #[must_use]
-    pub fn remaining_range(&self) -> RangeInclusive<Amount> {
+    pub(crate) fn remaining_range(&self) -> RangeInclusive<Amount> {
         let coarse = self.remaining_grain.saturating_sub(Amount::ONE);
         self.remaining.saturating_sub(self.remaining_grain)..=self.remaining.saturating_add(coarse)
     }

@@ -14,9 +14,14 @@ const MAX_AHEAD: usize = 65_536;
 const FADING_PART: f64 = 256.0;
 
 /// The calls in flight, and means over calls that ended. A snapshot does not contain them.
+///
+/// Calls in flight are starts, including promised ones. A call is forgotten together with its permit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecentCalls {
-    in_flight: CallsInFlight,
+    /// The calls that have started, by the second of their start.
+    started: BTreeMap<u64, u64>,
+    /// The starts that were ahead when the last call began.
+    ahead: BTreeSet<StartKey>,
     served: Served,
 }
 
@@ -26,39 +31,6 @@ struct Served {
     calls: f64,
     secs: f64,
     amounts: BTreeMap<LimitId, f64>,
-}
-
-impl RecentCalls {
-    pub(crate) fn begin(&mut self, now: Time, key: StartKey) {
-        self.in_flight.begin(now, key);
-    }
-
-    /// Notes that a start was given back.
-    pub(crate) fn withdraw(&mut self, key: StartKey) {
-        self.in_flight.end(key);
-    }
-
-    /// Notes that a call has ended. `served` has its charges, unless it was rejected.
-    pub(crate) fn end(&mut self, now: Time, key: StartKey, served: Option<&Bill>) {
-        self.in_flight.end(key);
-        served.into_iter().for_each(|bill| self.served.add(now.since(key.at), bill));
-    }
-
-    pub(crate) fn in_flight(&self) -> &CallsInFlight {
-        &self.in_flight
-    }
-
-    /// The mean time of a served call in seconds, and its mean charge to `limit`. Calls without
-    /// such a charge count, too. None before the first charge.
-    pub(crate) fn means(&self, limit: LimitId) -> Option<(f64, f64)> {
-        let Served { calls, secs, amounts } = &self.served;
-        amounts.get(&limit).map(|amount| (secs / calls, amount / calls))
-    }
-
-    /// Forgets the means, because their charges are to former limits.
-    pub(crate) fn change_limits(&mut self) {
-        self.served = Served::default();
-    }
 }
 
 impl Served {
@@ -73,16 +45,7 @@ impl Served {
     }
 }
 
-/// The starts of calls, including promised ones. A call is forgotten together with its permit.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct CallsInFlight {
-    /// The calls that have started, by the second of their start.
-    started: BTreeMap<u64, u64>,
-    /// The starts that were ahead when the last call began.
-    ahead: BTreeSet<StartKey>,
-}
-
-impl CallsInFlight {
+impl RecentCalls {
     pub(crate) fn begin(&mut self, now: Time, key: StartKey) {
         match key.at <= now {
             true => *self.started.entry(second(key.at)).or_default() += 1,
@@ -98,12 +61,31 @@ impl CallsInFlight {
         }
     }
 
-    pub(crate) fn end(&mut self, key: StartKey) {
+    /// Notes that a call has ended. `served` has its charges, unless it was rejected.
+    pub(crate) fn end(&mut self, now: Time, key: StartKey, served: Option<&Bill>) {
+        self.withdraw(key);
+        served.into_iter().for_each(|bill| self.served.add(now.since(key.at), bill));
+    }
+
+    /// Notes that a start was given back.
+    pub(crate) fn withdraw(&mut self, key: StartKey) {
         if !self.ahead.remove(&key)
             && let Some(calls) = self.started.get_mut(&second(key.at))
         {
             *calls = calls.saturating_sub(1);
         }
+    }
+
+    /// The mean time of a served call in seconds, and its mean charge to `limit`. Calls without
+    /// such a charge count, too. None before the first charge.
+    pub(crate) fn means(&self, limit: LimitId) -> Option<(f64, f64)> {
+        let Served { calls, secs, amounts } = &self.served;
+        amounts.get(&limit).map(|amount| (secs / calls, amount / calls))
+    }
+
+    /// Forgets the means, because their charges are to former limits.
+    pub(crate) fn change_limits(&mut self) {
+        self.served = Served::default();
     }
 
     /// How many calls have started by `now`.
@@ -143,20 +125,20 @@ mod tests {
 
     #[test]
     fn a_call_is_in_flight_from_its_start_to_its_end() {
-        let mut calls = CallsInFlight::default();
+        let mut calls = RecentCalls::default();
         [0, 10, 50].into_iter().for_each(|secs| calls.begin(Time::ORIGIN, start(secs)));
-        let counts = |calls: &CallsInFlight, secs: u64| {
+        let counts = |calls: &RecentCalls, secs: u64| {
             (calls.count(start(secs).at), calls.count_young_beside(start(secs).at, start(7)))
         };
         assert_eq!([0, 10, 49, 61].map(|secs| counts(&calls, secs)), [(1, 1), (2, 2), (2, 2), (3, 2)]);
-        calls.end(start(10));
+        calls.withdraw(start(10));
         assert_eq!(counts(&calls, 61), (2, 1));
         assert_eq!(counts(&calls, 301), (1, 0), "its permit is forgotten");
     }
 
     #[test]
     fn a_call_is_not_beside_itself() {
-        let mut calls = CallsInFlight::default();
+        let mut calls = RecentCalls::default();
         [5, 6, 400].into_iter().for_each(|secs| calls.begin(start(5).at, start(secs)));
         // Of a start that has passed, one that is due, one ahead, and one that is not known.
         let beside = [5, 6, 400, 7].map(|secs| calls.count_young_beside(start(8).at, start(secs)));
@@ -166,11 +148,11 @@ mod tests {
 
     #[test]
     fn starts_ahead_that_have_passed_count_by_their_second() {
-        let mut calls = CallsInFlight::default();
+        let mut calls = RecentCalls::default();
         [5, 6, 400].into_iter().for_each(|secs| calls.begin(Time::ORIGIN, start(secs)));
         calls.begin(start(7).at, start(7));
         assert_eq!((calls.count(start(7).at), calls.ahead.len()), (3, 1));
-        calls.end(start(6));
+        calls.withdraw(start(6));
         assert_eq!(calls.count(start(7).at), 2);
         calls.begin(start(307).at, start(307));
         assert_eq!((calls.count(start(307).at), calls.started.len()), (2, 2), "the call at 5 s is forgotten");
@@ -178,7 +160,7 @@ mod tests {
 
     #[test]
     fn beyond_the_bound_the_next_starts_count_as_started() {
-        let mut calls = CallsInFlight::default();
+        let mut calls = RecentCalls::default();
         for secs in 1..=MAX_AHEAD as u64 + 2 {
             calls.begin(Time::ORIGIN, start(secs));
         }

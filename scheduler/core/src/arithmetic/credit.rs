@@ -26,11 +26,11 @@ use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 /// | the demand of 100 000 requests, the cost of 4 000 000 calls | 2²² costs: saturates | 125 |
 /// | what is owed: a backlog, a cost, and a level below zero | | 126 |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Credit(i128);
+pub(crate) struct Credit(i128);
 
 impl Credit {
     /// Nothing.
-    pub const ZERO: Credit = Credit(0);
+    pub(crate) const ZERO: Credit = Credit(0);
     /// More than any level or potential; sums with these stay in range.
     pub(crate) const INFINITE: Credit = Credit(1 << 125);
     /// Less than any level or potential.
@@ -134,7 +134,7 @@ pub(crate) const STEPS: u16 = 1024;
 
 /// How fast a bucket refills: its capacity within its period, as a reduced fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
+pub(crate) struct Rate {
     /// Credit per nanosecond.
     per_nano: i128,
     /// Credit per millionth of a unit.
@@ -143,8 +143,7 @@ pub struct Rate {
 
 impl Rate {
     /// The rate that refills `capacity` within `period`; both must be above zero.
-    #[must_use]
-    pub fn new(capacity: Amount, period: Span) -> Self {
+    pub(crate) fn new(capacity: Amount, period: Span) -> Self {
         let (micros, nanos) = (capacity.micros(), period.nanos());
         assert!(micros > 0 && nanos > 0, "a limit's capacity and period are above zero");
         let common = greatest_common_divisor(micros, nanos);
@@ -160,33 +159,28 @@ impl Rate {
     }
 
     /// `amount` as credit, exactly.
-    #[must_use]
-    pub fn credit(&self, amount: Amount) -> Credit {
+    pub(crate) fn credit(&self, amount: Amount) -> Credit {
         Credit(i128::from(amount.micros()) * self.per_micro)
     }
 
     /// `micros` millionths of a unit as credit, which may be negative. Saturates at ±2¹¹⁶ parts.
-    #[must_use]
-    pub fn credit_of_micros(&self, micros: i128) -> Credit {
+    pub(crate) fn credit_of_micros(&self, micros: i128) -> Credit {
         Credit(micros.saturating_mul(self.per_micro)).max(Credit::FLOOR).min(-Credit::FLOOR)
     }
 
     /// `credit` in millionths of a unit, rounded down: no report shows more than there is.
-    #[must_use]
-    pub fn micros(&self, credit: Credit) -> i128 {
+    pub(crate) fn micros(&self, credit: Credit) -> i128 {
         credit.0.div_euclid(self.per_micro)
     }
 
     /// `credit` in units, rounded down to millionths, for people to read.
-    #[must_use]
-    pub fn units(&self, credit: Credit) -> f64 {
+    pub(crate) fn units(&self, credit: Credit) -> f64 {
         self.micros(credit) as f64 / Amount::ONE.micros() as f64
     }
 
     /// `credit` in millionths of a unit, rounded up. Negative credit is zero; the largest result is
     /// `u64::MAX`.
-    #[must_use]
-    pub fn micros_up(&self, credit: Credit) -> u64 {
+    pub(crate) fn micros_up(&self, credit: Credit) -> u64 {
         let up = -((-credit.0.max(0)).div_euclid(self.per_micro));
         u64::try_from(up).unwrap_or(u64::MAX)
     }
@@ -203,15 +197,13 @@ impl Rate {
     }
 
     /// The refill until `time`, counted from the origin of time.
-    #[must_use]
-    pub fn refill(&self, time: Time) -> Credit {
+    pub(crate) fn refill(&self, time: Time) -> Credit {
         Credit(self.per_nano * i128::from(time.nanos()))
     }
 
     /// The first nanosecond at which [`Rate::refill`] is at least `credit`; the end of time if none
     /// is.
-    #[must_use]
-    pub fn refilled_at(&self, credit: Credit) -> Time {
+    pub(crate) fn refilled_at(&self, credit: Credit) -> Time {
         if credit <= Credit::ZERO {
             return Time::ORIGIN;
         }
@@ -220,8 +212,7 @@ impl Rate {
     }
 
     /// How long the refill of `credit` takes, rounded up.
-    #[must_use]
-    pub fn refill_span(&self, credit: Credit) -> Span {
+    pub(crate) fn refill_span(&self, credit: Credit) -> Span {
         self.refilled_at(credit).since(Time::ORIGIN)
     }
 }
@@ -231,4 +222,50 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
         (a, b) = (b, a % b);
     }
     a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::MAX_PERIOD;
+
+    fn amount(units: f64) -> Amount {
+        Amount::new(units).unwrap()
+    }
+
+    #[test]
+    fn an_amount_is_refilled_to_the_nanosecond_and_not_before() {
+        // Capacity, period in ms, amount, its refill time in ns.
+        let table = [
+            (1000.0, 60_000, 1.0, 60_000_000),
+            (400_000.0, 744 * 3_600_000, 1.0, 6_696_000_000),
+            (3.0, 1_000, 1.0, 333_333_334),
+            (3.0, 1_000, 0.000_001, 334),
+            (1e9, 1_000, 0.000_001, 1),
+        ];
+        for (capacity, period_ms, paid, nanos) in table {
+            let rate = Rate::new(amount(capacity), Span::from_millis(period_ms));
+            let paid = rate.credit(amount(paid));
+            assert_eq!(rate.refilled_at(paid), Time::from_nanos(nanos), "{capacity} in {period_ms} ms");
+            assert!(rate.refill(Time::from_nanos(nanos - 1)) < paid, "{capacity} in {period_ms} ms");
+        }
+    }
+
+    #[test]
+    fn levels_are_rounded_down_and_what_is_spent_is_rounded_up() {
+        let rate = Rate::new(amount(3.0), Span::from_secs(1));
+        let some = rate.refill(Time::from_nanos(1));
+        assert_eq!((rate.micros(some), rate.micros(-some)), (0, -1));
+        assert_eq!((rate.micros_up(some), rate.micros_up(-some)), (1, 0));
+    }
+
+    /// The largest amount within the longest period, in numbers without a common divisor.
+    #[test]
+    fn a_rate_does_not_overflow_at_the_bounds() {
+        let most = Amount::from_micros(999_999_999_999_999).unwrap();
+        let period = MAX_PERIOD.saturating_sub(Span::from_nanos(1));
+        let rate = Rate::new(most, period);
+        assert_eq!(rate.refilled_at(rate.credit(most)), Time::from_nanos(period.nanos()));
+        assert_eq!(rate.refilled_at(rate.refill(Time::NEVER)), Time::NEVER);
+    }
 }

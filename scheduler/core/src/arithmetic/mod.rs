@@ -1,11 +1,9 @@
 //! Exact amounts, rates and windows of time.
 
-pub mod alignment;
-pub mod credit;
-pub mod offset;
-mod window_alignment;
+pub(crate) mod alignment;
+mod credit;
+pub(crate) mod offset;
 
-pub(crate) use alignment::Alignment;
+pub(crate) use alignment::{Alignment, Window, WindowAlignment};
 pub(crate) use credit::{Correction, Credit, Rate, STEPS, StartCost};
 pub(crate) use offset::Offset;
-pub(crate) use window_alignment::{Window, WindowAlignment};

@@ -5,6 +5,7 @@
 //! The shape depends on the keys' order alone, and no order makes the tree deeper: of n nodes, at
 //! most log(n) / log(4/3) are on a path, which is 77 for 2^32. So the recursion needs little stack.
 
+use super::slab::{Slab, Slot};
 use std::array;
 
 /// A subtree may have so many times the nodes of its sibling.
@@ -12,51 +13,119 @@ const MAX_RATIO: usize = 3;
 /// Below this ratio of the inner to the outer grandchild, a single rotation balances the tree.
 const SINGLE_RATIO: usize = 2;
 
-/// The nodes of a tree, wherever they are kept, and how they sum up their subtrees.
-pub(crate) trait Nodes {
-    /// The index of a node.
-    type Node: Copy;
-    /// Orders the nodes. No two nodes of a tree have equal keys.
+/// The root of a tree, if it has any node.
+pub(crate) type Link = Option<Slot>;
+
+/// A value in a tree, and the subtree below it.
+#[derive(Clone, Debug)]
+pub(crate) struct Node<V, S> {
+    pub(crate) value: V,
+    /// The subtrees before and after the value.
+    pub(crate) below: [Link; 2],
+    /// How many nodes the subtree has.
+    pub(crate) count: u32,
+    /// What the subtree sums up to.
+    pub(crate) sum: S,
+}
+
+/// How the values of a tree are ordered and summed up.
+pub(crate) trait Sums {
+    type Value;
+    type Sum: Default;
+    /// Orders the values. No two values of a tree have equal keys.
     type Key: Ord;
 
-    fn key(&self, node: Self::Node) -> Self::Key;
+    fn key(&self, value: &Self::Value) -> Self::Key;
 
-    /// How many nodes the subtree of `node` has.
-    fn count(&self, node: Self::Node) -> usize;
+    /// The sum of a value and of the subtrees before and after it. The `former` sum of the value may
+    /// be used again.
+    fn sum(&self, value: &Self::Value, below: [Option<&Self::Sum>; 2], former: Self::Sum) -> Self::Sum;
+}
 
-    /// The subtrees before and after a node.
-    fn below(&self, node: Self::Node) -> [Option<Self::Node>; 2];
+/// The values of the tree of `root`, in their order.
+pub(crate) fn in_order<V, S>(nodes: &Slab<Node<V, S>>, root: Link) -> impl Iterator<Item = &V> {
+    let (mut path, mut link) = (Vec::new(), root);
+    std::iter::from_fn(move || {
+        while let Some(node) = link.and_then(|slot| nodes.get(slot)) {
+            path.push(node);
+            link = node.below[0];
+        }
+        let node = path.pop()?;
+        link = node.below[1];
+        Some(&node.value)
+    })
+}
 
-    /// Puts subtrees before and after a node, and updates its count and sums.
-    fn put_below(&mut self, node: Self::Node, subtrees: [Option<Self::Node>; 2]);
+/// The nodes of some trees, of which one is changed.
+pub(crate) struct Tree<'a, B: Sums> {
+    pub(crate) nodes: &'a mut Slab<Node<B::Value, B::Sum>>,
+    pub(crate) by: B,
+}
 
-    /// Adds `node`, which is in no tree, to the tree of `root`. Returns the new root.
-    fn insert(&mut self, root: Option<Self::Node>, node: Self::Node) -> Self::Node {
+impl<B: Sums> Tree<'_, B> {
+    /// Adds `value` to the tree of `root`. Returns the new root.
+    pub(crate) fn insert(&mut self, root: Link, value: B::Value) -> Slot {
+        let node = self.nodes.insert(Node { value, below: [None, None], count: 1, sum: B::Sum::default() });
+        self.insert_node(root, node)
+    }
+
+    /// Removes the value of `key` from the tree of `root`. Returns the new root, and the value if
+    /// there was one.
+    pub(crate) fn remove(&mut self, root: Link, key: &B::Key) -> (Link, Option<B::Value>) {
+        let (root, found) = self.remove_node(root, key);
+        (root, found.and_then(|node| self.nodes.remove(node)).map(|node| node.value))
+    }
+
+    fn known(&self, node: Slot) -> &Node<B::Value, B::Sum> {
+        self.nodes.get(node).expect("a slot in use")
+    }
+
+    fn key(&self, node: Slot) -> B::Key {
+        self.by.key(&self.known(node).value)
+    }
+
+    fn count(&self, node: Slot) -> usize {
+        self.known(node).count as usize
+    }
+
+    fn below(&self, node: Slot) -> [Link; 2] {
+        self.known(node).below
+    }
+
+    /// Puts subtrees before and after a node, and updates its count and sum.
+    fn put_below(&mut self, node: Slot, below: [Link; 2]) {
+        let former = std::mem::take(&mut self.nodes.get_mut(node).expect("a slot in use").sum);
+        let subtrees = below.map(|root| root.map(|root| self.known(root)));
+        let count = 1 + subtrees.iter().flatten().map(|root| root.count).sum::<u32>();
+        let sum = self.by.sum(&self.known(node).value, subtrees.map(|root| root.map(|root| &root.sum)), former);
+        let known = self.nodes.get_mut(node).expect("a slot in use");
+        (known.below, known.count, known.sum) = (below, count, sum);
+    }
+
+    fn insert_node(&mut self, root: Link, node: Slot) -> Slot {
         let Some(root) = root else {
             self.put_below(node, [None, None]);
             return node;
         };
         let (mut subtrees, side) = (self.below(root), usize::from(self.key(root) < self.key(node)));
-        subtrees[side] = Some(self.insert(subtrees[side], node));
+        subtrees[side] = Some(self.insert_node(subtrees[side], node));
         self.balance(root, subtrees)
     }
 
-    /// Removes the node of `key` from the tree of `root`. Returns the new root, and the removed
-    /// node if there was one.
-    fn remove(&mut self, root: Option<Self::Node>, key: &Self::Key) -> (Option<Self::Node>, Option<Self::Node>) {
+    fn remove_node(&mut self, root: Link, key: &B::Key) -> (Link, Link) {
         let Some(node) = root else { return (None, None) };
         let (mut subtrees, own) = (self.below(node), self.key(node));
         if own == *key {
             return (self.join(subtrees), root);
         }
         let side = usize::from(own < *key);
-        let (rest, found) = self.remove(subtrees[side], key);
+        let (rest, found) = self.remove_node(subtrees[side], key);
         subtrees[side] = rest;
         (if found.is_some() { Some(self.balance(node, subtrees)) } else { root }, found)
     }
 
     /// Joins two neighbouring subtrees whose parent is gone.
-    fn join(&mut self, mut subtrees: [Option<Self::Node>; 2]) -> Option<Self::Node> {
+    fn join(&mut self, mut subtrees: [Link; 2]) -> Link {
         let [Some(before), Some(after)] = subtrees else { return subtrees[0].or(subtrees[1]) };
         let side = usize::from(self.count(before) <= self.count(after));
         let (rest, outermost) = self.take_outermost([before, after][side], 1 - side);
@@ -65,7 +134,7 @@ pub(crate) trait Nodes {
     }
 
     /// Takes the outermost node of a side out of a tree. Returns the other nodes and this one.
-    fn take_outermost(&mut self, root: Self::Node, side: usize) -> (Option<Self::Node>, Self::Node) {
+    fn take_outermost(&mut self, root: Slot, side: usize) -> (Link, Slot) {
         let mut subtrees = self.below(root);
         let Some(further) = subtrees[side] else { return (subtrees[1 - side], root) };
         let (rest, outermost) = self.take_outermost(further, side);
@@ -75,7 +144,7 @@ pub(crate) trait Nodes {
 
     /// Puts balanced subtrees, of which one has gained or lost a node, below `node`. Returns the
     /// root of the balanced tree.
-    fn balance(&mut self, node: Self::Node, subtrees: [Option<Self::Node>; 2]) -> Self::Node {
+    fn balance(&mut self, node: Slot, subtrees: [Link; 2]) -> Slot {
         let counts = subtrees.map(|subtree| subtree.map_or(0, |root| self.count(root)));
         let is_heavy = |side: usize| counts[side] > (counts[1 - side] * MAX_RATIO).max(1);
         match [0, 1].into_iter().find(|side| is_heavy(*side)) {
@@ -88,7 +157,7 @@ pub(crate) trait Nodes {
     }
 
     /// Moves nodes from the heavy `side` of `node` to the other one. Returns the new root.
-    fn rotate(&mut self, node: Self::Node, subtrees: [Option<Self::Node>; 2], side: usize) -> Self::Node {
+    fn rotate(&mut self, node: Slot, subtrees: [Link; 2], side: usize) -> Slot {
         // The links of a side and of the other one, in order.
         let links = |of_side, other| array::from_fn(|index| if index == side { of_side } else { other });
         let child = subtrees[side].expect("a heavy side has a node");
@@ -117,47 +186,47 @@ mod tests {
     use super::*;
     use rampmeter_protocol::splitmix::SplitMix64;
 
-    /// A node for each key, to reach `MAX_RATIO`: its count, its height and its subtrees.
-    #[derive(Default)]
-    struct Numbers(Vec<(usize, u32, [Option<usize>; 2])>);
+    /// Sums up the height, to reach `MAX_RATIO`.
+    struct Heights;
 
-    impl Nodes for Numbers {
-        type Node = usize;
+    impl Sums for Heights {
+        type Value = usize;
+        type Sum = u32;
         type Key = usize;
 
-        fn key(&self, node: usize) -> usize {
-            node
+        fn key(&self, value: &usize) -> usize {
+            *value
         }
 
-        fn count(&self, node: usize) -> usize {
-            self.0[node].0
-        }
-
-        fn below(&self, node: usize) -> [Option<usize>; 2] {
-            self.0[node].2
-        }
-
-        fn put_below(&mut self, node: usize, subtrees: [Option<usize>; 2]) {
-            let below = || subtrees.iter().flatten().map(|root| self.0[*root]);
-            let (count, height) = (below().map(|node| node.0).sum::<usize>(), below().map(|node| node.1).max());
-            self.0[node] = (1 + count, 1 + height.unwrap_or(0), subtrees);
+        fn sum(&self, _: &usize, below: [Option<&u32>; 2], _: u32) -> u32 {
+            1 + below.into_iter().flatten().max().copied().unwrap_or(0)
         }
     }
 
+    #[derive(Default)]
+    struct Numbers {
+        nodes: Slab<Node<usize, u32>>,
+        root: Link,
+    }
+
     impl Numbers {
-        /// The keys below `root`, in order.
-        fn keys(&self, root: Option<usize>) -> Vec<usize> {
-            let Some(node) = root else { return Vec::new() };
-            let [before, after] = self.below(node).map(|root| self.keys(root));
-            [before, vec![node], after].concat()
+        fn insert(&mut self, number: usize) {
+            let root = self.root;
+            self.root = Some(Tree { nodes: &mut self.nodes, by: Heights }.insert(root, number));
         }
 
-        fn assert_sound(&self, root: Option<usize>, keys: &[usize]) {
-            assert_eq!(self.keys(root), keys);
-            let height = root.map_or(0, |root| self.0[root].1);
+        fn remove(&mut self, number: usize) -> Option<usize> {
+            let (root, removed) = Tree { nodes: &mut self.nodes, by: Heights }.remove(self.root, &number);
+            self.root = root;
+            removed
+        }
+
+        fn assert_sound(&self, numbers: &[usize]) {
+            assert!(in_order(&self.nodes, self.root).eq(numbers));
+            let height = self.root.and_then(|root| self.nodes.get(root)).map_or(0, |root| root.sum);
             // Each node of a path has at most three quarters of the nodes of the one above it.
-            let most = (0..).scan(keys.len() + 1, |left, _| (*left > 0).then(|| *left = *left * 3 / 4)).count();
-            assert!(height as usize <= most, "{height} high with {} nodes", keys.len());
+            let most = (0..).scan(numbers.len() + 1, |left, _| (*left > 0).then(|| *left = *left * 3 / 4)).count();
+            assert!(height as usize <= most, "{height} high with {} nodes", numbers.len());
         }
     }
 
@@ -171,18 +240,15 @@ mod tests {
             |step| step * 7919 % NODES,
         ];
         for (enter, leave) in orders.iter().flat_map(|enter| orders.map(|leave| (enter, leave))) {
-            let mut tree = Numbers(vec![Default::default(); NODES]);
-            let mut root = None;
-            (0..NODES).for_each(|step| root = Some(tree.insert(root, enter(step))));
-            tree.assert_sound(root, &(0..NODES).collect::<Vec<_>>());
+            let mut tree = Numbers::default();
+            (0..NODES).for_each(|step| tree.insert(enter(step)));
+            tree.assert_sound(&(0..NODES).collect::<Vec<_>>());
             let mut rest: Vec<usize> = (0..NODES).collect();
             for step in 0..NODES {
-                let removed;
-                (root, removed) = tree.remove(root, &leave(step));
-                assert_eq!(removed, Some(leave(step)));
-                rest.retain(|key| *key != leave(step));
+                assert_eq!(tree.remove(leave(step)), Some(leave(step)));
+                rest.retain(|number| *number != leave(step));
                 if step % 100 == 0 {
-                    tree.assert_sound(root, &rest);
+                    tree.assert_sound(&rest);
                 }
             }
         }
@@ -190,20 +256,18 @@ mod tests {
 
     #[test]
     fn a_tree_that_gains_and_loses_nodes_stays_balanced() {
-        let (mut tree, mut root, mut draws) = (Numbers(vec![Default::default(); 500]), None, SplitMix64::new(7));
+        let (mut tree, mut draws) = (Numbers::default(), SplitMix64::new(7));
         let mut inside = vec![false; 500];
         for step in 0..20_000 {
-            let key = (draws.draw() % 500) as usize;
-            if inside[key] {
-                root = tree.remove(root, &key).0;
-            } else {
-                assert_eq!(tree.remove(root, &key).1, None);
-                root = Some(tree.insert(root, key));
+            let number = (draws.draw() % 500) as usize;
+            let removed = tree.remove(number);
+            assert_eq!(removed, inside[number].then_some(number));
+            if removed.is_none() {
+                tree.insert(number);
             }
-            inside[key] = !inside[key];
+            inside[number] = !inside[number];
             if step % 100 == 0 {
-                let keys: Vec<usize> = (0..500).filter(|key| inside[*key]).collect();
-                tree.assert_sound(root, &keys);
+                tree.assert_sound(&(0..500).filter(|number| inside[*number]).collect::<Vec<_>>());
             }
         }
     }

@@ -1,9 +1,7 @@
 //! Slabs, trees and indexes, which know nothing of limits.
 
 mod balanced_tree;
-mod index;
 mod slab;
 
-pub(crate) use balanced_tree::Nodes;
-pub(crate) use index::Index;
-pub(crate) use slab::{Slab, Slot};
+pub(crate) use balanced_tree::{Link, Node, Sums, Tree, in_order};
+pub(crate) use slab::{Index, Slab, Slot};

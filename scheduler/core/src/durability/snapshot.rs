@@ -2,16 +2,23 @@
 //!
 //! The fields' names and order are those of stored records. A snapshot may be older or newer than
 //! its reader, so a restore ignores whatever its resource cannot have.
+//!
+//! A value of the store has at most 1 MiB. Everything that clients can make longer or more is
+//! counted as it is encoded: a control character of a key takes six bytes. What has no room is
+//! covered by a coarser statement, which never frees anything: all other keys are empty until the
+//! last of them is free.
 
-pub use crate::arithmetic::offset::Offset;
 use crate::array_form::stored_as_array;
-pub use crate::ledger::key_pages::KeyPageId;
-pub use crate::limits::DebitSnapshot;
-pub use crate::limits::usage::{CountedUsage, ReportedUsage, UsageSpan};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+
+pub use crate::arithmetic::offset::Offset;
+pub use crate::ledger::key_pages::KeyPageId;
+pub use crate::limits::DebitSnapshot;
+pub use crate::limits::usage::{CountedUsage, ReportedUsage, UsageSpan};
 
 /// The state of a resource at one instant. It names its limits, so that it outlives their change.
 ///
@@ -188,4 +195,67 @@ pub enum Fate {
     Settled,
     /// Given back.
     Returned,
+}
+
+/// The most bytes of one limit: its level or that of unlisted keys, its rate, freeze and quota.
+const LIMIT_BYTES: usize = 7_000;
+
+/// The largest number of keys with far promises in a checkpoint; the next one bounds all others.
+pub(crate) const MAX_FAR_KEYS: usize = 256;
+/// With more keys in use, those at rest are written to pages.
+pub(crate) const MAX_UNPAGED_KEYS: usize = 500;
+/// The largest number of keys on a page, and of keys with budgets in a checkpoint.
+pub(crate) const MAX_PAGE_KEYS: usize = 3000;
+/// The largest number of keys that a graceful stop lists besides those on pages.
+pub(crate) const MAX_KEYS_AT_STOP: usize = 10_000;
+
+/// Bytes that are left for one part of a record, or for several.
+#[derive(Debug)]
+pub(crate) struct RecordSpace(usize);
+
+impl RecordSpace {
+    /// What a record of `bytes` has for other things than its `limits`.
+    pub(crate) fn of(bytes: usize, limits: usize) -> Self {
+        RecordSpace(bytes.saturating_sub(limits * LIMIT_BYTES))
+    }
+
+    /// For the permits of a hand-over, which are stored beside its record. It has some seconds to
+    /// write them.
+    pub(crate) const PERMITS: RecordSpace = RecordSpace(128 << 20);
+
+    /// Takes room for the first items, at most `most`, that fit into one `part` of what is left.
+    pub(crate) fn fitting<T>(
+        &mut self,
+        part: usize,
+        most: usize,
+        items: impl Iterator<Item = T>,
+        size: impl Fn(&T) -> usize,
+    ) -> Vec<T> {
+        let room = self.0 / part;
+        let mut left = room;
+        let fits = |item: &T| left.checked_sub(size(item)).map(|rest| left = rest).is_some();
+        let fitting = items.take(most).take_while(fits).collect();
+        assert!(left <= room && room <= self.0, "a part fits into what is left");
+        self.0 -= room - left;
+        fitting
+    }
+}
+
+/// The bytes of a value in a list.
+pub(crate) fn encoded<T: Serialize + ?Sized>(value: &T) -> usize {
+    ",".len() + serde_json::to_vec(value).expect("records are plain data").len()
+}
+
+/// The bytes of a key. The record of a key without tokens has its name twice, and its usage.
+pub(crate) fn encoded_key(KeySnapshot { limit, key, micros, usage }: &KeySnapshot) -> usize {
+    encoded(&(limit, key, micros)) + usage.as_ref().map_or(0, |usage| encoded(&(limit, key, usage)))
+}
+
+/// Sorts the first `most` items to the front and drops the others.
+pub(crate) fn keep_first<T>(all: &mut Vec<T>, most: usize, order: impl Fn(&T, &T) -> Ordering) {
+    if all.len() > most {
+        all.select_nth_unstable_by(most, &order);
+        all.truncate(most);
+    }
+    all.sort_unstable_by(order);
 }

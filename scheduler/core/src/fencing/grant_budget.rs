@@ -8,12 +8,11 @@
 //! The budget covers near starts only. A far start is promised first, and sent once the store holds
 //! a checkpoint that lists it (see `pending_answers`).
 
-use super::allowance::Allowance;
-use super::key_budgets::KeyBudgets;
+use super::key_budgets::{Allowance, KeyBudgets};
 use crate::arithmetic::Credit;
 use crate::ids::{CheckpointNumber, LimitId};
 use crate::limits::{CallMade, NEAR, StartKey};
-use crate::policy::{Bill, KeyCharge, Limit, LimitSet, OnStoreLoss, Resource};
+use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::VecDeque;
@@ -34,14 +33,16 @@ const DECAY_PART: u64 = 8;
 
 /// The checkpoints that the store may hold, and what is left of their budgets.
 ///
-/// Every grant is within the budget of each open checkpoint, or within the extra budget while the
-/// store does not answer. Without a store, no checkpoint is ever open, and every grant is covered.
+/// Every grant is within the budget of each open checkpoint. Without a store, no checkpoint is ever
+/// open, and every grant is covered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GrantBudget {
     /// Checkpoints that the store may hold, the oldest first.
     open: VecDeque<OpenCheckpoint>,
     /// The latest checkpoint that the store is known to hold.
-    confirmed: CheckpointNumber,
+    pub(crate) confirmed: CheckpointNumber,
+    /// The latest checkpoint that all standbys of the stored record hold.
+    witnessed: CheckpointNumber,
     /// Checkpoints before this one allow no grants. None without a store.
     trusted_from: Option<CheckpointNumber>,
     latest: CheckpointNumber,
@@ -51,10 +52,8 @@ pub(crate) struct GrantBudget {
     /// The number of writes for the latest checkpoint, including its pages.
     writes: u64,
     /// For each limit, the largest recent grant; decays with each checkpoint.
-    largest: Vec<Credit>,
+    pub(crate) largest: Vec<Credit>,
     how_soon: CheckpointDue,
-    /// The extra budget while the store does not answer.
-    ride: Option<Allowances>,
 }
 
 /// How soon the next checkpoint is due.
@@ -138,8 +137,9 @@ impl GrantBudget {
 
     /// The budget under new limits. Earlier checkpoints allow nothing any more.
     pub(super) fn after(before: &GrantBudget, resource: &Resource) -> Self {
-        let GrantBudget { confirmed, trusted_from, latest, opened_at, .. } = *before;
-        let mut after = GrantBudget { confirmed, trusted_from, latest, opened_at, ..GrantBudget::new(resource) };
+        let GrantBudget { confirmed, witnessed, trusted_from, latest, opened_at, .. } = *before;
+        let new = GrantBudget::new(resource);
+        let mut after = GrantBudget { confirmed, witnessed, trusted_from, latest, opened_at, ..new };
         after.doubt();
         after
     }
@@ -154,21 +154,14 @@ impl GrantBudget {
         if bill.is_empty() {
             return true;
         }
-        let within = |budget: &Allowances| budget.covers(resource, bill, start);
-        let within_open = || self.open.iter().all(|open| within(&open.budget));
-        let within_ride = || self.ride.as_ref().is_some_and(within);
         self.is_trusted()
             && !bill.keyed().any(|charge| self.lacks_key(resource, charge))
-            && (within_open() || within_ride())
+            && self.open.iter().all(|open| open.budget.covers(resource, bill, start))
     }
 
     /// The number of the next checkpoint, which will list the starts that are promised now.
     pub(crate) fn next(&self) -> CheckpointNumber {
         CheckpointNumber(self.latest.0 + 1)
-    }
-
-    pub(crate) fn confirmed(&self) -> CheckpointNumber {
-        self.confirmed
     }
 
     /// Whether the store certainly holds this checkpoint, and no other leader has followed it.
@@ -230,17 +223,11 @@ impl GrantBudget {
             open.budget.charge(resource, bill);
             open.keys.iter_mut().for_each(|keys| keys.charge(resource, bill));
         }
-        self.ride.iter_mut().filter(|ride| start <= ride.until).for_each(|ride| ride.charge(resource, bill));
         for (id, amount) in bill.amounts() {
             self.hasten(CheckpointDue::Usual);
             let largest = &mut self.largest[id.index()];
             *largest = resource.credit(id, amount).max(*largest);
         }
-    }
-
-    /// For each limit, the largest recent grant.
-    pub(crate) fn largest(&self) -> &[Credit] {
-        &self.largest
     }
 
     /// Whether every open checkpoint still covers the renewal of a call in flight.
@@ -311,7 +298,18 @@ impl GrantBudget {
         assert!(number <= self.latest, "the store holds only checkpoints that were opened");
         self.confirmed = self.confirmed.max(number);
         self.open.retain(|open| open.number >= number);
-        self.ride = None;
+    }
+
+    /// Goes on under a checkpoint that every possible successor has; false if there is no store, or
+    /// none of this term's checkpoints is in it yet.
+    pub(crate) fn witness(&mut self, number: CheckpointNumber) -> bool {
+        assert!(number <= self.latest, "standbys hold only checkpoints that were opened");
+        let may = self.is_fenced() && self.confirmed > CheckpointNumber::default();
+        if may {
+            self.witnessed = self.witnessed.max(number);
+            self.open.retain(|open| open.number >= number);
+        }
+        may
     }
 
     /// Closes a checkpoint that the store certainly does not hold, and makes the next one due soon.
@@ -324,22 +322,12 @@ impl GrantBudget {
     pub(crate) fn doubt(&mut self) {
         self.trusted_from = self.trusted_from.map(|_| self.next());
         self.hasten(CheckpointDue::Immediate);
-        self.ride = None;
     }
 
-    /// Whether a confirmed checkpoint was opened after the last doubt, so that no other leader can
-    /// have followed since.
+    /// Whether a checkpoint that was opened after the last doubt is stored or witnessed, so that no
+    /// other leader can have followed since.
     pub(crate) fn is_trusted(&self) -> bool {
-        self.trusted_from.is_none_or(|from| self.confirmed >= from)
-    }
-
-    /// Notes that the store does not take checkpoints; false if there is no store.
-    pub(crate) fn store_lost(&mut self, resource: &Resource, now: Time) -> bool {
-        if let (OnStoreLoss::Ride(span), None) = (resource.spec().on_store_loss, &self.ride) {
-            let credits = resource.limits().iter().map(|limit| limit.rate().refill_within(span));
-            self.ride = Some(Allowances::new(now + span, credits));
-        }
-        self.is_fenced()
+        self.trusted_from.is_none_or(|from| self.confirmed.max(self.witnessed) >= from)
     }
 
     /// When to write the next checkpoint; never without a store.
@@ -361,7 +349,7 @@ impl GrantBudget {
 
     /// How soon a key gets a budget: later if the checkpoints are large.
     fn prompt_interval(&self) -> Span {
-        let listed = self.key_budgets().map_or(0, KeyBudgets::count);
+        let listed = self.key_budgets().map_or(0, |budgets| budgets.keys.len());
         Span::from_nanos(PROMPT_INTERVAL.nanos() + PROMPT_INTERVAL_PER_KEY.nanos() * listed as u64)
     }
 

@@ -1,6 +1,5 @@
-//! Budgets for single keys of limits with long periods.
+//! What the latest checkpoint allows to be granted: of one bucket, and by key.
 
-use super::allowance::Allowance;
 use crate::arithmetic::Credit;
 use crate::ids::LimitId;
 use crate::policy::{Bill, KeyCharge, KeyName, Resource};
@@ -11,7 +10,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub(crate) struct KeyBudgets {
     /// Listed keys, and keys with grants since the checkpoint.
-    keys: BTreeMap<KeyName, Allowance>,
+    pub(super) keys: BTreeMap<KeyName, Allowance>,
     /// For each limit, the budget of a key that is not listed.
     unlisted: Vec<Credit>,
 }
@@ -26,11 +25,6 @@ impl KeyBudgets {
 
     pub(crate) fn of_unlisted(&self, limit: LimitId) -> Credit {
         self.unlisted[limit.index()]
-    }
-
-    /// How many keys are listed or have grants.
-    pub(crate) fn count(&self) -> usize {
-        self.keys.len()
     }
 
     pub(crate) fn cover(&self, resource: &Resource, charge: &KeyCharge) -> bool {
@@ -61,14 +55,79 @@ impl KeyBudgets {
     pub(crate) fn expected(&self, resource: &Resource, name: &KeyName, fades: bool) -> Credit {
         let one = resource.credit(name.limit, Amount::ONE);
         let Some(allowance) = self.keys.get(name) else { return Credit::ZERO };
-        match resource[name.limit].counts_calls_in_flight() {
-            true => allowance.expected_places(one, fades),
-            false => allowance.expected_of_key(one, fades),
-        }
+        // A crash loses the rest of places for long, so that their budget is no more than was needed.
+        let expected = match resource[name.limit].counts_calls_in_flight() {
+            true => allowance.needed(),
+            false => allowance.expected(true),
+        };
+        expected.max(allowance.faded(one, fades))
     }
 }
 
 /// The charges of `bill` to keys of limits with long periods.
 pub(crate) fn long_charges<'a>(resource: &'a Resource, bill: &'a Bill) -> impl Iterator<Item = &'a KeyCharge> {
     bill.keyed().filter(|charge| resource[charge.limit].lists_keys())
+}
+
+/// A budget runs low when less than one part in this many is left.
+const LOW_PART: u64 = 8;
+
+/// The amount that may be granted of a bucket under one checkpoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Allowance {
+    all: Credit,
+    left: Credit,
+    /// The least that was ever left. What is given back serves the next call, so that calls in flight
+    /// take no more budget than they have grown by.
+    least: Credit,
+}
+
+impl Allowance {
+    pub(crate) fn new(all: Credit) -> Self {
+        assert!(all >= Credit::ZERO, "a budget takes nothing back");
+        Allowance { all, left: all, least: all }
+    }
+
+    pub(crate) fn covers(self, cost: Credit) -> bool {
+        self.left >= cost
+    }
+
+    pub(crate) fn charge(&mut self, cost: Credit) {
+        assert!(cost >= Credit::ZERO, "a call gives nothing");
+        self.left -= cost;
+        self.least = self.least.min(self.left);
+    }
+
+    pub(crate) fn give_back(&mut self, cost: Credit) {
+        assert!(cost >= Credit::ZERO, "a call that returns takes nothing");
+        self.left += cost;
+    }
+
+    /// The expected demand under the next checkpoint: a quarter more than was needed under this
+    /// one. If the next one comes `early` and more than half of the budget was needed, the budget
+    /// or the need twice.
+    pub(crate) fn expected(self, early: bool) -> Credit {
+        let needed = self.needed();
+        if early && needed > self.all.divided_by(2) {
+            let most = self.all.max(needed);
+            return most + most;
+        }
+        needed + needed.divided_by(4)
+    }
+
+    /// What was needed of the budget at once.
+    fn needed(self) -> Credit {
+        self.all - self.least
+    }
+
+    /// What was expected before, or if it `fades` half of that, until below one `token`.
+    fn faded(self, token: Credit, fades: bool) -> Credit {
+        let faded = if fades { self.all.divided_by(2) } else { self.all };
+        if faded < token { Credit::ZERO } else { faded }
+    }
+
+    /// Whether the rest may not suffice for another call of the `largest` size.
+    pub(crate) fn runs_low(self, largest: Credit) -> bool {
+        self.left < self.all.divided_by(LOW_PART).max(largest)
+    }
 }

@@ -1,6 +1,5 @@
 //! Limits grants to what the store's checkpoints allow.
 
-mod allowance;
 mod grant_budget;
 mod key_budgets;
 mod term;

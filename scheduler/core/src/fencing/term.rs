@@ -21,12 +21,14 @@ const RECORD_BYTES: usize = 800 << 10;
 pub(crate) struct Term {
     epoch: Epoch,
     since: Time,
-    is_ending: bool,
-    /// Whether no predecessor can hear what this leader hears.
-    leads_alone: bool,
+    /// Whether the leader hands over to a successor.
+    pub(crate) is_ending: bool,
+    /// Whether all predecessors are gone, so that none hears a settle that this leader hears.
+    pub(crate) leads_alone: bool,
     /// The most bytes of a record without its permits.
-    record_bytes: usize,
-    budget: GrantBudget,
+    pub(crate) record_bytes: usize,
+    /// What the store lets the leader grant.
+    pub(crate) budget: GrantBudget,
 }
 
 impl Term {
@@ -66,38 +68,10 @@ impl Term {
         self.since.min(now) - MAX_AGE_AT_START
     }
 
-    /// All predecessors are gone: they hear no settle any more.
-    pub(crate) fn lead_alone(&mut self) {
-        self.leads_alone = true;
-    }
-
     /// Whether a settle of a predecessor's call frees its place here. While a predecessor lives and
     /// may grant, it hears the settle too, and gives the place to another call.
     pub(crate) fn frees_inherited(&self, now: Time) -> bool {
         self.leads_alone || !self.began_within(now, NEAR)
-    }
-
-    /// Begins the hand-over to a successor.
-    pub(crate) fn end(&mut self) {
-        self.is_ending = true;
-    }
-
-    pub(crate) fn is_ending(&self) -> bool {
-        self.is_ending
-    }
-
-    /// What the store lets the leader grant.
-    pub(crate) fn budget(&self) -> &GrantBudget {
-        &self.budget
-    }
-
-    pub(crate) fn budget_mut(&mut self) -> &mut GrantBudget {
-        &mut self.budget
-    }
-
-    /// The most bytes of a record without its permits.
-    pub(crate) fn record_bytes(&self) -> usize {
-        self.record_bytes
     }
 
     /// The store does not take a checkpoint because of its size. The next one is half as large.
@@ -109,7 +83,7 @@ impl Term {
     /// Goes on under other limits. Earlier checkpoints allow nothing any more.
     pub(crate) fn change_limits(&mut self, resource: &Resource) {
         self.budget = GrantBudget::after(&self.budget, resource);
-        assert_eq!(self.budget.largest().len(), resource.limits().len(), "each limit has a largest call");
+        assert_eq!(self.budget.largest.len(), resource.limits().len(), "each limit has a largest call");
     }
 
     /// The store holds a checkpoint; false if there is no store.
@@ -152,9 +126,9 @@ mod tests {
     fn a_term_without_a_store_covers_everything() {
         let (resource, bill) = ten_per_second();
         let mut term = Term::new(&resource, Epoch::FIRST, at(0));
-        term.budget_mut().charge(&resource, &bill, at(0));
-        term.budget_mut().doubt();
-        let budget = term.budget();
+        term.budget.charge(&resource, &bill, at(0));
+        term.budget.doubt();
+        let budget = term.budget;
         assert!(budget.covers(&resource, &bill, at(1000)) && budget.covers_renewals(at(1000)) && budget.is_trusted());
         assert_eq!((budget.next_checkpoint(), budget.may_open()), (None, false));
     }
@@ -163,15 +137,15 @@ mod tests {
     fn a_term_with_a_store_begins_with_the_first_checkpoint_that_the_store_holds() {
         let (resource, bill) = ten_per_second();
         let mut term = Term::new(&resource, Epoch::FIRST, at(0)).fenced();
-        assert!(!term.budget().covers(&resource, &bill, at(0)) && !term.budget().is_trusted());
+        assert!(!term.budget.covers(&resource, &bill, at(0)) && !term.budget.is_trusted());
         let level = resource.limits()[0].full();
         let immediate = [ImmediateDemand { wanted: level, level }];
-        term.budget_mut().open(&resource, at(1), 0, &immediate, None, 0);
-        assert!(term.confirm(at(2), CheckpointNumber(1)) && term.budget().is_stored(CheckpointNumber(1)));
-        assert!(term.budget().covers(&resource, &bill, at(2)) && !term.budget().covers(&resource, &bill, at(1000)));
+        term.budget.open(&resource, at(1), 0, &immediate, None, 0);
+        assert!(term.confirm(at(2), CheckpointNumber(1)) && term.budget.is_stored(CheckpointNumber(1)));
+        assert!(term.budget.covers(&resource, &bill, at(2)) && !term.budget.covers(&resource, &bill, at(1000)));
         assert!(term.began_within(at(3), Span::from_secs(1)) && !term.began_within(at(4), Span::from_secs(1)));
-        term.budget_mut().doubt();
-        assert!(!term.budget().covers(&resource, &bill, at(2)) && !term.budget().is_stored(CheckpointNumber(1)));
+        term.budget.doubt();
+        assert!(!term.budget.covers(&resource, &bill, at(2)) && !term.budget.is_stored(CheckpointNumber(1)));
     }
 
     #[test]

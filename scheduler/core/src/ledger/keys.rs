@@ -5,14 +5,12 @@
 //! starts, a freeze ends, a far debt is paid. Checkpoints list debts that are paid later than
 //! [`NEAR`].
 
-use super::far_debts::FarDebts;
-use super::key_bucket::KeyBucket;
-use super::key_pages::{KeyPageId, KeyPages};
+use super::key_pages::{KeyBucket, KeyPageId, KeyPages, initial_absent};
 use crate::arithmetic::Credit;
 use crate::collections::{Index, Slab, Slot};
 use crate::ids::LimitId;
 use crate::limits::{Bucket, Freeze, NEAR};
-use crate::policy::{KeyCharge, KeyName, Limit, Resource, StartPolicy, Succession};
+use crate::policy::{KeyCharge, KeyName, Limit, Resource, Succession};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 use std::borrow::Cow;
@@ -47,14 +45,15 @@ pub(crate) struct Keys {
     absent: Vec<Bucket>,
     /// When the next promise of a bucket starts, or reported usage expires.
     due: BTreeSet<(Time, Slot)>,
-    far: FarDebts,
+    /// When far debts are paid: those to limits whose keys checkpoints do not list, and to others.
+    far: [BTreeSet<(Time, Slot)>; 2],
     /// When freezes end.
     frozen: BTreeSet<(Time, Slot)>,
     /// Buckets of limits whose keys checkpoints list, unless a page records them as they are.
     in_use: BTreeSet<Slot>,
     pub(crate) pages: KeyPages,
     /// Awaited buckets that have changed since their key queues were looked at.
-    changed: BTreeSet<Slot>,
+    pub(crate) changed: BTreeSet<Slot>,
     swept: usize,
     bound: usize,
 }
@@ -127,7 +126,7 @@ impl Keys {
 
     fn change_at<T>(&mut self, now: Time, slot: Slot, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
         self.unlist(slot);
-        self.far.remove(slot);
+        self.forget_far_debt(slot);
         let known = self.buckets.get_mut(slot).expect("a slot in use");
         let limit = &self.limits[known.limit.index()];
         let done = change(&mut known.bucket, limit);
@@ -139,11 +138,12 @@ impl Keys {
     /// Enters a bucket into the sets that it belongs to.
     fn enlist(&mut self, now: Time, slot: Slot) {
         self.list(slot);
-        let known = self.known(slot);
+        let known = self.buckets.get_mut(slot).expect("a slot in use");
         assert!(known.page.is_none(), "a key that has changed is on no page");
         let limit = &self.limits[known.limit.index()];
         if let Some(paid) = known.far_debt_until(limit, now) {
-            self.far.insert(limit.lists_keys(), paid, slot);
+            known.far_paid = paid;
+            self.far[usize::from(limit.lists_keys())].insert((paid, slot));
         }
         if limit.lists_keys() {
             self.in_use.insert(slot);
@@ -166,15 +166,16 @@ impl Keys {
         frozen.into_iter().for_each(|until| assert!(self.frozen.remove(&(until, slot)), "a frozen bucket is listed"));
     }
 
+    fn forget_far_debt(&mut self, slot: Slot) {
+        let known = self.known(slot);
+        let is_listed = self.limits[known.limit.index()].lists_keys();
+        self.far[usize::from(is_listed)].remove(&(known.far_paid, slot));
+    }
+
     /// Frozen buckets and the ends of their freezes, the last first.
     pub(crate) fn frozen(&self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
         let ahead = self.frozen.iter().rev().take_while(move |(until, _)| *until >= now);
         ahead.map(|(until, slot)| (*until, self.known(*slot)))
-    }
-
-    /// Whether a key of `limit` is frozen.
-    pub(super) fn has_frozen(&self, limit: LimitId) -> bool {
-        self.frozen_of(limit).next().is_some()
     }
 
     /// Ends the freezes of keys of `limit`, at most [`MAX_THAWED`].
@@ -194,7 +195,8 @@ impl Keys {
         }
     }
 
-    fn frozen_of(&self, limit: LimitId) -> impl Iterator<Item = Slot> {
+    /// The frozen keys of `limit`.
+    pub(super) fn frozen_of(&self, limit: LimitId) -> impl Iterator<Item = Slot> {
         self.frozen.iter().map(|(_, slot)| *slot).filter(move |slot| self.known(*slot).limit == limit)
     }
 
@@ -203,20 +205,6 @@ impl Keys {
         if self.get(slot).is_some_and(|known| known.is_awaited) {
             self.changed.insert(slot);
         }
-    }
-
-    /// Whether key queues are to be looked at.
-    pub(crate) fn have_changed(&self) -> bool {
-        !self.changed.is_empty()
-    }
-
-    /// A bucket whose key queue is to be looked at.
-    pub(crate) fn pop_changed(&mut self) -> Option<Slot> {
-        self.changed.pop_first()
-    }
-
-    pub(super) fn changed_mut(&mut self) -> &mut BTreeSet<Slot> {
-        &mut self.changed
     }
 
     /// Notes whether requests wait for a bucket. If so, it is kept and its changes are noted.
@@ -229,9 +217,9 @@ impl Keys {
     /// Buckets with far debts and when these are paid, the last first: those of limits whose keys
     /// checkpoints list, or the others.
     pub(crate) fn far_debts(&self, now: Time, are_listed: bool) -> impl Iterator<Item = (Time, &KeyBucket)> {
-        self.far.last_first(are_listed).filter_map(move |(paid, slot)| {
-            let known = self.known(slot);
-            Some((known.far_debt_until(&self.limits[known.limit.index()], now)?.max(paid), known))
+        self.far[usize::from(are_listed)].iter().rev().filter_map(move |(paid, slot)| {
+            let known = self.known(*slot);
+            Some((known.far_debt_until(&self.limits[known.limit.index()], now)?.max(*paid), known))
         })
     }
 
@@ -269,7 +257,7 @@ impl Keys {
         self.find(charge.limit, &charge.key).unwrap_or_else(|| {
             let (limit, key) = (charge.limit, (*charge.key).into());
             let bucket = self.absent(limit, now);
-            let slot = self.buckets.insert(KeyBucket { limit, key, bucket, is_awaited: false, page: None });
+            let slot = self.buckets.insert(KeyBucket::new(limit, key, bucket));
             self.index.insert(&*charge.key, slot);
             self.counts[limit.index()] += 1;
             slot
@@ -285,11 +273,6 @@ impl Keys {
         self.buckets.len() < self.bound
     }
 
-    /// The most keys that may have buckets.
-    pub(crate) fn bound(&self) -> usize {
-        self.bound
-    }
-
     /// Spends what was promised until `now`, and forgets some of the buckets that are full.
     pub(super) fn advance(&mut self, now: Time) {
         while let Some((_, slot)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
@@ -301,7 +284,11 @@ impl Keys {
             }
             self.list(slot);
         }
-        self.far.forget_until(now + NEAR);
+        for far in &mut self.far {
+            while far.first().is_some_and(|(paid, _)| *paid <= now + NEAR) {
+                far.pop_first();
+            }
+        }
         assert!(self.due.len().max(self.frozen.len()) <= self.buckets.len(), "a bucket is in a set once");
         assert!(self.in_use.len() <= self.buckets.len(), "a key in use has a bucket");
     }
@@ -319,7 +306,7 @@ impl Keys {
     pub(crate) fn lowest(&self, now: Time) -> Vec<Option<&KeyBucket>> {
         let mut lowest: Vec<Option<(Credit, &KeyBucket)>> = vec![None; self.limits.len()];
         let due = self.due.iter().map(|(_, slot)| *slot);
-        let owing = self.far.slots().chain(due).map(|slot| self.known(slot));
+        let owing = self.far.iter().flatten().map(|(_, slot)| *slot).chain(due).map(|slot| self.known(slot));
         for known in owing.chain(self.buckets.iter()).take(MAX_SHOWN) {
             let level = known.bucket.level(&self.limits[known.limit.index()], now);
             let least = &mut lowest[known.limit.index()];
@@ -402,7 +389,7 @@ impl Keys {
         self.pages.clear();
         self.due.clear();
         self.frozen.clear();
-        self.far = FarDebts::default();
+        self.far = Default::default();
         self.in_use.clear();
         for slot in self.slots() {
             self.buckets.get_mut(slot).into_iter().for_each(|known| known.page = None);
@@ -480,18 +467,10 @@ impl Keys {
         self.leave_page(slot);
         self.in_use.remove(&slot);
         self.unlist(slot);
-        self.far.remove(slot);
+        self.forget_far_debt(slot);
         let known = self.buckets.remove(slot).expect("a bucket that is removed is known");
         assert!(self.counts[known.limit.index()] > 0, "a bucket counts for its limit");
         self.counts[known.limit.index()] -= 1;
         self.index.remove(&*known.key, slot);
-    }
-}
-
-/// The bucket of a key that was never used.
-fn initial_absent(resource: &Resource, limit: &Limit, now: Time) -> Bucket {
-    match resource.spec().start {
-        StartPolicy::Empty => Bucket::empty_until(limit, now, now),
-        StartPolicy::Full | StartPolicy::Unproven => Bucket::new(limit, Time::ORIGIN, limit.full()),
     }
 }

@@ -3,21 +3,14 @@
 //! The search for a start asks the buckets in turn. Each moves the time on to the next one at which
 //! it can pay, until all can pay at the same time.
 
-mod backlog;
-mod bills;
-mod far_debts;
-mod key_bucket;
 pub mod key_pages;
 mod keys;
 mod offer;
 mod shadow_limits;
 pub mod usage_meter;
 
-pub(crate) use backlog::Backlog;
-pub(crate) use bills::Bills;
-pub(crate) use key_bucket::KeyBucket;
-pub(crate) use key_pages::PageState;
-pub(crate) use offer::Offer;
+pub(crate) use key_pages::{KeyBucket, PageState};
+pub(crate) use offer::{Backlog, Offer};
 pub(crate) use shadow_limits::ShadowLimits;
 pub(crate) use usage_meter::UsageMeter;
 
@@ -37,7 +30,7 @@ use rampmeter_protocol::time::{Span, Time};
 /// change that may move a start sets `changed`.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
-    adaptive_limits: Vec<AdaptiveLimit>,
+    pub(crate) adaptive_limits: Vec<AdaptiveLimit>,
     /// A change of a key does not set `changed`: requests that wait for the key have a queue.
     pub(crate) keys: Keys,
     /// Whether a change may let a waiting request start earlier or later.
@@ -112,10 +105,6 @@ impl Ledger {
         self.changed = true;
     }
 
-    pub(crate) fn adaptive_limits(&self) -> impl Iterator<Item = &AdaptiveLimit> {
-        self.adaptive_limits.iter()
-    }
-
     pub(crate) fn adaptive(&self, limit: LimitId) -> &AdaptiveLimit {
         &self.adaptive_limits[limit.index()]
     }
@@ -145,20 +134,13 @@ impl Ledger {
         }
     }
 
-    /// Freezes a limit. Returns whether starts after `announced` and within the freeze were promised.
+    /// Freezes the bucket in which `bill` is charged to `limit`. Returns whether starts after
+    /// `announced` and within the freeze were promised.
     pub(crate) fn freeze(&mut self, now: Time, bill: &Bill, limit: LimitId, announced: Time, freeze: Freeze) -> bool {
         self.update(now, Charge::of(bill, limit), |bucket, _| {
             bucket.add_freeze(freeze);
-            bucket.promises_between(announced, freeze.until())
+            bucket.promises_between(announced, freeze.until)
         })
-    }
-
-    /// Freezes a limit without keys until `until`, by an operator's order. Returns whether starts
-    /// after `announced` and until `until` were promised.
-    pub(crate) fn freeze_by_order(&mut self, limit: LimitId, announced: Time, until: Time) -> bool {
-        let adaptive = self.adaptive_mut(limit);
-        adaptive.update(|bucket, _| bucket.add_freeze(Freeze::ordered(until)));
-        adaptive.bucket().promises_between(announced, until)
     }
 
     /// Learns from an answer to a call with this bill what is left of a limit. Returns whether the
@@ -192,7 +174,7 @@ impl Ledger {
     pub(crate) fn is_paused(&self, now: Time, limit: LimitId) -> bool {
         let adaptive = self.adaptive(limit);
         let is_frozen = adaptive.bucket().freeze().is_some_and(|freeze| freeze.next_start() > now);
-        is_frozen || adaptive.spent_until(now).is_some() || self.keys.has_frozen(limit)
+        is_frozen || adaptive.spent_until(now).is_some() || self.keys.frozen_of(limit).next().is_some()
     }
 
     /// Ends the freeze of `limit` and those of some thousand of its keys. Forgets that the upstream
@@ -313,8 +295,9 @@ impl Ledger {
 
     /// The quotas that the upstream declared spent.
     pub(crate) fn spent_quotas(&self, now: Time) -> LimitSet {
-        let spent = self.adaptive_limits.iter().enumerate().filter(|(_, adaptive)| adaptive.spent_until(now).is_some());
-        spent.fold(LimitSet::NONE, |spent, (index, _)| spent.with(LimitId::of_index(index)))
+        let limits = (0..).map(LimitId).zip(&self.adaptive_limits);
+        let spent = limits.filter(|(_, adaptive)| adaptive.spent_until(now).is_some()).map(|(limit, _)| limit);
+        spent.fold(LimitSet::NONE, LimitSet::with)
     }
 
     /// The spent quota that is the last to pay the bill again, and when. Stock that is held for the
@@ -335,7 +318,7 @@ impl Ledger {
     fn reset_of_spent(&self, now: Time, charge: Charge, held: impl Iterator<Item = StartKey>) -> Option<Time> {
         let adaptive = self.adaptive(charge.limit);
         if let Some(until) = adaptive.spent_until(now) {
-            let claimed = adaptive.bucket().freeze().and_then(|freeze| freeze.claimed_until());
+            let claimed = adaptive.bucket().freeze().and_then(|freeze| freeze.claim).map(|claim| claim.until);
             let ends = adaptive.bucket().window_state(adaptive.limit(), now).ends;
             return claimed.zip(ends).map(|(claimed, ends)| claimed.min(ends)).max(Some(until));
         }
@@ -403,15 +386,15 @@ impl Ledger {
     /// Takes held starts back at the end of a dispatch. The dispatch has handled earlier changes,
     /// and the buckets are as they were before the holds, so nothing counts as changed.
     pub(crate) fn withdraw_holds<'a>(&mut self, now: Time, holds: impl Iterator<Item = (StartKey, &'a Bill)>) {
-        let noted = std::mem::take(self.keys.changed_mut());
+        let noted = std::mem::take(&mut self.keys.changed);
         holds.for_each(|(start, bill)| self.withdraw(now, start, bill));
-        *self.keys.changed_mut() = noted;
+        self.keys.changed = noted;
         self.changed = false;
     }
 
     /// Corrects the call's cost from `charged` to `actual`; `made` tells whether the call was made.
     pub(crate) fn correct(&mut self, now: Time, key: StartKey, charged: &Bill, actual: &Bill, made: CallMade) {
-        for limit in charged.applicable().limits() {
+        for limit in charged.limits() {
             let (charge, actual) = (Charge::of(charged, limit), actual.get(limit));
             let ends = charge.amount > Amount::ZERO && self.adaptive(limit).limit().counts_calls_in_flight();
             if ends && made == CallMade::Yes {
@@ -442,7 +425,7 @@ impl Ledger {
             let behind = charge.key.map_or_else(|| backlog.of(charge.limit), &key_backlog);
             let at = self.read(now, charge, |bucket, limit| {
                 let paid = bucket.paid_after(limit, now, behind, limit.start_cost(charge.amount, tier));
-                bucket.freeze().map_or(paid, |freeze| paid.max(freeze.until()))
+                bucket.freeze().map_or(paid, |freeze| paid.max(freeze.until))
             });
             if at > latest.at {
                 latest = Offer { at, limited_by: Some(charge.limit) };

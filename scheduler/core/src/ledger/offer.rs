@@ -1,8 +1,48 @@
-//! A start that a request can have.
+//! What waiting requests demand of limits, and when limits can pay.
 
+use crate::arithmetic::Credit;
 use crate::ids::LimitId;
+use crate::policy::{Bill, Resource};
 use crate::refusal::Refusal;
 use rampmeter_protocol::time::Time;
+
+/// The amounts that waiting requests will take from each bucket.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Backlog(Vec<Credit>);
+
+impl Backlog {
+    pub(crate) fn none(resource: &Resource) -> Self {
+        Backlog(vec![Credit::ZERO; resource.limits().len()])
+    }
+
+    pub(crate) fn add(&mut self, resource: &Resource, bill: &Bill) {
+        for (id, amount) in bill.shared() {
+            let sum = &mut self.0[id.index()];
+            *sum = sum.saturating_add(resource[id].rate().credit(amount));
+        }
+    }
+
+    pub(crate) fn reset_to(&mut self, resource: &Resource, bill: &Bill) {
+        self.0.clear();
+        self.0.resize(resource.limits().len(), Credit::ZERO);
+        self.add(resource, bill);
+    }
+
+    pub(crate) fn add_all(&mut self, other: &Backlog) {
+        assert_eq!(self.0.len(), other.0.len(), "both are of the same limits");
+        self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
+    }
+
+    /// Raises the backlog of a limit to at least `to`.
+    pub(crate) fn raise(&mut self, limit: LimitId, to: Credit) {
+        let sum = &mut self.0[limit.index()];
+        *sum = (*sum).max(to);
+    }
+
+    pub(crate) fn of(&self, limit: LimitId) -> Credit {
+        self.0[limit.index()]
+    }
+}
 
 /// A start that every bucket of a bill can pay, and the limit that moved it last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 use super::Ledger;
 use crate::ids::{LimitId, Tier};
 use crate::limits::{CallMade, StartKey};
-use crate::policy::{Bill, Resource, Succession};
+use crate::policy::{Bill, Resource, Succession, by_unit};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::status::ShadowStatus;
 use rampmeter_protocol::time::{Span, Time};
@@ -56,25 +56,13 @@ impl ShadowLimits {
     /// Corrects the charge of a call to its actual cost. Without a cost, the call was not made.
     pub(crate) fn correct(&mut self, now: Time, key: StartKey, bill: &Bill, cost: Option<&[(String, Amount)]>) {
         let Some(charged) = &bill.shadow else { return };
-        let by_unit = |cost: &'_ [(String, Amount)]| {
-            let cost = cost.iter().map(|(unit, amount)| (unit.as_str(), *amount));
-            self.resource.corrected(charged, cost)
-        };
-        let actual = cost.map_or_else(Bill::new, by_unit);
+        let actual = cost.map_or_else(Bill::default, |cost| self.resource.corrected(charged, by_unit(cost)));
         self.ledger.correct(now, key, charged, &actual, cost.map_or(CallMade::No, |_| CallMade::Yes));
     }
 
-    pub(crate) fn resource(&self) -> &Resource {
-        &self.resource
-    }
-
-    pub(crate) fn ledger(&self) -> &Ledger {
-        &self.ledger
-    }
-
-    /// The measurements, by limit.
-    pub(crate) fn tallies(&self) -> &[ShadowStatus] {
-        &self.tallies
+    /// The shadow limits, their buckets, and what was measured of each.
+    pub(crate) fn measured(&self) -> (&Resource, &Ledger, &[ShadowStatus]) {
+        (&self.resource, &self.ledger, &self.tallies)
     }
 
     /// Measures what a limit would have done to a call with this start, and charges `bill` to it.

@@ -20,9 +20,8 @@ const MAX_NAMES: usize = 4096;
 const MAX_ROWS: usize = 2 * MAX_NAMES;
 /// A client without a request for this long makes room for another one.
 const IDLE: Span = Span::from_secs(86_400);
-/// The shortest time between two searches for idle clients, because a search walks over all
-/// clients.
-const SWEEP_EVERY: Span = Span::from_secs(60);
+/// Clients that a request of a new client looks at, to find an idle one.
+const LOOKED_AT: usize = 64;
 
 /// The name that stands for all clients beyond the bound.
 pub const OTHERS: &str = "(others)";
@@ -37,28 +36,17 @@ struct Sums {
     micros: Amounts,
 }
 
-/// The use of a limit.
-#[derive(Clone, Debug)]
-struct LimitSum {
-    name: Name,
-    /// Whether [`Use`] reports it.
-    has_forecast: bool,
-    micros: i64,
-}
-
 /// Counts what calls use, by client, class and unit, and by limit.
 ///
 /// Guarantees that no call is left out: beyond [`MAX_NAMES`] and [`MAX_ROWS`], calls count for
 /// [`OTHERS`]. Sums saturate.
 #[derive(Clone, Debug)]
 pub(crate) struct UsageMeter {
-    names: ClientNames,
-    classes: Vec<Name>,
+    pub(crate) names: ClientNames,
     units: Vec<Name>,
-    /// The index of each limit's unit.
-    unit_of: Vec<usize>,
+    /// The index of each limit's unit, and the limit's use in millionths.
+    limits: Vec<(usize, i64)>,
     rows: BTreeMap<(ClientNumber, ClassId), Sums>,
-    limits: Vec<LimitSum>,
     /// The use under former limits.
     former: Use,
 }
@@ -102,19 +90,9 @@ impl Use {
 
 impl UsageMeter {
     pub(crate) fn new(resource: &Resource) -> Self {
-        let (units, unit_of, limits) = counted_units(resource);
-        let classes = resource.classes().iter().map(|class| class.name.clone()).collect();
+        let (units, limits) = counted_units(resource);
         let (names, rows, former) = (ClientNames::default(), BTreeMap::new(), Use::default());
-        UsageMeter { names, classes, units, unit_of, rows, limits, former }
-    }
-
-    /// The number of a client that asks at `now`.
-    pub(crate) fn number(&mut self, now: Time, client: &str) -> ClientNumber {
-        self.names.number(now, client)
-    }
-
-    pub(crate) fn name(&self, client: ClientNumber) -> &Arc<str> {
-        self.names.name(client)
+        UsageMeter { names, units, limits, rows, former }
     }
 
     /// Counts a call that was granted.
@@ -135,20 +113,20 @@ impl UsageMeter {
         }
     }
 
-    /// Replaces the limits that are counted.
-    pub(crate) fn change_limits(&mut self, resource: &Resource) {
-        let counted = self.take();
-        self.former.add(counted);
-        (self.units, self.unit_of, self.limits) = counted_units(resource);
+    /// Counts for the limits of `resource` from now on, instead of those of `former`.
+    pub(crate) fn change_limits(&mut self, former: &Resource, resource: &Resource) {
+        self.former = self.take(former);
+        (self.units, self.limits) = counted_units(resource);
     }
 
-    /// The use since the last call.
-    pub(crate) fn take(&mut self) -> Use {
+    /// The use of `resource` since the last call.
+    pub(crate) fn take(&mut self, resource: &Resource) -> Use {
         let mut taken = std::mem::take(&mut self.former);
-        let used = self.limits.iter_mut().filter(|limit| limit.has_forecast && limit.micros != 0);
-        taken.limits.extend(used.map(|limit| (limit.name.clone(), std::mem::take(&mut limit.micros))));
+        let sums = resource.limits().iter().zip(&mut self.limits);
+        let used = sums.filter(|(limit, (_, micros))| limit.has_forecast() && *micros != 0);
+        taken.limits.extend(used.map(|(limit, (_, micros))| (limit.spec().name.clone(), std::mem::take(micros))));
         for ((client, class), sums) in std::mem::take(&mut self.rows).into_iter().filter(|(_, sums)| !sums.is_zero()) {
-            let (client, class) = (Arc::clone(self.names.name(client)), self.classes[class.index()].clone());
+            let (client, class) = (Arc::clone(self.names.name(client)), resource.classes()[class.index()].name.clone());
             let micros = by_unit(&self.units, &sums.micros);
             taken.clients.push(ClientUse { client, class, calls: sums.calls, micros });
         }
@@ -160,15 +138,15 @@ impl UsageMeter {
         let amounts = self.amounts(bill);
         self.row(class, client).add(calls, &amounts, sign);
         for (limit, amount) in bill.amounts() {
-            if let Some(sum) = self.limits.get_mut(limit.index()) {
-                sum.micros = sum.micros.saturating_add(sign * micros(amount));
+            if let Some((_, sum)) = self.limits.get_mut(limit.index()) {
+                *sum = sum.saturating_add(sign * micros(amount));
             }
         }
     }
 
     fn row(&mut self, class: ClassId, client: ClientNumber) -> &mut Sums {
         let has_room = self.rows.len() < MAX_ROWS || self.rows.contains_key(&(client, class));
-        assert!(self.rows.len() <= MAX_ROWS + self.classes.len(), "beyond the bound, a class has one more row");
+        assert!(has_room || self.rows.len() >= MAX_ROWS, "clients count together beyond the bound alone");
         self.rows.entry((if has_room { client } else { ClientNumber::default() }, class)).or_default()
     }
 
@@ -177,7 +155,7 @@ impl UsageMeter {
     fn amounts(&self, bill: &Bill) -> Amounts {
         let mut amounts: Amounts = smallvec![0; self.units.len()];
         for (LimitId(limit), amount) in bill.amounts() {
-            if let Some(sum) = self.unit_of.get(usize::from(limit)).and_then(|unit| amounts.get_mut(*unit)) {
+            if let Some(sum) = self.limits.get(usize::from(limit)).and_then(|(unit, _)| amounts.get_mut(*unit)) {
                 *sum = micros(amount).max(*sum);
             }
         }
@@ -199,76 +177,60 @@ impl Sums {
 
 /// The names of clients by number. The first one is [`OTHERS`].
 #[derive(Clone, Debug)]
-struct ClientNames {
+pub(crate) struct ClientNames {
     /// Each name with the time of the client's last request.
     names: Vec<(Arc<str>, Time)>,
     numbers: HashMap<Arc<str>, ClientNumber>,
-    next_sweep: Time,
-    /// Numbers of clients that are idle.
-    free: Vec<ClientNumber>,
+    /// The last number that was looked at.
+    looked_at: usize,
 }
 
 impl Default for ClientNames {
     fn default() -> Self {
-        ClientNames {
-            names: vec![(Arc::from(OTHERS), Time::NEVER)],
-            numbers: HashMap::default(),
-            next_sweep: Time::ORIGIN,
-            free: Vec::new(),
-        }
+        ClientNames { names: vec![(Arc::from(OTHERS), Time::NEVER)], numbers: HashMap::default(), looked_at: 0 }
     }
 }
 
 impl ClientNames {
-    fn name(&self, client: ClientNumber) -> &Arc<str> {
+    pub(crate) fn name(&self, client: ClientNumber) -> &Arc<str> {
         &self.names[usize::from(client.0)].0
     }
 
-    fn number(&mut self, now: Time, client: &str) -> ClientNumber {
+    /// The number of a client that asks at `now`.
+    pub(crate) fn number(&mut self, now: Time, client: &str) -> ClientNumber {
         if let Some(number) = self.numbers.get(client) {
             self.names[usize::from(number.0)].1 = now;
             return *number;
         }
-        let Some(number) = self.next_number(now) else { return ClientNumber::default() };
-        assert!(number != ClientNumber::default(), "no client has the number of all others");
-        let name: Arc<str> = Arc::from(client);
-        let index = usize::from(number.0);
+        let Some(index) = self.next_index(now) else { return ClientNumber::default() };
+        assert!(index > 0, "no client has the number of all others");
+        let (name, number): (Arc<str>, _) = (Arc::from(client), ClientNumber(index as u16));
         match self.names.get_mut(index) {
-            Some(known) => *known = (Arc::clone(&name), now),
+            Some(idle) => drop(self.numbers.remove(&std::mem::replace(idle, (Arc::clone(&name), now)).0)),
             None => self.names.push((Arc::clone(&name), now)),
         }
         self.numbers.insert(name, number);
         number
     }
 
-    fn next_number(&mut self, now: Time) -> Option<ClientNumber> {
+    /// The index of a name that is idle or not there yet, if one is found.
+    fn next_index(&mut self, now: Time) -> Option<usize> {
         if self.names.len() < MAX_NAMES {
-            return Some(ClientNumber(self.names.len() as u16));
+            return Some(self.names.len());
         }
-        if self.free.is_empty() && self.next_sweep <= now {
-            self.next_sweep = now + SWEEP_EVERY;
-            self.forget_idle(now);
-        }
-        self.free.pop()
-    }
-
-    fn forget_idle(&mut self, now: Time) {
-        for (index, (name, last)) in self.names.iter().enumerate().skip(1) {
-            if *last + IDLE < now && self.numbers.remove(name).is_some() {
-                self.free.push(ClientNumber(index as u16));
-            }
-        }
+        (0..LOOKED_AT).find_map(|_| {
+            self.looked_at = 1 + self.looked_at % (MAX_NAMES - 1);
+            (self.names[self.looked_at].1 + IDLE < now).then_some(self.looked_at)
+        })
     }
 }
 
-/// The distinct units, the index of each limit's unit, and a sum for each limit.
-fn counted_units(resource: &Resource) -> (Vec<Name>, Vec<usize>, Vec<LimitSum>) {
-    let (units, limits) = (resource.units(), resource.limits());
-    let index = |limit: &Limit| units.binary_search(&limit.spec().unit).unwrap_or(units.len());
-    let sum =
-        |limit: &Limit| LimitSum { name: limit.spec().name.clone(), has_forecast: limit.has_forecast(), micros: 0 };
-    let (unit_of, sums) = (limits.iter().map(index).collect(), limits.iter().map(sum).collect());
-    (units, unit_of, sums)
+/// The distinct units, and the index of each limit's unit with an empty sum.
+fn counted_units(resource: &Resource) -> (Vec<Name>, Vec<(usize, i64)>) {
+    let units = resource.units();
+    let sum = |limit: &Limit| (units.binary_search(&limit.spec().unit).unwrap_or(units.len()), 0);
+    let limits = resource.limits().iter().map(sum).collect();
+    (units, limits)
 }
 
 fn by_unit(units: &[Name], micros: &Amounts) -> Vec<(Name, i64)> {
@@ -293,11 +255,11 @@ mod tests {
         let resource = Resource::new(&ResourceSpec { classes, ..ResourceSpec::new(name("api"), vec![limit]) }).unwrap();
         let mut meter = UsageMeter::new(&resource);
         for (class, client) in (0..3).flat_map(|class| (1..MAX_NAMES).map(move |client| (class, client))) {
-            let mut bill = Bill::new();
-            bill.client = meter.number(Time::ORIGIN, &format!("client-{client}"));
+            let mut bill = Bill::default();
+            bill.client = meter.names.number(Time::ORIGIN, &format!("client-{client}"));
             meter.count(ClassId(class), &bill);
         }
-        let used = meter.take().clients;
+        let used = meter.take(&resource).clients;
         assert!((MAX_ROWS..MAX_ROWS + 3).contains(&used.len()), "{} rows", used.len());
         assert_eq!(used.iter().map(|sums| sums.calls).sum::<i64>(), 3 * (MAX_NAMES as i64 - 1), "no call is lost");
     }
@@ -309,7 +271,7 @@ mod tests {
             assert_eq!(names.number(now, &format!("client-{number}")), ClientNumber(number as u16));
         }
         assert_eq!(names.number(now, "one-more"), ClientNumber(0));
-        let later = now + IDLE + SWEEP_EVERY;
+        let later = now + IDLE + Span::from_secs(1);
         assert_eq!(names.number(later, "client-7"), ClientNumber(7));
         let number = names.number(later, "one-more");
         assert_eq!(&**names.name(number), "one-more");

@@ -3,15 +3,14 @@
 mod counted_bucket;
 mod token_bucket;
 
-use super::bucket_record::{BucketRecord, ListedStarts, NEAR, level_when_paid};
 use super::freeze::Freeze;
 use super::timeline::StartKey;
-use super::upstream_reports::BucketReading;
-use super::usage::UsageBlock;
-use super::window_state::WindowState;
+use super::usage::{BucketRecord, NEAR, UsageBlock, level_when_paid};
+use super::windows::{BucketReading, WindowState};
 use crate::arithmetic::{Correction, Credit, StartCost};
 use crate::ids::Tier;
 use crate::policy::{Counting, Limit};
+use Bucket::{Counted, Tokens};
 use counted_bucket::CountedBucket;
 use rampmeter_protocol::time::{Span, Time};
 use token_bucket::TokenBucket;
@@ -28,21 +27,20 @@ pub(crate) enum CallMade {
 /// Guarantees that no committed start finds less than it costs: a new start is placed where every
 /// later start can still pay. Only a report of stock that is already gone can break a promise.
 ///
-/// Every kind implements all methods of `kinds_have!`. So a new kind is a variant, a file of its
-/// own, an arm of `made_for!` and of `of_kind!`, and one of `recast`.
+/// Every kind implements all methods of `kinds_have!`, and one kind those of `one_kind_has!`. So a new
+/// kind is a variant, a file of its own, an arm of `made_for!` and of `of_kind!`, and one of `recast`.
 #[derive(Clone, Debug)]
 pub(crate) enum Bucket {
     Tokens(TokenBucket),
     Counted(Box<CountedBucket>),
 }
-use Bucket::{Counted, Tokens};
 
 /// Makes a bucket of the kind that `limit` asks for.
 macro_rules! made_for {
     ($limit:expr, $make:ident($($given:expr),*)) => {
         match $limit.counting() {
             Counting::Tokens => Tokens(TokenBucket::$make($($given),*)),
-            Counting::Windows(_) | Counting::Occupied(_) => Counted(Box::new(CountedBucket::$make($($given),*))),
+            Counting::Windows(_) | Counting::Occupied { .. } => Counted(Box::new(CountedBucket::$make($($given),*))),
         }
     };
 }
@@ -69,34 +67,71 @@ macro_rules! kinds_have {
     };
 }
 
+/// Methods of a bucket of this kind, each with the answer of all other buckets.
+macro_rules! one_kind_has {
+    ($one:ident: $($(#[$about:meta])* fn $name:ident($self:ident: $by:ty $(, $given:ident: $type:ty)*) $(-> $answer:ty)?, or $other:expr;)*) => {
+        impl Bucket {$(
+            $(#[$about])*
+            pub(crate) fn $name($self: $by $(, $given: $type)*) $(-> $answer)? {
+                if let $one(kind) = $self { kind.$name($($given),*) } else { $other }
+            }
+        )*}
+    };
+}
+
+one_kind_has! {
+    Counted:
+    /// Continues after the upstream has stated a capacity that is lower by `by`. The level of tokens
+    /// was [adopted](Bucket::adopt) already.
+    fn shrink(self: &mut Self, limit: &Limit, now: Time, by: Credit), or ();
+    /// When reported usage expires. A report on tokens corrects their level for good.
+    fn next_expiry(self: &Self) -> Option<Time>, or None;
+    /// Extends the lease of the call of `key`; false if there was no room for it. Tokens are spent,
+    /// and not held.
+    fn renew(self: &mut Self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) -> bool, or true;
+    /// Ends a call of a predecessor that has no key here. Returns whether a place was kept for it.
+    fn end_inherited(self: &mut Self, limit: &Limit, now: Time, cost: StartCost) -> bool, or false;
+    /// When the lease of the call of `key` ends; none if it holds nothing.
+    fn lease_end(self: &Self, key: StartKey) -> Option<Time>, or None;
+    /// When the oldest call in flight will probably end, if calls take `call_time`.
+    fn likely_end(self: &Self, limit: &Limit, now: Time, call_time: Span) -> Option<Time>, or None;
+    /// The last instant at which known usage counts, if a call that starts now stops counting
+    /// before it.
+    fn last_use_ahead(self: &Self, limit: &Limit, now: Time) -> Option<Time>, or None;
+    /// The present window, and what other accounts use of it. The level of tokens includes that use.
+    fn window_state(self: &Self, limit: &Limit, now: Time) -> WindowState, or WindowState::default();
+}
+
+one_kind_has! {
+    Tokens:
+    /// Drops state that is not needed any more.
+    fn drop_unneeded(self: &mut Self), or ();
+    /// Replaces the limit by one with another rate or full level. Only token buckets learn these.
+    fn adopt(self: &mut Self, now: Time, from: &Limit, to: &Limit), or ();
+    /// Corrects the level by `by` from `since` on. Usage by other accounts is
+    /// [learned](Bucket::learn) with its time instead.
+    fn shift_from(self: &mut Self, limit: &Limit, now: Time, since: Time, by: Credit), or ();
+    /// The level at `time` after the starts until `last_start`; none if that is not remembered.
+    fn level_after(self: &Self, limit: &Limit, last_start: Time, time: Time) -> Option<Credit>, or None;
+    /// When the bucket was last full right before a start, if that is remembered.
+    fn last_full(self: &Self, limit: &Limit) -> Option<Time>, or None;
+    /// How much more it could have held at past times, for refunds by a successor. Counted calls are
+    /// corrected one by one.
+    fn rooms(self: &Self, limit: &Limit, now: Time) -> Vec<(Span, u64)>, or Vec::new();
+}
+
 kinds_have! {
     /// Learns what is left from a response of the upstream at `now`. Returns whether the response
     /// is believed.
     fn learn(self: &mut Self, limit: &Limit, now: Time, reading: &BucketReading) -> bool;
-    /// Continues after the upstream has stated a capacity that is lower by `by`.
-    fn shrink(self: &mut Self, limit: &Limit, now: Time, by: Credit);
-    /// When reported usage expires.
-    fn next_expiry(self: &Self) -> Option<Time>;
     /// Commits a start that the level has paid for; its lease ends at `end`, if that is known.
     fn commit_paid(self: &mut Self, limit: &Limit, now: Time, key: StartKey, cost: StartCost, end: Option<Time>);
-    /// Extends the lease of the call of `key`; false if there was no room for it.
-    fn renew(self: &mut Self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) -> bool;
-    /// Ends a call of a predecessor that has no key here. Returns whether a place was kept for it.
-    fn end_inherited(self: &mut Self, limit: &Limit, now: Time, cost: StartCost) -> bool;
-    /// When the lease of the call of `key` ends; none if it holds nothing.
-    fn lease_end(self: &Self, key: StartKey) -> Option<Time>;
-    /// When the oldest call in flight will probably end, if calls take `call_time`.
-    fn likely_end(self: &Self, limit: &Limit, now: Time, call_time: Span) -> Option<Time>;
     /// The freeze, until its probe is known to be served.
     fn freeze(self: &Self) -> Option<Freeze>;
     fn set_freeze(self: &mut Self, freeze: Option<Freeze>);
     fn is_unused(self: &Self, limit: &Limit, now: Time) -> bool;
     /// Whether starts after `from` and until `until` are promised.
     fn promises_between(self: &Self, from: Time, until: Time) -> bool;
-    /// Replaces the limit by one with another rate or full level. Only token buckets learn these.
-    fn adopt(self: &mut Self, now: Time, from: &Limit, to: &Limit);
-    /// Corrects the level by `by` from `since` on.
-    fn shift_from(self: &mut Self, limit: &Limit, now: Time, since: Time, by: Credit);
     /// Takes the whole stock. For windows, this is the rest of the present one.
     fn drain(self: &mut Self, limit: &Limit, now: Time);
     /// The stock at `now`, if every promise were paid now.
@@ -105,23 +140,14 @@ kinds_have! {
     fn near_level(self: &Self, limit: &Limit, now: Time, soon: Span) -> Credit;
     /// The stock at `now`, if nothing were held for the starts of `held`.
     fn level_without(self: &Self, limit: &Limit, now: Time, held: impl Iterator<Item = StartKey>) -> Credit;
-    /// The level at `time` after the starts until `last_start`; none if that is not remembered.
-    fn level_after(self: &Self, limit: &Limit, last_start: Time, time: Time) -> Option<Credit>;
-    /// When the bucket was last full right before a start, if that is remembered.
-    fn last_full(self: &Self, limit: &Limit) -> Option<Time>;
     /// When a token bucket was or will be empty. For any other bucket, when it was last used or
     /// will be.
     fn empty_at(self: &Self, limit: &Limit, now: Time) -> Time;
     fn next_promise(self: &Self) -> Option<Time>;
     /// When the last promise starts, or the last pending debit ends.
     fn last_promise(self: &Self) -> Option<Time>;
-    /// The last instant at which known usage counts, if a call that starts now stops counting
-    /// before it. None for a token bucket.
-    fn last_use_ahead(self: &Self, limit: &Limit, now: Time) -> Option<Time>;
     /// When all promises, `backlog` and `cost` have been paid.
     fn paid_after(self: &Self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time;
-    /// The present window, and what other accounts use of it.
-    fn window_state(self: &Self, limit: &Limit, now: Time) -> WindowState;
 }
 
 impl Bucket {
@@ -141,23 +167,14 @@ impl Bucket {
     }
 
     /// The record for a successor, with `level` left. All of `grant` may still be promised.
-    /// Promises are pending debits, except those that are `listed`.
-    pub(crate) fn record(&self, limit: &Limit, level: Credit, grant: UsageBlock, listed: ListedStarts) -> BucketRecord {
+    /// Promises before `listed` are pending debits.
+    pub(crate) fn record(&self, limit: &Limit, level: Credit, grant: UsageBlock, listed: StartKey) -> BucketRecord {
         BucketRecord {
             micros: limit.rate().micros(level),
             pending_debits: of_kind!(self, kind => kind.debits(limit, grant, listed)),
             usage: of_kind!(self, kind => kind.usage(limit, grant, grant.until)),
             // After a crash no call is known, so that nothing is refunded.
             rooms: if grant.credit == Credit::ZERO { self.rooms(limit, grant.from) } else { Vec::new() },
-        }
-    }
-
-    /// How much more it could have held at past times, for refunds by a successor. Counted calls are
-    /// corrected one by one.
-    fn rooms(&self, limit: &Limit, now: Time) -> Vec<(Span, u64)> {
-        match self {
-            Tokens(tokens) => tokens.rooms(limit, now),
-            Counted(_) => Vec::new(),
         }
     }
 
@@ -186,7 +203,7 @@ impl Bucket {
         if self.is_unused(limit, now) {
             self.thaw_if(|freeze| freeze.is_unprobed(now));
         }
-        of_kind!(self, kind => kind.compact());
+        self.drop_unneeded();
     }
 
     /// The earliest time from `from` on at which `cost` can be committed.
@@ -241,9 +258,9 @@ impl Bucket {
         self.thaw_if(|freeze| freeze.is_probed_by(key));
     }
 
-    /// Replaces the limit by one whose windows may follow another clock.
+    /// Replaces the limit by one whose windows, if it has any, follow another clock.
     pub(crate) fn anchor(&mut self, now: Time, from: &Limit, to: &Limit) {
-        if from.counting() != to.counting() {
+        if to.alignment().is_some() {
             *self = self.recast(now, from, to);
         }
     }
@@ -277,6 +294,6 @@ impl Bucket {
     /// When calls can take something again: the freeze is over, and stock or a place is free.
     pub(crate) fn opens(&self, limit: &Limit, now: Time) -> Time {
         let paid = of_kind!(self, kind => kind.opens(limit, now));
-        self.freeze().map_or(paid, |freeze| paid.max(freeze.until()))
+        self.freeze().map_or(paid, |freeze| paid.max(freeze.until))
     }
 }

@@ -17,7 +17,8 @@ pub(crate) const UNCONFIRMED: Span = Span::from_secs(60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PauseClaim {
     by: Option<User>,
-    until: Time,
+    /// The end that was reported.
+    pub(crate) until: Time,
     /// How much of it was believed.
     believed: Span,
 }
@@ -27,12 +28,13 @@ pub(crate) struct PauseClaim {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Freeze {
     since: Time,
-    until: Time,
+    pub(crate) until: Time,
     /// Whether an operator ordered it.
-    is_ordered: bool,
-    probe: Option<StartKey>,
+    pub(crate) is_ordered: bool,
+    /// The first start after the end, whose outcome is awaited.
+    pub(crate) probe: Option<StartKey>,
     /// The report that it follows, if a user has named a pause.
-    claim: Option<PauseClaim>,
+    pub(crate) claim: Option<PauseClaim>,
 }
 
 impl Freeze {
@@ -90,29 +92,12 @@ impl Freeze {
         Freeze { is_ordered: true, ..Freeze::new(until, until, None) }
     }
 
-    /// `added`, joined with the existing freeze if there is one.
+    /// `added`, or the existing freeze if that ends later, to be probed anew. The claim of the probe
+    /// replaces the earlier one.
     pub(crate) fn join(existing: Option<Freeze>, added: Freeze) -> Self {
-        existing.map_or(added, |freeze| freeze.joined(added))
-    }
-
-    /// The freeze that ends later, to be probed anew. The claim of the probe replaces the earlier
-    /// one.
-    fn joined(self, added: Freeze) -> Self {
-        let claim = if self.probe.is_some() { added.claim.or(self.claim) } else { self.claim.or(added.claim) };
-        Freeze { probe: None, claim, ..if added.until > self.until { added } else { self } }
-    }
-
-    pub(crate) fn is_ordered(&self) -> bool {
-        self.is_ordered
-    }
-
-    pub(crate) fn until(&self) -> Time {
-        self.until
-    }
-
-    /// The end that a user has reported.
-    pub(crate) fn claimed_until(&self) -> Option<Time> {
-        self.claim.map(|claim| claim.until)
+        let Some(freeze) = existing else { return added };
+        let claim = if freeze.probe.is_some() { added.claim.or(freeze.claim) } else { freeze.claim.or(added.claim) };
+        Freeze { probe: None, claim, ..if added.until > freeze.until { added } else { freeze } }
     }
 
     /// When the next call may start.
@@ -136,11 +121,6 @@ impl Freeze {
 
     pub(crate) fn is_probed_by(&self, key: StartKey) -> bool {
         self.probe == Some(key)
-    }
-
-    /// Whether the outcome of the probe is awaited.
-    pub(crate) fn is_being_probed(&self) -> bool {
-        self.probe.is_some()
     }
 
     /// Whether the freeze ended so long ago without a probe that none is needed any more.

@@ -77,22 +77,12 @@ impl HighWaterMarks {
 pub(crate) struct LevelHistory {
     points: Vec<Point>,
     /// How many points are remembered.
-    most: usize,
+    pub(crate) most: usize,
 }
 
 impl LevelHistory {
     pub(crate) const fn of(most: usize) -> Self {
         LevelHistory { points: Vec::new(), most }
-    }
-
-    /// Sets how many points are remembered.
-    pub(crate) fn remember(&mut self, most: usize) {
-        self.most = most;
-    }
-
-    /// An empty history of the same size.
-    pub(crate) fn emptied(&self) -> Self {
-        LevelHistory::of(self.most)
     }
 
     /// The last value noted until `time`; none if that is forgotten.

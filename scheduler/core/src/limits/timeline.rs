@@ -3,21 +3,26 @@
 //! Levels are kept as *potentials*: level − refill since the origin of time. A potential is
 //! constant between two starts. A run of starts turns the potential before it into the one after it
 //! by `min(potential, full − peak) − sum`. Refill beyond a full bucket is lost; the rest pays. Runs
-//! compose, so the starts are the nodes of a [balanced tree](crate::collections::Nodes) that
+//! compose, so the starts are the nodes of a [balanced tree](crate::collections::Tree) that
 //! answers every question in O(log n).
 
 use crate::arithmetic::{Credit, StartCost};
-use crate::collections::Nodes;
+use crate::collections::{Link, Node, Slab, Sums, Tree, in_order};
 use crate::ids::Tier;
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
-use std::num::NonZeroU32;
+use smallvec::SmallVec;
 
 /// The position of a start: by time, and among equal times in the order of commitment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct StartKey {
     pub(crate) at: Time,
     pub(crate) serial: u64,
+}
+
+impl StartKey {
+    /// After every start.
+    pub(crate) const LAST: StartKey = StartKey { at: Time::NEVER, serial: u64::MAX };
 }
 
 /// A committed start.
@@ -39,11 +44,8 @@ pub(crate) struct Gap {
     pub(crate) end: Option<StartKey>,
 }
 
-/// The number of a node, from one.
-type Link = Option<NonZeroU32>;
-
 /// The effect of a run of starts on a potential.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Run {
     /// The cost of all its starts.
     sum: Credit,
@@ -64,32 +66,25 @@ impl Run {
     }
 }
 
-#[derive(Clone, Debug)]
-struct Node {
-    start: CommittedStart,
-    left: Link,
-    right: Link,
-    /// How many nodes the subtree has.
-    count: u32,
+/// What the starts of a subtree sum up to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Subtree {
     run: Run,
+    /// For each tier, the potential that the subtree needs before it. With that, each of its starts
+    /// finds what it demands if a new start of the tier goes ahead of it.
+    needs: SmallVec<[Credit; 2]>,
 }
 
-/// The starts, and for each subtree and tier the potential that it needs before it.
-///
-/// With that potential, each start of the subtree finds what it demands if a new start of the tier
-/// goes ahead of it. Most timelines belong to keys and have few starts. For these, a slab's chunk
-/// is too large.
+/// The starts in their order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
-    nodes: Vec<Node>,
-    needs: Vec<Credit>,
-    free: Vec<NonZeroU32>,
+    nodes: Slab<Node<CommittedStart, Subtree>>,
     root: Link,
 }
 
 impl Timeline {
     /// A timeline without starts.
-    pub(crate) const EMPTY: Timeline = Timeline { nodes: Vec::new(), needs: Vec::new(), free: Vec::new(), root: None };
+    pub(crate) const EMPTY: Timeline = Timeline { nodes: Slab::EMPTY, root: None };
 
     /// The cost of all starts.
     pub(crate) fn sum(&self) -> Credit {
@@ -102,52 +97,40 @@ impl Timeline {
     }
 
     pub(crate) fn next(&self) -> Option<Time> {
-        self.outermost(|node| node.left).map(|first| first.key.at)
+        self.outermost(0).map(|first| first.key.at)
     }
 
     pub(crate) fn last(&self) -> Option<Time> {
-        self.outermost(|node| node.right).map(|last| last.key.at)
+        self.outermost(1).map(|last| last.key.at)
     }
 
     pub(crate) fn insert(&mut self, limit: &Limit, start: CommittedStart) {
-        let node = self.allocate(limit, start);
         let root = self.root;
-        self.root = Some(Tree { timeline: self, limit }.insert(root, node));
+        self.root = Some(Tree { nodes: &mut self.nodes, by: limit }.insert(root, start));
     }
 
     /// The same starts under a limit that refills at another rate.
     pub(crate) fn under(&self, limit: &Limit) -> Self {
         let mut timeline = Timeline::default();
-        self.each(self.root, &mut |start| timeline.insert(limit, start));
+        self.starts().for_each(|start| timeline.insert(limit, start));
         timeline
     }
 
-    pub(crate) fn starts(&self) -> Vec<CommittedStart> {
-        let mut starts = Vec::new();
-        self.each(self.root, &mut |start| starts.push(start));
-        starts
-    }
-
-    fn each(&self, link: Link, visit: &mut impl FnMut(CommittedStart)) {
-        if let Some(node) = self.node(link) {
-            self.each(node.left, visit);
-            visit(node.start);
-            self.each(node.right, visit);
-        }
+    pub(crate) fn starts(&self) -> impl Iterator<Item = CommittedStart> {
+        in_order(&self.nodes, self.root).copied()
     }
 
     /// Removes the start at `key`; false if there is none.
     pub(crate) fn remove(&mut self, limit: &Limit, key: StartKey) -> bool {
         let root = self.root;
-        let (root, found) = Tree { timeline: self, limit }.remove(root, &key);
+        let (root, found) = Tree { nodes: &mut self.nodes, by: limit }.remove(root, &key);
         self.root = root;
-        self.free.extend(found);
         found.is_some()
     }
 
     /// Removes the first start if it is due at `now`.
     pub(crate) fn pop_due(&mut self, limit: &Limit, now: Time) -> Option<CommittedStart> {
-        let first = self.outermost(|node| node.left).filter(|first| first.key.at <= now)?;
+        let first = self.outermost(0).filter(|first| first.key.at <= now)?;
         self.remove(limit, first.key);
         Some(first)
     }
@@ -157,13 +140,13 @@ impl Timeline {
         let mut gap = Gap { potential: base, end: None };
         let mut link = self.root;
         while let Some(node) = self.node(link) {
-            if node.start.key < key {
-                let through = self.run(node.left).then(Self::own_run(limit, &node.start));
+            if node.value.key < key {
+                let through = self.run(node.below[0]).then(Self::own_run(limit, &node.value));
                 gap.potential = through.apply(limit, gap.potential);
-                link = node.right;
+                link = node.below[1];
             } else {
-                gap.end = Some(node.start.key);
-                link = node.left;
+                gap.end = Some(node.value.key);
+                link = node.below[0];
             }
         }
         gap
@@ -219,22 +202,22 @@ impl Timeline {
         self.last_above(&search, self.root, Credit::ZERO).unwrap_or(short)
     }
 
-    fn outermost(&self, below: impl Fn(&Node) -> Link) -> Option<CommittedStart> {
+    fn outermost(&self, side: usize) -> Option<CommittedStart> {
         let mut found = self.node(self.root)?;
-        while let Some(further) = self.node(below(found)) {
+        while let Some(further) = self.node(found.below[side]) {
             found = further;
         }
-        Some(found.start)
+        Some(found.value)
     }
 
     fn sum_before(&self, key: StartKey) -> Credit {
         let (mut sum, mut link) = (Credit::ZERO, self.root);
         while let Some(node) = self.node(link) {
-            if node.start.key < key {
-                sum += self.run(node.left).sum + node.start.cost;
-                link = node.right;
+            if node.value.key < key {
+                sum += self.run(node.below[0]).sum + node.value.cost;
+                link = node.below[1];
             } else {
-                link = node.left;
+                link = node.below[0];
             }
         }
         sum
@@ -252,89 +235,56 @@ impl Timeline {
     ) -> Option<CommittedStart> {
         let node = self.node(link)?;
         if let Some(key) = from
-            && node.start.key < key
+            && node.value.key < key
         {
-            return self.seek(limit, tier, node.right, from, holds);
+            return self.seek(limit, tier, node.below[1], from, holds);
         }
-        if from.is_none() && !holds(node.run, self.need(limit, link, tier)) {
+        if from.is_none() && !holds(node.sum.run, self.need(link, tier)) {
             return None;
         }
-        if let Some(found) = self.seek(limit, tier, node.left, from, holds) {
+        if let Some(found) = self.seek(limit, tier, node.below[0], from, holds) {
             return Some(found);
         }
-        if holds(Self::own_run(limit, &node.start), need(limit, &node.start, tier)) {
-            return Some(node.start);
+        if holds(Self::own_run(limit, &node.value), need(limit, &node.value, tier)) {
+            return Some(node.value);
         }
-        self.seek(limit, tier, node.right, None, holds)
+        self.seek(limit, tier, node.below[1], None, holds)
     }
 
     /// The last start in the range whose need, seen from the first start, is above the threshold.
     /// `before` is the cost of all starts left of `link`.
     fn last_above(&self, search: &Search<'_>, link: Link, before: Credit) -> Option<StartKey> {
         let node = self.node(link)?;
-        let key = node.start.key;
-        let through_left = before + self.run(node.left).sum;
+        let key = node.value.key;
+        let through_left = before + self.run(node.below[0]).sum;
         if search.end.is_some_and(|end| key >= end) {
-            return self.last_above(search, node.left, before);
+            return self.last_above(search, node.below[0], before);
         }
-        if self.need(search.limit, link, search.tier) + before <= search.threshold {
+        if self.need(link, search.tier) + before <= search.threshold {
             return None;
         }
-        if let Some(found) = self.last_above(search, node.right, through_left + node.start.cost) {
+        if let Some(found) = self.last_above(search, node.below[1], through_left + node.value.cost) {
             return Some(found);
         }
         if key < search.from {
             return None;
         }
-        if need(search.limit, &node.start, search.tier) + through_left > search.threshold {
+        if need(search.limit, &node.value, search.tier) + through_left > search.threshold {
             return Some(key);
         }
-        self.last_above(search, node.left, before)
+        self.last_above(search, node.below[0], before)
     }
 
-    fn update(&mut self, limit: &Limit, node_id: NonZeroU32) {
-        let Node { start, left, right, .. } = self.nodes[index(node_id)];
-        let through_left = self.run(left);
-        let own = Self::own_run(limit, &start);
-        let through_own = through_left.then(own);
-        let count =
-            1 + [left, right].into_iter().filter_map(|link| self.node(link)).map(|node| node.count).sum::<u32>();
-        self.nodes[index(node_id)].count = count;
-        self.nodes[index(node_id)].run = through_own.then(self.run(right));
-        for tier in (0..limit.tiers()).map(Tier::of_index) {
-            let own = need(limit, &start, tier);
-            let of_own = need_behind(limit, through_left, own);
-            let of_right = need_behind(limit, through_own, self.need(limit, right, tier));
-            self.needs[need_index(limit, node_id, tier)] = self.need(limit, left, tier).max(of_own).max(of_right);
-        }
-    }
-
-    fn allocate(&mut self, limit: &Limit, start: CommittedStart) -> NonZeroU32 {
-        let run = Self::own_run(limit, &start);
-        let node = Node { start, left: None, right: None, count: 1, run };
-        match self.free.pop() {
-            Some(node_id) => {
-                self.nodes[index(node_id)] = node;
-                node_id
-            }
-            None => {
-                self.nodes.push(node);
-                self.needs.resize(self.nodes.len() * limit.tiers(), Credit::ZERO);
-                NonZeroU32::new(self.nodes.len() as u32).expect("a node was added")
-            }
-        }
-    }
-
-    fn node(&self, link: Link) -> Option<&Node> {
-        self.nodes.get(index(link?))
+    fn node(&self, link: Link) -> Option<&Node<CommittedStart, Subtree>> {
+        self.nodes.get(link?)
     }
 
     fn run(&self, link: Link) -> Run {
-        self.node(link).map_or(NOTHING, |node| node.run)
+        self.node(link).map_or(NOTHING, |node| node.sum.run)
     }
 
-    fn need(&self, limit: &Limit, link: Link, tier: Tier) -> Credit {
-        link.map_or(Credit::MINUS_INFINITE, |node_id| self.needs[need_index(limit, node_id, tier)])
+    fn need(&self, link: Link, tier: Tier) -> Credit {
+        self.node(link).map_or(Credit::MINUS_INFINITE, |node| node.sum.needs[tier.index()])
     }
 
     fn own_run(limit: &Limit, start: &CommittedStart) -> Run {
@@ -342,42 +292,26 @@ impl Timeline {
     }
 }
 
-/// The nodes, and the limit that they sum up under.
-struct Tree<'a> {
-    timeline: &'a mut Timeline,
-    limit: &'a Limit,
-}
-
-impl Nodes for Tree<'_> {
-    type Node = NonZeroU32;
+impl Sums for &Limit {
+    type Value = CommittedStart;
+    type Sum = Subtree;
     type Key = StartKey;
 
-    fn key(&self, node_id: NonZeroU32) -> StartKey {
-        self.timeline.nodes[index(node_id)].start.key
+    fn key(&self, start: &CommittedStart) -> StartKey {
+        start.key
     }
 
-    fn count(&self, node_id: NonZeroU32) -> usize {
-        self.timeline.nodes[index(node_id)].count as usize
+    fn sum(&self, start: &CommittedStart, below: [Option<&Subtree>; 2], _: Subtree) -> Subtree {
+        let [through_left, right] = below.map(|subtree| subtree.map_or(NOTHING, |subtree| subtree.run));
+        let through_own = through_left.then(Timeline::own_run(self, start));
+        let needs = (0..self.tiers()).map(Tier::of_index).map(|tier| {
+            let [of_left, of_right] =
+                below.map(|subtree| subtree.map_or(Credit::MINUS_INFINITE, |subtree| subtree.needs[tier.index()]));
+            let of_own = need_behind(self, through_left, need(self, start, tier));
+            of_left.max(of_own).max(need_behind(self, through_own, of_right))
+        });
+        Subtree { needs: needs.collect(), run: through_own.then(right) }
     }
-
-    fn below(&self, node_id: NonZeroU32) -> [Link; 2] {
-        let Node { left, right, .. } = self.timeline.nodes[index(node_id)];
-        [left, right]
-    }
-
-    fn put_below(&mut self, node_id: NonZeroU32, [left, right]: [Link; 2]) {
-        let node = &mut self.timeline.nodes[index(node_id)];
-        (node.left, node.right) = (left, right);
-        self.timeline.update(self.limit, node_id);
-    }
-}
-
-fn index(node_id: NonZeroU32) -> usize {
-    node_id.get() as usize - 1
-}
-
-fn need_index(limit: &Limit, node_id: NonZeroU32, tier: Tier) -> usize {
-    index(node_id) * limit.tiers() + tier.index()
 }
 
 /// The range and the threshold of [`Timeline::last_above`].
@@ -401,7 +335,8 @@ pub(crate) fn just_past(time: Time) -> Time {
 
 /// The potential that `start` needs before it behind a new start of `tier`.
 fn need(limit: &Limit, start: &CommittedStart, tier: Tier) -> Credit {
-    limit.demand_beside(start.cost, start.tier, tier) - limit.rate().refill(start.key.at)
+    // The lower headroom of both tiers counts.
+    limit.demand(start.cost, start.tier.min(tier)) - limit.rate().refill(start.key.at)
 }
 
 /// The potential needed before `first` to leave `need` after it; infinite if a full bucket can't.

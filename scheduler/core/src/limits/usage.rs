@@ -1,4 +1,4 @@
-//! Usage of a limit that counts calls, as a successor needs to know it.
+//! What a successor learns of a bucket.
 //!
 //! Usage that has left a sliding window counts again if the window becomes longer. Its amount is
 //! not stored. So it counts as the most that the shorter window can have admitted, until it would
@@ -6,6 +6,7 @@
 
 use crate::arithmetic::{Credit, Offset, Rate};
 use crate::array_form::stored_as_array;
+use crate::limits::pending_debits::DebitSnapshot;
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -86,21 +87,14 @@ pub(crate) fn condensed(mut blocks: Vec<UsageBlock>) -> Vec<UsageBlock> {
     blocks
 }
 
-/// The record of `blocks` and `places` for a successor.
-pub(crate) fn to_usage(
-    now: Time,
-    unix_nanos: u64,
-    rate: &Rate,
-    blocks: &[UsageBlock],
-    places: &[UsageBlock],
-) -> CountedUsage {
+/// The record of `blocks` for a successor.
+pub(crate) fn to_spans(now: Time, rate: &Rate, blocks: &[UsageBlock]) -> Vec<UsageSpan> {
     let span = |block: &UsageBlock| UsageSpan {
         from: Offset::between(now, block.from),
         until: Offset::between(now, block.until),
         micros: rate.micros_up(block.credit),
     };
-    let spans = |blocks: &[UsageBlock]| blocks.iter().map(span).collect();
-    CountedUsage { unix_nanos, spans: spans(blocks), places: spans(places), doubted: false, reported: None }
+    blocks.iter().map(span).collect()
 }
 
 /// Turns the offsets of a predecessor's record into times for a reader at `then`. The record was
@@ -123,7 +117,7 @@ impl RecordTimes {
         let lag = i64::try_from(i128::from(unix_nanos) - i128::from(usage.unix_nanos)).unwrap_or(i64::MAX);
         let skew = MAX_CLOCK_SKEW.nanos().min(limit.spec().period.nanos() / MAX_CLOCK_SKEW_PART) as i64;
         let is_reported = usage.reported.as_ref().is_some_and(|reported| reported.window_ends.is_some());
-        let by_wall = limit.counting().alignment().is_some() && !is_reported && lag.unsigned_abs() <= skew as u64;
+        let by_wall = limit.alignment().is_some() && !is_reported && lag.unsigned_abs() <= skew as u64;
         match by_wall {
             true => RecordTimes { then, ahead: -lag, earlier: Span::ZERO },
             false => RecordTimes { then, ahead: 0, earlier: earlier(lag, skew) },
@@ -188,6 +182,60 @@ fn begin_earlier(blocks: &mut [UsageBlock], then: Time, earlier: Span) {
     }
 }
 
+/// Starts this soon after a checkpoint are near, so that a short silence of the store stops no
+/// request.
+pub(crate) const NEAR: Span = Span::from_millis(2500);
+
+/// The state of a bucket, from which a bucket of any kind can continue. Each kind reads what it
+/// understands, because the algorithm of a limit may have changed.
+#[derive(Clone, Debug)]
+pub(crate) struct BucketRecord {
+    /// The level in millionths.
+    pub(crate) micros: i128,
+    /// What a token bucket has promised.
+    pub(crate) pending_debits: Vec<DebitSnapshot>,
+    /// The usage, if calls are counted.
+    pub(crate) usage: Option<CountedUsage>,
+    /// How much more a token bucket could have held, in millionths, and how long ago: for each time,
+    /// less than ever before.
+    pub(crate) rooms: Vec<(Span, u64)>,
+}
+
+impl BucketRecord {
+    /// The record of a key, which lists no promises.
+    pub(crate) fn of_key(micros: i64, usage: Option<&CountedUsage>) -> Self {
+        BucketRecord { micros: micros.into(), pending_debits: Vec::new(), usage: usage.cloned(), rooms: Vec::new() }
+    }
+
+    /// The level in 64 bits. A level below that range becomes the lowest one.
+    pub(crate) fn stored_micros(&self) -> i64 {
+        i64::try_from(self.micros).unwrap_or(i64::MIN)
+    }
+
+    /// This record of a key for a limit with another rate than `was`.
+    ///
+    /// A key's record says of its promises only that all start before the level is above zero.
+    /// Until then, the upstream may be full and lose what a faster rate refills.
+    pub(crate) fn after_rate(mut self, was: &Rate, limit: &Limit, then: Time) -> Self {
+        let level = limit.rate().credit_of_micros(self.micros);
+        let paid = paid_at(was, then, was.credit_of_micros(self.micros));
+        self.micros = limit.rate().micros(level_when_paid(limit, then, level, paid));
+        self
+    }
+}
+
+/// When a debt is paid; none if the level is not below zero.
+pub(super) fn paid_at(rate: &Rate, now: Time, level: Credit) -> Option<Time> {
+    let paid_in = u64::try_from(rate.nanos_of(-level)).unwrap_or(u64::MAX).saturating_add(1);
+    (level < Credit::ZERO).then(|| now + Span::from_nanos(paid_in))
+}
+
+/// The level for a successor: all promises until `last` are paid, and nothing else is granted
+/// before.
+pub(super) fn level_when_paid(limit: &Limit, now: Time, level: Credit, last: Option<Time>) -> Credit {
+    last.map_or(level, |last| level.min(-limit.rate().refill_within(last.since(now))))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -219,5 +267,12 @@ mod tests {
             let covers = |other: &&UsageBlock| other.from <= block.from && block.until <= other.until;
             assert!(condensed.iter().find(covers).unwrap().credit >= block.credit, "{block:?}");
         }
+    }
+
+    #[test]
+    fn a_level_beyond_64_bits_is_stored_as_the_lowest() {
+        let stored = |micros| BucketRecord { micros, ..BucketRecord::of_key(0, None) }.stored_micros();
+        let lowest = i128::from(i64::MIN);
+        assert_eq!([-5, lowest, lowest - 1, i128::MIN].map(stored), [-5, i64::MIN, i64::MIN, i64::MIN]);
     }
 }

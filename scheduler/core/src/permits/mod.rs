@@ -1,17 +1,13 @@
-//! Requests and grants by id, and the answers that are on their way.
+//! Requests and grants by id, each from its request to its end, and the bills that they share.
 
-mod pending_answers;
-mod permit;
-
-pub(crate) use pending_answers::{Answer, PendingAnswer, PendingAnswers};
-pub(crate) use permit::{Granted, Permit, Stage, State};
-
+use crate::adaptation::{Observation, ObservedCall};
 use crate::collections::{Index, Slab, Slot};
 use crate::identity::Identity;
-use crate::ledger::Bills;
-use crate::limits::just_past;
+use crate::ids::{ClassId, LimitId};
+use crate::limits::{StartKey, just_past};
 use crate::policy::{Bill, MAX_IDLE_PERMITS, MIN_RETENTION, RETENTION, Succession};
-use hashbrown::HashMap;
+use crate::queue::Waiting;
+use hashbrown::{HashMap, HashSet};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
@@ -36,7 +32,7 @@ pub(crate) struct Permits<R> {
     /// When permits were last forgotten.
     last_expiry: Time,
     /// The number of the last start or arrival.
-    last_serial: u64,
+    pub(crate) last_serial: u64,
     bound: usize,
 }
 
@@ -50,10 +46,6 @@ impl<R> Permits<R> {
     /// The number of the next start or arrival. At equal times, the lower number goes first.
     pub(crate) fn next_serial(&mut self) -> u64 {
         self.last_serial += 1;
-        self.last_serial
-    }
-
-    pub(crate) fn last_serial(&self) -> u64 {
         self.last_serial
     }
 
@@ -235,4 +227,147 @@ fn end_of(second: u32) -> Time {
 /// The number of the first whole second at or after `at`; saturates after 136 years.
 fn second_after(at: Time) -> u32 {
     u32::try_from(at.nanos().div_ceil(Span::from_secs(1).nanos())).unwrap_or(u32::MAX)
+}
+
+/// A request that waits, or was granted or given back. There may be a million, so it is kept small.
+#[derive(Clone, Debug)]
+pub(crate) struct Permit<R> {
+    pub(crate) id: PermitId,
+    pub(crate) bill: Arc<Bill>,
+    /// The sender and the content, as hashes, if they are known.
+    pub(crate) identity: Identity,
+    pub(crate) state: State<R>,
+}
+
+impl<R> Permit<R> {
+    pub(crate) fn granted(&self) -> Option<Granted> {
+        match self.state {
+            State::Granted(granted) => Some(granted),
+            State::Waiting(_) | State::Returned => None,
+        }
+    }
+
+    /// The call of an open permit with its answer.
+    pub(crate) fn answered<'a>(&'a self, now: Time, observation: &'a Observation) -> Option<ObservedCall<'a>> {
+        let Granted { start, .. } = self.granted().filter(Granted::is_open)?;
+        Some(ObservedCall { now, start, user: self.identity.user(), bill: &self.bill, observation })
+    }
+
+    pub(crate) fn as_waiting(&self) -> Option<&Waiting<R>> {
+        match &self.state {
+            State::Waiting(waiting) => Some(waiting),
+            State::Granted(_) | State::Returned => None,
+        }
+    }
+
+    pub(crate) fn waiting(&self) -> &Waiting<R> {
+        self.as_waiting().expect("a request in a queue waits")
+    }
+
+    pub(crate) fn waiting_mut(&mut self) -> &mut Waiting<R> {
+        let State::Waiting(waiting) = &mut self.state else { unreachable!("a request in a queue waits") };
+        waiting
+    }
+
+    /// Ends the wait of a waiting request.
+    pub(crate) fn stop_waiting(&mut self) -> Waiting<R> {
+        let State::Waiting(waiting) = std::mem::replace(&mut self.state, State::Returned) else {
+            unreachable!("a request in a queue waits")
+        };
+        *waiting
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum State<R> {
+    /// In a queue, and charged nothing.
+    Waiting(Box<Waiting<R>>),
+    /// Committed to a start, and charged.
+    Granted(Granted),
+    /// Given back or cancelled. It is remembered, so that a late duplicate of its request is not
+    /// charged.
+    Returned,
+}
+
+/// A committed start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub(crate) start: StartKey,
+    pub(crate) limited_by: Option<LimitId>,
+    pub(crate) class: ClassId,
+    pub(crate) stage: Stage,
+    /// The first whole second after its start and its leases, once it is listed.
+    pub(crate) end: u32,
+}
+
+/// Whether the client may know of a start, and the state of the call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// The start was not sent to the client.
+    Promised,
+    /// The start was sent, or is sent with this event.
+    Sent,
+    /// A predecessor has granted the call, and its renewal had it counted again.
+    Inherited,
+    /// The call was settled.
+    Settled,
+}
+
+impl Granted {
+    pub(crate) fn new(start: StartKey, limited_by: Option<LimitId>, class: ClassId, stage: Stage) -> Self {
+        Granted { start, limited_by, class, stage, end: 0 }
+    }
+
+    /// Whether the call was not settled yet.
+    pub(crate) fn is_open(&self) -> bool {
+        self.stage != Stage::Settled
+    }
+
+    pub(crate) fn is_promised(&self, now: Time) -> bool {
+        self.start.at > now
+    }
+}
+
+/// Room for this many bills is always kept.
+const MIN_ROOM: usize = 1024;
+/// There is too much room if less than one part in this many is in use.
+const SPARSE: usize = 8;
+
+/// Bills in use. Calls have few different costs, so shared bills save a third of a permit's memory.
+#[derive(Debug, Default)]
+pub(crate) struct Bills {
+    kept: HashSet<Arc<Bill>>,
+    /// The bill that was asked for last, which is often asked for next.
+    last: Option<Arc<Bill>>,
+}
+
+impl Bills {
+    /// The kept bill that equals `bill`.
+    pub(crate) fn keep(&mut self, bill: Bill) -> Arc<Bill> {
+        if let Some(last) = self.last.as_ref().filter(|last| ***last == bill) {
+            return Arc::clone(last);
+        }
+        let kept = self.kept.get(&bill).cloned().unwrap_or_else(|| {
+            let bill = Arc::new(bill);
+            self.kept.insert(Arc::clone(&bill));
+            bill
+        });
+        self.last = Some(Arc::clone(&kept));
+        kept
+    }
+
+    /// Forgets `bill` once no permit uses it.
+    pub(crate) fn release(&mut self, bill: &Arc<Bill>) {
+        let is_last = self.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, bill));
+        let own_references = 2 + usize::from(is_last);
+        assert!(Arc::strong_count(bill) >= own_references, "a bill that a permit uses is kept");
+        if Arc::strong_count(bill) == own_references {
+            self.last.take_if(|_| is_last);
+            assert!(self.kept.remove(bill), "a bill in use is kept");
+            // A flood of keys, each with bills of its own, leaves the set sparse.
+            if self.kept.capacity() > MIN_ROOM && self.kept.len() < self.kept.capacity() / SPARSE {
+                self.kept.shrink_to(2 * self.kept.len());
+            }
+        }
+    }
 }

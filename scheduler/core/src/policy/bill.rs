@@ -1,8 +1,8 @@
 //! The amounts that one call takes from each bucket.
 
-use super::limit_set::LimitSet;
 use crate::command::BucketName;
 use crate::ids::{ClientNumber, LimitId};
+use crate::policy::spec::MAX_LIMITS;
 use rampmeter_protocol::amount::Amount;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub struct Bill {
     /// The kind of call, if the resource learns costs by kind.
     pub(crate) kind: Option<Arc<str>>,
     /// The labels of the call by which discovered limits may apply, if the resource discovers limits.
-    pub(crate) traits: Option<Arc<CallTraits>>,
+    pub traits: Option<Arc<CallTraits>>,
     /// The estimate before learned corrections, if these changed the charge.
     pub(crate) estimated: Option<Box<Bill>>,
     /// The charges of limits in shadow mode, which have buckets of their own.
@@ -61,12 +61,6 @@ impl KeyCharge {
 }
 
 impl Bill {
-    /// An empty bill.
-    #[must_use]
-    pub fn new() -> Self {
-        Bill::default()
-    }
-
     /// Sets the charge to `limit`. For a limit with keys, the key of this bill stays.
     pub fn set(&mut self, limit: LimitId, amount: Amount) {
         self.applicable = self.applicable.with(limit);
@@ -93,8 +87,8 @@ impl Bill {
 
     /// This bill with each charge mapped by `change`; `None` drops the charge.
     pub(crate) fn map_charges(&self, change: impl Fn(LimitId, Amount) -> Option<(LimitId, Amount)>) -> Bill {
-        let mut bill = Bill::new();
-        for limit in self.applicable.limits() {
+        let mut bill = Bill::default();
+        for limit in self.limits() {
             if let Some((to, amount)) = change(limit, self.get(limit)) {
                 bill.charge(to, self.key_charge(limit).map(|charge| Arc::clone(&charge.key)), amount);
             }
@@ -111,19 +105,9 @@ impl Bill {
         self.estimated.as_deref().unwrap_or(self)
     }
 
-    pub(crate) fn applicable(&self) -> LimitSet {
-        self.applicable
-    }
-
     /// All limits that apply to the call, including those that charge it nothing.
     pub fn limits(&self) -> impl Iterator<Item = LimitId> {
         self.applicable.limits()
-    }
-
-    /// The labels of the call by which discovered limits may apply.
-    #[must_use]
-    pub fn traits(&self) -> Option<&CallTraits> {
-        self.traits.as_deref()
     }
 
     /// The charge to `limit`.
@@ -141,11 +125,6 @@ impl Bill {
     /// The bucket of `limit` that the call is charged to.
     pub(crate) fn bucket(&self, limit: LimitId) -> BucketName {
         (limit, self.key_charge(limit).map(|charge| Arc::clone(&charge.key)))
-    }
-
-    /// All keys of the call, even those without a charge.
-    pub(crate) fn all_keyed(&self) -> impl Iterator<Item = &KeyCharge> {
-        self.keyed.iter()
     }
 
     pub(crate) fn is_unmatched(&self) -> bool {
@@ -168,20 +147,12 @@ impl Bill {
     }
 
     /// The charges of this bill in excess of `other`.
-    #[must_use]
-    pub fn excess_over(&self, other: &Bill) -> Bill {
+    pub(crate) fn excess_over(&self, other: &Bill) -> Bill {
         self.map_charges(|limit, amount| Some((limit, amount.saturating_sub(other.get(limit)))))
     }
 
-    /// The number of charged buckets.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.charged().count()
-    }
-
     /// Whether the call costs nothing.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.charged().next().is_none()
     }
 
@@ -203,5 +174,50 @@ impl Bill {
     /// The charges to all limits.
     pub fn amounts(&self) -> impl Iterator<Item = (LimitId, Amount)> + Clone {
         self.shared().chain(self.keyed().map(|charge| (charge.limit, charge.amount)))
+    }
+}
+
+/// A set of limits; bit `n` stands for the limit with index `n`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct LimitSet(u64);
+
+const _: () = assert!(MAX_LIMITS <= u64::BITS as usize, "every limit has a bit");
+
+impl LimitSet {
+    #[must_use]
+    pub(crate) fn with(self, limit: LimitId) -> Self {
+        LimitSet(self.0 | 1 << limit.index())
+    }
+
+    pub(crate) fn has(self, limit: LimitId) -> bool {
+        self.0 & 1 << limit.index() != 0
+    }
+
+    #[must_use]
+    pub(crate) fn and(self, other: LimitSet) -> Self {
+        LimitSet(self.0 & other.0)
+    }
+
+    #[must_use]
+    pub(crate) fn without(self, other: LimitSet) -> Self {
+        LimitSet(self.0 & !other.0)
+    }
+
+    /// The members in ascending order.
+    pub(crate) fn limits(self) -> impl Iterator<Item = LimitId> {
+        let mut rest = self.0;
+        std::iter::from_fn(move || {
+            let number = rest.trailing_zeros() as u8;
+            rest &= rest.wrapping_sub(1);
+            (number < 64).then_some(LimitId(number))
+        })
+    }
+
+    pub(crate) const ALL: LimitSet = LimitSet(u64::MAX);
+    /// No limit.
+    pub(crate) const NONE: LimitSet = LimitSet(0);
+
+    pub(crate) fn avoids(self, blocked: LimitSet) -> bool {
+        self.0 & blocked.0 == 0
     }
 }

@@ -3,7 +3,7 @@
 use super::applies::{MAX_KEY_LABELS, Pattern};
 use super::spec::{
     ClassSpec, Learn, LimitSpec, MAX_BOUND, MAX_CLASSES, MAX_HORIZON, MAX_LIMITS, MAX_PERIOD, MAX_RESERVATION,
-    MAX_RIDE, MIN_FLOOR, MIN_RESERVATION, MIN_VALIDITY, Margin, OnStoreLoss, ResourceSpec, SpecError, SpecField,
+    MIN_FLOOR, MIN_RESERVATION, MIN_VALIDITY, Margin, ResourceSpec, SpecError, SpecField,
 };
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
@@ -13,11 +13,10 @@ use std::ops::RangeInclusive;
 /// A field, whether it is valid, and the message if it is not.
 type Rule = (&'static str, bool, String);
 
-/// All faults of the resource itself, then of its limits, then of its classes.
-pub(crate) fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
+/// All faults of a specification: of the resource itself, then of its limits, then of its classes.
+pub(super) fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
     let (limits, classes) = (&spec.limits, &spec.classes_or_default());
     let default = spec.default_class.as_ref().unwrap_or(&classes[0].name);
-    let ride = if let OnStoreLoss::Ride(span) = spec.on_store_loss { span } else { MAX_RIDE };
     let has_limits = spec.has_limits() && limits.len() <= MAX_LIMITS;
     let rules = [
         ("limits", has_limits, format!("a resource has 1 to {MAX_LIMITS} limits")),
@@ -29,7 +28,6 @@ pub(crate) fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
         within("reservation", spec.reservation, MIN_RESERVATION..=MAX_RESERVATION),
         within("validity", spec.validity, MIN_VALIDITY..=MAX_PERIOD),
         within("max_ahead", spec.max_ahead.unwrap_or(MAX_PERIOD), Span::ZERO..=MAX_PERIOD),
-        within("ride_for", ride, MIN_RESERVATION..=MAX_RIDE),
         ("default_class", classes.iter().any(|class| class.name == *default), no_class(default, classes)),
     ];
     let mut faults = broken(SpecField::Resource, rules);

@@ -1,8 +1,11 @@
-//! A validated limit, ready for arithmetic.
+//! A validated limit, ready for arithmetic, and the three ways of counting that implement the
+//! algorithms of a configuration.
+//!
+//! A new algorithm is a variant of [`Algorithm`]. It is a variant of `Counting`, too, if no present
+//! variant fits.
 
-use super::algorithm::{Algorithm, Counting};
-use super::spec::{Learn, LimitSpec, Margin};
-use crate::arithmetic::{Credit, Rate, StartCost};
+use super::spec::{Algorithm, Learn, LimitSpec, Margin};
+use crate::arithmetic::{Alignment, Credit, Rate, StartCost, WindowAlignment};
 use crate::ids::Tier;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::lateness::LATENESS;
@@ -21,6 +24,38 @@ const MIN_BURST_PART: u64 = 4;
 /// less.
 const GUARD_PART: u64 = 10;
 
+/// The kind of a limit's buckets.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Counting {
+    /// Tokens that are refilled steadily.
+    Tokens,
+    /// Windows of time, each with its own capacity.
+    Windows(WindowAlignment),
+    /// Room that calls take up for this time. If `until_settled`, a call also stops taking up room
+    /// when it is settled, and can be renewed.
+    Occupied { length: Span, until_settled: bool },
+}
+
+impl Counting {
+    /// How `algorithm` counts. Starts stay away from the ends of windows by `guard`, and by `jitter`
+    /// if the upstream reports these ends.
+    fn new(algorithm: &Algorithm, period: Span, guard: Span, jitter: Span) -> Self {
+        // A sliding window bounds every window that begins with its first call.
+        let sliding = Counting::Occupied { length: period + jitter, until_settled: false };
+        let windows =
+            |alignment| Counting::Windows(WindowAlignment { alignment, length: period, guard, reported_guard: jitter });
+        match algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => Counting::Tokens,
+            Algorithm::SlidingWindow
+            | Algorithm::FixedWindow(Alignment::FirstUse)
+            | Algorithm::Quota(Some(Alignment::FirstUse)) => sliding,
+            Algorithm::FixedWindow(alignment) => windows(Some(alignment.clone())),
+            Algorithm::Quota(alignment) => windows(alignment.clone()),
+            Algorithm::Concurrency => Counting::Occupied { length: period, until_settled: true },
+        }
+    }
+}
+
 /// A limit's policy, ready for arithmetic.
 ///
 /// Levels of its buckets lie `margin` below the upstream's. So a start may use the whole level, and
@@ -33,7 +68,7 @@ pub struct Limit {
     full: Credit,
     headrooms: Vec<Credit>,
     counting: Counting,
-    wall_clock: WallClockOrigin,
+    pub(crate) wall_clock: WallClockOrigin,
 }
 
 impl Limit {
@@ -47,7 +82,7 @@ impl Limit {
         // Clocks differ, too, unless the upstream reports when its windows end.
         let counting = Counting::new(&spec.algorithm, spec.period, guard(LATENESS), guard(Span::ZERO));
         let margin = match spec.margin {
-            Margin::Auto if !counting.is_tokens() => Amount::ZERO,
+            Margin::Auto if counting != Counting::Tokens => Amount::ZERO,
             Margin::Auto => auto_margin(spec.capacity, spec.period, spec.jitter),
             Margin::Fixed(margin) => margin,
         };
@@ -90,14 +125,12 @@ impl Limit {
     }
 
     /// The refill rate of its buckets.
-    #[must_use]
-    pub fn rate(&self) -> &Rate {
+    pub(crate) fn rate(&self) -> &Rate {
         &self.rate
     }
 
     /// The level of a full bucket.
-    #[must_use]
-    pub fn full(&self) -> Credit {
+    pub(crate) fn full(&self) -> Credit {
         self.full
     }
 
@@ -131,7 +164,7 @@ impl Limit {
 
     /// This limit by another wall clock.
     pub(crate) fn with_wall_clock(self, wall_clock: WallClockOrigin) -> Self {
-        Limit { counting: self.counting.with_wall_clock(wall_clock), wall_clock, ..self }
+        Limit { wall_clock, ..self }
     }
 
     /// The wall time at `time`, in nanoseconds since 1970. Saturates in 2554.
@@ -144,21 +177,20 @@ impl Limit {
     }
 
     pub(crate) fn has_tokens(&self) -> bool {
-        self.counting.is_tokens()
+        self.counting == Counting::Tokens
     }
 
+    /// Whether calls take up room until they are settled.
     pub(crate) fn counts_calls_in_flight(&self) -> bool {
-        self.counting.counts_calls_in_flight()
+        matches!(self.counting, Counting::Occupied { until_settled: true, .. })
     }
 
-    /// Whether time is cut into windows.
-    pub(crate) fn has_windows(&self) -> bool {
-        self.counting.alignment().is_some()
-    }
-
-    /// Whether unused capacity is lost at the end of a window.
-    pub(crate) fn loses_unused(&self) -> bool {
-        !self.has_tokens() && !self.counts_calls_in_flight()
+    /// How time is cut into windows, if it is.
+    pub(crate) fn alignment(&self) -> Option<&WindowAlignment> {
+        match &self.counting {
+            Counting::Windows(alignment) => Some(alignment),
+            Counting::Tokens | Counting::Occupied { .. } => None,
+        }
     }
 
     /// Whether a request is refused, not queued, once the limit is used up.
@@ -168,12 +200,21 @@ impl Limit {
 
     /// The latest time at which a call that starts at `time` stops counting; none for tokens.
     pub(crate) fn counts_until(&self, time: Time) -> Option<Time> {
-        self.counting.counts_until(time)
+        match &self.counting {
+            Counting::Tokens => None,
+            Counting::Windows(alignment) => Some(alignment.window(self.wall_clock, time).ends),
+            Counting::Occupied { length, .. } => Some(time + *length),
+        }
     }
 
-    /// How much longer calls count under `other`, if both limits are sliding windows.
+    /// How much longer calls count under `other`; none unless both limits are sliding windows.
     pub(crate) fn counts_longer_as(&self, other: &Limit) -> Option<Span> {
-        self.counting.counts_longer_as(&other.counting)
+        match (&self.counting, &other.counting) {
+            (Counting::Occupied { length, until_settled: false }, Counting::Occupied { length: longer, .. }) => {
+                Some(longer.saturating_sub(*length)).filter(|more| *more > Span::ZERO)
+            }
+            (Counting::Tokens | Counting::Windows(_) | Counting::Occupied { .. }, _) => None,
+        }
     }
 
     /// The nanosecond after a steadily refilled bucket is at level zero, if its level is `level` at
@@ -208,12 +249,6 @@ impl Limit {
     /// that never leaves the headroom needs a full bucket.
     pub(crate) fn demand(&self, cost: Credit, tier: Tier) -> Credit {
         (cost + self.headrooms[tier.index()]).min(self.full)
-    }
-
-    /// The level that a promised start of tier `own` needs if a new start of tier `other` goes
-    /// ahead of it. The lower headroom of both tiers counts.
-    pub(crate) fn demand_beside(&self, cost: Credit, own: Tier, other: Tier) -> Credit {
-        self.demand(cost, own.min(other))
     }
 }
 

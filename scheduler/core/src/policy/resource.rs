@@ -1,14 +1,12 @@
 //! A validated resource: its limits and classes.
 
-use super::bill::{Bill, CallTraits};
+use super::applies::{LimitMatcher, joined_key};
+use super::bill::{Bill, CallTraits, LimitSet};
 use super::checks::faults;
 use super::limit::{Limit, parts_per_million};
-use super::limit_matcher::{LimitMatcher, joined_key};
-use super::limit_set::LimitSet;
 use super::spec::{
-    ClassSpec, DEFAULT_AHEAD, Discover, LimitSpec, ResourceSpec, SpecError, StartPolicy, Uncounted, Unmatched,
+    ClassSpec, DEFAULT_AHEAD, Discover, LimitSpec, ResourceSpec, SpecError, StartPolicy, Uncounted, Unmatched, Weight,
 };
-use super::weight::Weight;
 use crate::arithmetic::Credit;
 use crate::ids::{ClassId, LimitId, Tier};
 use crate::refusal::Refusal;
@@ -33,6 +31,12 @@ pub struct Class {
 }
 
 impl Class {
+    fn new(spec: &ClassSpec, headrooms: &[u32]) -> Self {
+        let headroom = parts_per_million(spec.headroom);
+        let tier = headrooms.iter().position(|known| *known == headroom).expect("every headroom has a tier");
+        Class { name: spec.name.clone(), max_starvation: spec.max_starvation, tier: Tier::of_index(tier) }
+    }
+
     /// When the oldest request for something is promoted: it goes ahead of all others once in each
     /// `max_starvation`. `came` is when this scheduler received it, and `served` when the class last
     /// got what the request waits for.
@@ -83,7 +87,7 @@ impl Resource {
         let limits: Arc<[Limit]> = limits.map(|limit| Limit::new(limit, &headrooms)).collect();
         let default = classes.iter().position(|class| Some(&class.name) == spec.default_class.as_ref());
         Resource {
-            matcher: LimitMatcher::new(&limits),
+            matcher: LimitMatcher::new(limits.iter().map(|limit| &limit.spec().applies)),
             limits,
             classes: classes.iter().map(|class| Class::new(class, &headrooms)).collect(),
             default_class: ClassId::of_index(default.unwrap_or(0)),
@@ -123,8 +127,9 @@ impl Resource {
         bill.map_charges(|limit, amount| self[limit].counts_calls_in_flight().then_some((limit, amount)))
     }
 
+    /// The limits whose unused capacity is lost at the end of a window.
     pub(crate) fn windowed(&self) -> LimitSet {
-        let windowed = self.limits_by_id().filter(|(_, limit)| limit.loses_unused());
+        let windowed = self.limits_by_id().filter(|(_, limit)| !limit.has_tokens() && !limit.counts_calls_in_flight());
         windowed.fold(LimitSet::NONE, |set, (id, _)| set.with(id))
     }
 
@@ -254,7 +259,7 @@ impl Resource {
 
     /// The charges of a call, even above a limit's capacity.
     fn charges<'a>(&self, labels: &Labels<'_>, cost: impl Iterator<Item = (&'a str, Amount)> + Clone) -> Bill {
-        let mut bill = Bill::new();
+        let mut bill = Bill::default();
         for (limit, key) in self.matcher.matching(labels) {
             let unit = &self[limit].spec().unit;
             let implied = if **unit == *REQUESTS { Amount::ONE } else { Amount::ZERO };
@@ -294,8 +299,7 @@ impl Resource {
     }
 
     /// Whether both resources differ at most in their limits, so that permits and queues can go on.
-    #[must_use]
-    pub fn differs_in_limits_alone(&self, other: &Resource) -> bool {
+    pub(crate) fn differs_in_limits_alone(&self, other: &Resource) -> bool {
         let rest = |resource: &Resource| ResourceSpec { limits: Vec::new(), ..resource.spec().clone() };
         rest(self) == rest(other)
     }
@@ -359,12 +363,9 @@ impl Index<LimitId> for Resource {
     }
 }
 
-impl Class {
-    fn new(spec: &ClassSpec, headrooms: &[u32]) -> Self {
-        let headroom = parts_per_million(spec.headroom);
-        let tier = headrooms.iter().position(|known| *known == headroom).expect("every headroom has a tier");
-        Class { name: spec.name.clone(), max_starvation: spec.max_starvation, tier: Tier::of_index(tier) }
-    }
+/// A cost, as [`Resource::bill`] takes it.
+pub(crate) fn by_unit(cost: &[(String, Amount)]) -> impl Iterator<Item = (&str, Amount)> + Clone {
+    cost.iter().map(|(unit, amount)| (unit.as_str(), *amount))
 }
 
 fn amount_of<'a>(unit: &str, mut cost: impl Iterator<Item = (&'a str, Amount)>) -> Option<Amount> {

@@ -2,17 +2,17 @@
 //!
 //! [`Resource::new`]: crate::policy::resource::Resource::new
 
-pub use super::algorithm::Algorithm;
-pub use super::applies::{Applies, Pattern};
-pub use super::weight::Weight;
-pub use crate::arithmetic::alignment::Alignment;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
+use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+
+pub use super::applies::{Applies, Pattern};
+pub use crate::arithmetic::alignment::Alignment;
 
 /// The largest number of limits of a resource: a set of limits is a word of 64 bits.
 pub const MAX_LIMITS: usize = 64;
@@ -41,8 +41,6 @@ pub struct ResourceSpec {
     /// The budget that each checkpoint reserves, as a time of refill. A crash costs about this much
     /// refill, or what was granted since the last checkpoint if that is more.
     pub reservation: Span,
-    /// The behaviour while the store does not answer.
-    pub on_store_loss: OnStoreLoss,
     /// How long after its start a permit lapses.
     pub validity: Span,
     /// How far ahead a start may be reserved. By default, the longest period of its limits, within
@@ -80,7 +78,6 @@ impl ResourceSpec {
             horizon: DEFAULT_HORIZON,
             bounds: Bounds::default(),
             reservation: DEFAULT_RESERVATION,
-            on_store_loss: OnStoreLoss::Hold,
             validity: DEFAULT_VALIDITY,
             max_ahead: None,
             fair_share: None,
@@ -114,7 +111,8 @@ impl ResourceSpec {
 pub const DEFAULT_AHEAD: RangeInclusive<Span> = Span::from_secs(60)..=Span::from_secs(3600);
 
 /// Which capacity a limit has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Follow {
     /// The capacity that the upstream's responses state, if that is below the written one.
     #[default]
@@ -137,7 +135,8 @@ pub enum Discover {
 }
 
 /// The answer to requests that no limit applies to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Unmatched {
     /// Grants them at once.
     #[default]
@@ -147,13 +146,14 @@ pub enum Unmatched {
 }
 
 /// The answer to requests without a stated cost, if no limit counts `requests`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Uncounted {
+    /// Grants them at once.
+    Allow,
     /// Refuses them, because a limit may name its unit `request` by mistake.
     #[default]
     Refuse,
-    /// Grants them at once.
-    Allow,
 }
 
 /// Shares each class between clients by dominant resource fairness.
@@ -163,17 +163,6 @@ pub struct FairShare {
     pub label: String,
     /// Weights by client; other clients have a weight of one.
     pub weights: BTreeMap<String, Weight>,
-}
-
-/// The behaviour while the store does not answer and the latest budget is used up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnStoreLoss {
-    /// Grants nothing until the store answers.
-    #[default]
-    Hold,
-    /// Goes on granting for this long. If the scheduler dies meanwhile, its successor may admit too
-    /// much, by at most the refill of this time.
-    Ride(Span),
 }
 
 /// A little longer than the 250 ms between two writes to the store.
@@ -187,8 +176,6 @@ pub const MAX_RESERVATION: Span = Span::from_secs(60);
 pub const MAX_HORIZON: Span = Span::from_secs(60);
 /// The highest of the [`Bounds`]: the core counts in 32 bits.
 pub const MAX_BOUND: usize = u32::MAX as usize;
-/// The longest ride. A store that fails for longer has to be repaired.
-pub const MAX_RIDE: Span = Span::from_secs(3600);
 /// The shortest validity. With less, a permit would lapse on its way to the worker.
 pub const MIN_VALIDITY: Span = Span::from_millis(100);
 
@@ -198,6 +185,43 @@ pub const DEFAULT_VALIDITY: Span = Span::from_secs(5);
 
 /// A round trip and its jitter, so that a permit reaches its worker before its start.
 pub const DEFAULT_HORIZON: Span = Span::from_millis(50);
+
+/// How a limit counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Algorithm {
+    /// A bucket holds `capacity`, and fills within `period`.
+    #[default]
+    TokenBucket,
+    /// A bucket runs over at `capacity`, and drains within `period`. This is a token bucket seen
+    /// from below. A call that does not fit adds nothing.
+    LeakyBucket,
+    /// `capacity` in each window of time. Windows of a day or a month are as long as the calendar
+    /// says, whatever the `period`.
+    FixedWindow(Alignment),
+    /// `capacity` in every stretch of time of length `period`.
+    SlidingWindow,
+    /// `capacity` in flight: each call holds what it costs until it is settled, or `period` after
+    /// its start or its last renewal.
+    Concurrency,
+    /// `capacity` until the quota is reset, if ever. A request is refused, not queued, while the
+    /// quota is spent.
+    Quota(Option<Alignment>),
+}
+
+impl Algorithm {
+    /// As configuration and status write it.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Algorithm::TokenBucket => "token-bucket",
+            Algorithm::LeakyBucket => "leaky-bucket",
+            Algorithm::FixedWindow(_) => "fixed-window",
+            Algorithm::SlidingWindow => "sliding-window",
+            Algorithm::Concurrency => "concurrency",
+            Algorithm::Quota(_) => "quota",
+        }
+    }
+}
 
 /// A limit.
 #[derive(Clone, Debug, PartialEq)]
@@ -308,7 +332,8 @@ impl ClassSpec {
 }
 
 /// The level of buckets without any recorded state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum StartPolicy {
     /// Full, as at an unused upstream.
     #[default]
@@ -369,4 +394,32 @@ pub enum SpecField {
     Limit(usize, &'static str),
     /// A field of the class with this index.
     Class(usize, &'static str),
+}
+
+/// A client's weight in thousandths; a client of weight 2 gets twice the share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Weight(u32);
+
+impl Weight {
+    /// The weight of clients that the configuration does not name.
+    pub const ONE: Weight = Weight(1000);
+
+    /// The virtual time that this service takes for a client of this weight: `service` ÷ weight,
+    /// rounded up.
+    pub(crate) fn weighted(self, service: Span) -> Span {
+        let weighted = (u128::from(service.nanos()) * u128::from(Weight::ONE.0)).div_ceil(u128::from(self.0));
+        Span::from_nanos(u64::try_from(weighted).unwrap_or(u64::MAX))
+    }
+
+    /// The weight as a factor.
+    #[must_use]
+    pub fn times(self) -> f64 {
+        f64::from(self.0) / 1e3
+    }
+
+    /// The nearest weight; none outside of 0.001 to a million.
+    #[must_use]
+    pub fn new(times: f64) -> Option<Self> {
+        (0.001..=1e6).contains(&times).then(|| Weight((times * 1e3).round() as u32))
+    }
 }

@@ -3,7 +3,7 @@
 use super::applies::{Applies, Pattern};
 use super::bill::Bill;
 use super::limit::Limit;
-use super::resource::Resource;
+use super::resource::{Resource, by_unit};
 use super::spec::LimitSpec;
 use crate::arithmetic::Credit;
 use crate::ids::LimitId;
@@ -32,12 +32,16 @@ impl Call {
     pub(crate) fn from_bill(bill: &Bill, resource: &Resource) -> Self {
         let estimate = bill.estimate();
         let of = |id: LimitId| (resource[id].spec().unit.to_string(), estimate.get(id));
-        let cost: BTreeMap<String, Amount> = estimate.applicable().limits().map(of).collect();
+        let cost: BTreeMap<String, Amount> = estimate.limits().map(of).collect();
         Call { labels: Labels::new(), cost: cost.into_iter().collect() }
     }
 
+    pub(crate) fn labels(&self) -> impl Iterator<Item = (String, String)> {
+        self.labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned()))
+    }
+
     pub(crate) fn cost(&self) -> impl Iterator<Item = (&str, Amount)> + Clone {
-        self.cost.iter().map(|(unit, amount)| (unit.as_str(), *amount))
+        by_unit(&self.cost)
     }
 }
 

@@ -1,12 +1,12 @@
-//! The queue of one class: clients share it fairly, and requests of one client keep their order.
+//! The queue of one class: clients share it fairly, and requests of one client keep their order. What
+//! waits in it, and where.
 
-use super::clients::{Clients, SliceOutcome};
-use super::fair_order::{Arrival, Entry, FairOrder, Turn};
-use super::queue_position::{ArrivalPosition, ClientPosition};
-use super::waiting_request::{ClassPosition, Waiting};
 use crate::collections::Slot;
-use crate::ids::LimitId;
-use crate::policy::{Bill, Class, LimitSet, Resource};
+use crate::identity::User;
+use crate::ids::{ClassId, LimitId};
+use crate::policy::{Bill, Call, Class, LimitSet, Resource};
+use crate::queue::clients::{Clients, Slice, SliceOutcome};
+use crate::queue::fair_order::{Arrival, Entry, FairOrder, Turn};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -44,7 +44,7 @@ impl Service {
 /// in this queue, and not in the queue of a key.
 #[derive(Clone, Debug)]
 pub(crate) struct ClassQueue {
-    order: FairOrder,
+    pub(crate) order: FairOrder,
     all: BTreeMap<ArrivalPosition, Slot>,
     by_client: BTreeMap<ClientPosition, Turn>,
     clients: Clients,
@@ -71,7 +71,14 @@ impl ClassQueue {
         all.into_iter().map(|(_, slot)| slot).collect()
     }
 
-    pub(super) fn enter<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &mut Waiting<R>) {
+    /// Puts a request into the queue. Returns whether no request of the same tree is ahead.
+    pub(crate) fn enter<R>(
+        &mut self,
+        resource: &Resource,
+        slot: Slot,
+        bill: &Arc<Bill>,
+        waiting: &mut Waiting<R>,
+    ) -> bool {
         let (set, arrival) = (bill.charged().fold(LimitSet::NONE, LimitSet::with), waiting.arrival);
         // Requests that need no other limits may be behind the clock, because they wait. A slice
         // begins no later than the first of these.
@@ -82,18 +89,15 @@ impl ClassQueue {
         waiting.position = ClassPosition { turn, slice, set, tree: self.order.tree_for(set) };
         // A request with an age goes right before its client's requests that came later.
         let own = waiting.client_position();
-        let last = own.last();
+        let last = ClientPosition { arrival: Arrival::LAST, ..own.clone() };
         if let Some((_, next)) = self.by_client.range(own..last).next() {
             waiting.position.turn = Turn { arrival, ..*next };
         }
-        self.join(resource, slot, bill, waiting);
-    }
-
-    fn join<R>(&mut self, resource: &Resource, slot: Slot, bill: &Arc<Bill>, waiting: &mut Waiting<R>) {
         let ClassPosition { turn, tree, .. } = waiting.position;
         self.order.insert(resource, tree, Entry { turn, slot, bill: Arc::clone(bill) });
-        assert_eq!(self.all.insert(waiting.position_in_class(), slot), None, "a request waits once");
+        assert_eq!(self.all.insert(waiting.arrival_position(), slot), None, "a request waits once");
         assert_eq!(self.by_client.insert(waiting.client_position(), turn), None, "a request has one turn");
+        self.order.first_among(|needs| needs == tree).is_some_and(|first| first.turn == turn)
     }
 
     /// Removes a request, which is served at this time or leaves unserved.
@@ -122,19 +126,22 @@ impl ClassQueue {
 
     /// Notes that a request of the class is in the queue of a key.
     pub(super) fn join_key_wait<R>(&mut self, slot: Slot, waiting: &Waiting<R>) {
-        assert_eq!(self.all.insert(waiting.position_at_key(), slot), None, "a request waits once");
+        assert_eq!(self.all.insert(waiting.arrival_position(), slot), None, "a request waits once");
     }
 
     /// Notes that a request of the class has left the queue of a key.
     pub(super) fn leave_key_wait<R>(&mut self, waiting: &Waiting<R>) {
-        assert!(self.all.remove(&waiting.position_at_key()).is_some(), "a request that leaves a key has waited for it");
+        assert!(
+            self.all.remove(&waiting.arrival_position()).is_some(),
+            "a request that leaves a key has waited for it"
+        );
     }
 
     pub(crate) fn contended(&self) -> LimitSet {
-        self.clients.contended()
+        self.clients.contended
     }
 
-    pub(super) fn set_contended(&mut self, now: Time, contended: LimitSet) {
+    pub(crate) fn set_contended(&mut self, now: Time, contended: LimitSet) {
         self.clients.set_contended(now, contended);
     }
 
@@ -142,7 +149,8 @@ impl ClassQueue {
     /// pace of the limit's clock.
     pub(crate) fn taken_before(&self, position: &ClassPosition) -> impl Iterator<Item = (LimitId, Span)> {
         let turn = position.turn.tag;
-        let contended = if self.clients.are_several() { self.clients.contended() } else { LimitSet::NONE };
+        // Later requests go first only if there are several clients.
+        let contended = if self.clients.clients.len() > 1 { self.clients.contended } else { LimitSet::NONE };
         position.set.and(contended).limits().filter_map(move |limit| {
             let first = self.order.first_among(|needs| needs.has(limit))?.turn.tag;
             Some((limit, self.clients.clock(limit).time_for(turn.since(first))))
@@ -152,7 +160,7 @@ impl ClassQueue {
     /// Takes a request out of the queue, as if it had not entered.
     fn take_out<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) {
         let ClassPosition { turn, tree, .. } = waiting.position;
-        let slot = self.all.remove(&waiting.position_in_class()).expect("a request that leaves a queue was in it");
+        let slot = self.all.remove(&waiting.arrival_position()).expect("a request that leaves a queue was in it");
         self.order.remove(resource, tree, turn, slot);
         let turn_of_client = self.by_client.remove(&waiting.client_position());
         assert_eq!(turn_of_client, Some(turn), "a request has the same turn among those of its client");
@@ -171,18 +179,13 @@ impl ClassQueue {
 
     /// The clients whose requests wait here and not for a key, by name.
     pub(crate) fn waiting_clients(&self) -> impl Iterator<Item = Arc<str>> {
-        let mut last = ClientPosition::last_of_client(Arc::from(""));
+        let (tree, arrival) = (LimitSet::ALL, Arrival::LAST);
+        let mut last = ClientPosition { client: Arc::from(""), tree, arrival };
         std::iter::from_fn(move || {
             let (next, _) = self.by_client.range((Excluded(last.clone()), Unbounded)).next()?;
             last.client = Arc::clone(&next.client);
             Some(Arc::clone(&next.client))
         })
-    }
-
-    /// Whether no request of the same tree is ahead.
-    pub(super) fn leads<R>(&self, waiting: &Waiting<R>) -> bool {
-        let first = self.order.first_among(|needs| needs == waiting.position.tree);
-        first.is_some_and(|entry| entry.turn == waiting.position.turn)
     }
 
     /// When the oldest request of each set of limits is promoted. By then the request has waited
@@ -198,10 +201,10 @@ impl ClassQueue {
     /// The earliest of the times at which each contended limit of the set last served a request.
     /// Without contention, all limits of the set count.
     fn last_served(&self, set: LimitSet) -> Time {
-        let contended = set.and(self.clients.contended());
+        let contended = set.and(self.clients.contended);
         let waited_for = if contended == LimitSet::NONE { set } else { contended };
-        let served = self.served.iter().enumerate();
-        let served = served.filter(|(index, _)| waited_for.has(LimitId::of_index(*index))).map(|(_, at)| *at);
+        let limits = (0..).map(LimitId).zip(&self.served);
+        let served = limits.filter(|(limit, _)| waited_for.has(*limit)).map(|(_, at)| *at);
         served.min().unwrap_or(Time::ORIGIN)
     }
 
@@ -214,7 +217,7 @@ impl ClassQueue {
         let mut from = ArrivalPosition::FIRST;
         std::iter::from_fn(move || {
             let (position, slot) = self.all.range(from..).next()?;
-            from = position.last_of_tree();
+            from = ArrivalPosition { came: Arrival::LAST, ..*position };
             Some((*position, *slot))
         })
     }
@@ -225,15 +228,76 @@ impl ClassQueue {
     }
 
     pub(crate) fn waiting_for_keys(&self) -> impl Iterator<Item = Slot> {
-        self.all.range(ArrivalPosition::FIRST_AT_KEY..).map(|(_, slot)| *slot)
-    }
-
-    pub(crate) fn order(&self) -> &FairOrder {
-        &self.order
+        let first = ArrivalPosition { is_at_key: true, ..ArrivalPosition::FIRST };
+        self.all.range(first..).map(|(_, slot)| *slot)
     }
 
     /// Whether no request waits in this queue itself. Requests in key queues do not count.
     pub(crate) fn has_no_turns(&self) -> bool {
         self.order.len() == 0
     }
+}
+
+/// A position among all requests of a class: by whether a request is in the queue of a key. Among
+/// these, by tree in the fair order, then by when this scheduler received them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ArrivalPosition {
+    is_at_key: bool,
+    tree: LimitSet,
+    came: Arrival,
+}
+
+impl ArrivalPosition {
+    const FIRST: ArrivalPosition = ArrivalPosition { is_at_key: false, tree: LimitSet::NONE, came: Arrival::FIRST };
+}
+
+/// A position among the requests of one client and tree: by arrival.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ClientPosition {
+    client: Arc<str>,
+    tree: LimitSet,
+    arrival: Arrival,
+}
+
+/// The state of a waiting request, besides its id and bill.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiting<R> {
+    pub(crate) to: R,
+    pub(crate) class: ClassId,
+    /// Its place among the requests of its client, by its age.
+    pub(crate) arrival: Arrival,
+    /// When this scheduler received it. No client gets ahead of another by the age that it states.
+    pub(crate) came: Time,
+    pub(crate) user: Option<User>,
+    pub(crate) client: Arc<str>,
+    pub(crate) position: ClassPosition,
+    pub(crate) deadline: Option<Time>,
+    /// When it gets its next update, if it wants updates.
+    pub(crate) next_update: Option<Time>,
+    /// The key in whose queue the request waits, if it does not wait in that of its class.
+    pub(crate) at_key: Option<Slot>,
+    /// The call, if the bill does not imply it.
+    pub(crate) call: Option<Box<Call>>,
+}
+
+impl<R> Waiting<R> {
+    fn client_position(&self) -> ClientPosition {
+        let client = Arc::clone(&self.client);
+        ClientPosition { client, tree: self.position.tree, arrival: self.arrival }
+    }
+
+    fn arrival_position(&self) -> ArrivalPosition {
+        let came = Arrival { at: self.came, serial: self.arrival.serial };
+        ArrivalPosition { is_at_key: self.at_key.is_some(), tree: self.position.tree, came }
+    }
+}
+
+/// The position of a request in the queue of its class, once it has entered.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ClassPosition {
+    pub(crate) turn: Turn,
+    pub(super) slice: Slice,
+    pub(crate) set: LimitSet,
+    /// Its tree in the fair order.
+    pub(super) tree: LimitSet,
 }

@@ -1,6 +1,6 @@
 //! The order in which the requests of one class are served.
 //!
-//! Requests that need the same limits are in one [balanced tree](crate::collections::Nodes), whose
+//! Requests that need the same limits are in one [balanced tree](crate::collections::Tree), whose
 //! subtrees know their count and backlog. Each tree answers in O(log n) which request is first, and
 //! what is ahead of a turn. Trees of blocked limits are skipped as a whole.
 //!
@@ -13,8 +13,8 @@
 //! every blocked request, or charge later for capacity that no other request wanted. A clock runs
 //! only while requests wait, so that newcomers get no credit.
 
-use super::virtual_clock::VirtualTime;
-use crate::collections::{Nodes, Slab, Slot};
+use super::clients::VirtualTime;
+use crate::collections::{Link, Node, Slab, Slot, Sums, Tree, in_order};
 use crate::ledger::Backlog;
 use crate::policy::{Bill, LimitSet, Resource};
 use rampmeter_protocol::time::Time;
@@ -51,19 +51,6 @@ pub(crate) struct Entry {
     pub(crate) bill: Arc<Bill>,
 }
 
-type Link = Option<Slot>;
-
-#[derive(Clone, Debug)]
-struct Node {
-    entry: Entry,
-    left: Link,
-    right: Link,
-    /// How many nodes the subtree has.
-    count: u32,
-    /// The demand of the subtree's requests.
-    backlog: Backlog,
-}
-
 /// The most sets of limits that have trees of their own at once. Requests with further sets share
 /// one tree, and count as needing all limits.
 const MAX_SETS: usize = 63;
@@ -74,7 +61,8 @@ const MAX_SETS: usize = 63;
 /// tree.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FairOrder {
-    nodes: Slab<Node>,
+    /// Each sums up the demand of its requests.
+    nodes: Slab<Node<Entry, Backlog>>,
     roots: BTreeMap<LimitSet, Root>,
 }
 
@@ -93,25 +81,23 @@ impl FairOrder {
 
     /// Adds a request.
     pub(crate) fn insert(&mut self, resource: &Resource, needs: LimitSet, entry: Entry) {
-        let backlog = Backlog::none(resource);
-        let node = self.nodes.insert(Node { entry, left: None, right: None, count: 1, backlog });
-        let mut tree = Tree { nodes: &mut self.nodes, resource };
-        let root = tree.insert(self.roots.get(&needs).map(|root| root.slot), node);
+        let root = self.roots.get(&needs).map(|root| root.slot);
+        let root = Tree { nodes: &mut self.nodes, by: resource }.insert(root, entry);
         self.put_root(needs, Some(root));
     }
 
     /// Removes the request in `slot` with this `turn`; several may have equal turns.
     pub(crate) fn remove(&mut self, resource: &Resource, needs: LimitSet, turn: Turn, slot: Slot) {
-        let mut tree = Tree { nodes: &mut self.nodes, resource };
-        let (root, found) = tree.remove(self.roots.remove(&needs).map(|root| root.slot), &(turn, slot));
-        self.nodes.remove(found.expect("a request that leaves has a turn"));
+        let root = self.roots.remove(&needs).map(|root| root.slot);
+        let (root, found) = Tree { nodes: &mut self.nodes, by: resource }.remove(root, &(turn, slot));
+        assert!(found.is_some(), "a request that leaves has a turn");
         self.put_root(needs, root);
     }
 
     fn put_root(&mut self, needs: LimitSet, root: Link) {
         let Some(slot) = root else { return };
         let mut first = slot;
-        while let Some(left) = self.nodes.get(first).and_then(|node| node.left) {
+        while let Some(left) = self.nodes.get(first).and_then(|node| node.below[0]) {
             first = left;
         }
         self.roots.insert(needs, Root { slot, first });
@@ -124,7 +110,7 @@ impl FairOrder {
     /// The first request in the trees that `is_meant` selects.
     pub(crate) fn first_among(&self, is_meant: impl Fn(LimitSet) -> bool) -> Option<&Entry> {
         let meant = self.roots.iter().filter(|(needs, _)| is_meant(**needs));
-        meant.filter_map(|(_, root)| Some(&self.nodes.get(root.first)?.entry)).min_by_key(|entry| entry.turn)
+        meant.filter_map(|(_, root)| Some(&self.nodes.get(root.first)?.value)).min_by_key(|entry| entry.turn)
     }
 
     /// How many requests are before `turn`, and what they will take.
@@ -133,24 +119,24 @@ impl FairOrder {
         for root in self.roots.values() {
             let mut link = Some(root.slot);
             while let Some(node) = self.node(link) {
-                if node.entry.turn >= turn {
-                    link = node.left;
+                if node.value.turn >= turn {
+                    link = node.below[0];
                     continue;
                 }
                 count += 1;
-                backlog.add(resource, &node.entry.bill);
-                if let Some(left) = self.node(node.left) {
+                backlog.add(resource, &node.value.bill);
+                if let Some(left) = self.node(node.below[0]) {
                     count += left.count as usize;
-                    backlog.add_all(&left.backlog);
+                    backlog.add_all(&left.sum);
                 }
-                link = node.right;
+                link = node.below[1];
             }
         }
         (count, backlog)
     }
 
     pub(crate) fn backlogs(&self) -> impl Iterator<Item = &Backlog> {
-        self.roots.values().filter_map(|root| Some(&self.nodes.get(root.slot)?.backlog))
+        self.roots.values().filter_map(|root| Some(&self.nodes.get(root.slot)?.sum))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -160,71 +146,30 @@ impl FairOrder {
     /// The first `count` requests with their bills.
     pub(crate) fn front(&self, count: usize) -> impl Iterator<Item = (Slot, &Bill)> {
         let roots = self.roots.values();
-        let mut front: Vec<&Entry> = roots.flat_map(|root| self.iter(root.slot).take(count)).collect();
+        let mut front: Vec<&Entry> =
+            roots.flat_map(|root| in_order(&self.nodes, Some(root.slot)).take(count)).collect();
         front.sort_unstable_by_key(|entry| (entry.turn, entry.slot));
         front.into_iter().take(count).map(|entry| (entry.slot, &*entry.bill))
     }
 
-    /// The requests of a tree in their order.
-    fn iter(&self, root: Slot) -> impl Iterator<Item = &Entry> {
-        let (mut path, mut link) = (Vec::new(), Some(root));
-        std::iter::from_fn(move || {
-            while let (Some(slot), Some(node)) = (link, self.node(link)) {
-                path.push(slot);
-                link = node.left;
-            }
-            let node = self.nodes.get(path.pop()?)?;
-            link = node.right;
-            Some(&node.entry)
-        })
-    }
-
-    fn node(&self, link: Link) -> Option<&Node> {
+    fn node(&self, link: Link) -> Option<&Node<Entry, Backlog>> {
         self.nodes.get(link?)
     }
 }
 
-/// The nodes, and the resource that turns bills into credit.
-struct Tree<'a> {
-    nodes: &'a mut Slab<Node>,
-    resource: &'a Resource,
-}
-
-impl Tree<'_> {
-    fn known(&self, slot: Slot) -> &Node {
-        self.nodes.get(slot).expect("a slot in use")
-    }
-}
-
-impl Nodes for Tree<'_> {
-    type Node = Slot;
+/// A resource turns bills into credit.
+impl Sums for &Resource {
+    type Value = Entry;
+    type Sum = Backlog;
     type Key = (Turn, Slot);
 
-    fn key(&self, slot: Slot) -> (Turn, Slot) {
-        let Entry { turn, slot, .. } = self.known(slot).entry;
-        (turn, slot)
+    fn key(&self, entry: &Entry) -> (Turn, Slot) {
+        (entry.turn, entry.slot)
     }
 
-    fn count(&self, slot: Slot) -> usize {
-        self.known(slot).count as usize
-    }
-
-    fn below(&self, slot: Slot) -> [Link; 2] {
-        let Node { left, right, .. } = self.known(slot);
-        [*left, *right]
-    }
-
-    fn put_below(&mut self, slot: Slot, [left, right]: [Link; 2]) {
-        let node = self.nodes.get_mut(slot).expect("a slot in use");
-        let mut backlog = std::mem::take(&mut node.backlog);
-        backlog.reset_to(self.resource, &node.entry.bill);
-        let mut count = 1;
-        for child in [left, right].into_iter().flatten().map(|child| self.known(child)) {
-            count += child.count;
-            backlog.add_all(&child.backlog);
-        }
-        let node = self.nodes.get_mut(slot).expect("a slot in use");
-        (node.left, node.right) = (left, right);
-        (node.count, node.backlog) = (count, backlog);
+    fn sum(&self, entry: &Entry, below: [Option<&Backlog>; 2], mut backlog: Backlog) -> Backlog {
+        backlog.reset_to(self, &entry.bill);
+        below.into_iter().flatten().for_each(|more| backlog.add_all(more));
+        backlog
     }
 }

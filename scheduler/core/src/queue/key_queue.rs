@@ -1,17 +1,25 @@
-//! The queue of one key: requests that only the bucket of this key holds up.
+//! The queues of keys: requests that only the bucket of one key holds up.
 //!
-//! Its order is that of a class queue: promoted requests, then the classes, and within a class fairly
+//! The order is that of a class queue: promoted requests, then the classes, and within a class fairly
 //! by client. Only the first request of each client has a turn, so that a request that leaves costs
 //! its client nothing. What a client has had of the key counts when its call starts.
+//!
+//! A request that has waited for a key precedes only those requests of its client that have the
+//! same limit set. The other requests wait for other limits, so their order does not matter.
+//!
+//! A request for two keys waits for one of them, while the other keeps the amount that it needs. If
+//! the request stood first in both queues, a freeze of one key would stop the other. Other requests
+//! of the keeping key start meanwhile, unless they would delay the request's earliest start.
 
-use super::fair_order::Arrival;
-use super::virtual_clock::VirtualTime;
 use crate::arithmetic::Credit;
 use crate::collections::Slot;
 use crate::ids::ClassId;
 use crate::policy::Class;
+use crate::queue::class_queue::Waiting;
+use crate::queue::clients::VirtualTime;
+use crate::queue::fair_order::Arrival;
 use rampmeter_protocol::time::{Span, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// The most requests that are counted one by one. In a longer queue, a position is estimated.
@@ -21,16 +29,6 @@ const MAX_IDLE: usize = 1024;
 /// The most of these that are forgotten when a call starts: more than are added at that time.
 const FORGOTTEN_AT_ONCE: usize = 4;
 
-/// What decides on the turn of a request for a key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct KeyQueuePosition {
-    pub(crate) class: ClassId,
-    pub(crate) client: Arc<str>,
-    pub(crate) arrival: Arrival,
-    /// When this scheduler received it.
-    pub(crate) came: Time,
-}
-
 /// The rank of a request: promoted requests are first, the longest overdue before the others. The
 /// other requests follow by class, by the service of their client, and by arrival.
 ///
@@ -38,7 +36,7 @@ pub(crate) struct KeyQueuePosition {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     promoted: Result<Time, ()>,
-    class: ClassId,
+    pub(crate) class: ClassId,
     turn: VirtualTime,
     arrival: Arrival,
 }
@@ -50,10 +48,6 @@ impl Rank {
 
     fn in_turn(class: ClassId, turn: VirtualTime, arrival: Arrival) -> Self {
         Rank { promoted: Err(()), class, turn, arrival }
-    }
-
-    pub(crate) fn class(self) -> ClassId {
-        self.class
     }
 }
 
@@ -90,7 +84,7 @@ pub(crate) struct KeyQueue {
     classes: BTreeMap<ClassId, KeyTurns>,
     /// The request for which the key keeps an amount. It was first in this queue, and may now wait
     /// for another key.
-    kept_for: Option<Slot>,
+    pub(crate) kept_for: Option<Slot>,
     /// When the first request may go, as far as is known.
     pub(super) alarm: Option<Time>,
     /// Whether the first request waits for a checkpoint with a budget for the key.
@@ -98,12 +92,12 @@ pub(crate) struct KeyQueue {
 }
 
 impl KeyQueue {
-    pub(super) fn join(&mut self, position: &KeyQueuePosition, slot: Slot, cost: Credit) {
-        self.classes.entry(position.class).or_default().join(position, slot, cost);
+    pub(super) fn join<R>(&mut self, waiting: &Waiting<R>, slot: Slot, cost: Credit) {
+        self.classes.entry(waiting.class).or_default().join(waiting, slot, cost);
     }
 
-    pub(super) fn leave(&mut self, position: &KeyQueuePosition) {
-        self.classes.get_mut(&position.class).expect("the class of a waiting request").leave(position);
+    pub(super) fn leave<R>(&mut self, waiting: &Waiting<R>) {
+        self.classes.get_mut(&waiting.class).expect("the class of a waiting request").leave(waiting);
     }
 
     /// Notes that a call of a client starts that takes this much `service` of the key. If it passed
@@ -114,24 +108,14 @@ impl KeyQueue {
         turns.serve(client, service);
     }
 
-    /// Reserves what the request in `slot` needs. It was first in the queue.
-    pub(super) fn keep_for(&mut self, slot: Slot) {
-        self.kept_for = Some(slot);
-    }
-
-    /// The request for which the key keeps an amount.
-    pub(crate) fn kept_for(&self) -> Option<Slot> {
-        self.kept_for
-    }
-
     /// Frees the amount that is kept for the request in `slot`, if there is one.
     pub(super) fn release(&mut self, slot: Slot) {
         self.kept_for.take_if(|kept_for| *kept_for == slot);
     }
 
     /// The rank of a request at `now`, whether it is in this queue or not.
-    pub(crate) fn rank(&self, classes: &[Class], now: Time, position: &KeyQueuePosition) -> Rank {
-        let KeyQueuePosition { class, arrival, came, .. } = *position;
+    pub(crate) fn rank<R>(&self, classes: &[Class], now: Time, waiting: &Waiting<R>) -> Rank {
+        let Waiting { class, arrival, came, .. } = *waiting;
         let turns = self.classes.get(&class);
         let is_oldest = turns.and_then(KeyTurns::oldest).is_none_or(|(serial, ..)| arrival.serial <= serial);
         let served = turns.map_or(Time::ORIGIN, |turns| turns.served);
@@ -139,7 +123,7 @@ impl KeyQueue {
             Some(due) => Rank::promoted(due, class, Arrival { at: came, serial: arrival.serial }),
             None => Rank::in_turn(
                 class,
-                turns.map_or_else(VirtualTime::default, |turns| turns.turn_of(&position.client)),
+                turns.map_or_else(VirtualTime::default, |turns| turns.turn_of(&waiting.client)),
                 arrival,
             ),
         }
@@ -171,11 +155,11 @@ impl KeyQueue {
         self.classes.range(classes).map(|(_, turns)| turns.demand).fold(QueueDemand::default(), QueueDemand::and)
     }
 
-    /// The demand before the request at `position`: an estimate if the queue is long or several
-    /// clients share it.
-    pub(crate) fn ahead_of(&self, position: &KeyQueuePosition) -> QueueDemand {
-        let own = self.classes.get(&position.class).map(|turns| turns.ahead_of(&position.client, position.arrival));
-        self.demand(..position.class).and(own.unwrap_or_default())
+    /// The demand before a request in this queue: an estimate if the queue is long or several clients
+    /// share it.
+    pub(crate) fn ahead_of<R>(&self, waiting: &Waiting<R>) -> QueueDemand {
+        let own = self.classes.get(&waiting.class).map(|turns| turns.ahead_of(&waiting.client, waiting.arrival));
+        self.demand(..waiting.class).and(own.unwrap_or_default())
     }
 
     pub(super) fn is_deserted(&self) -> bool {
@@ -212,19 +196,19 @@ struct KeyClient {
 }
 
 impl KeyTurns {
-    fn join(&mut self, position: &KeyQueuePosition, slot: Slot, cost: Credit) {
-        self.by_age.insert(position.arrival.serial, (position.came, slot));
+    fn join<R>(&mut self, waiting: &Waiting<R>, slot: Slot, cost: Credit) {
+        self.by_age.insert(waiting.arrival.serial, (waiting.came, slot));
         self.demand = self.demand.and(QueueDemand::of_one(cost));
-        self.update(&position.client, |client| {
-            client.waiting.insert(position.arrival, (slot, cost));
+        self.update(&waiting.client, |client| {
+            client.waiting.insert(waiting.arrival, (slot, cost));
             client.demand = client.demand.and(QueueDemand::of_one(cost));
         });
     }
 
-    fn leave(&mut self, position: &KeyQueuePosition) {
-        self.by_age.remove(&position.arrival.serial);
-        let cost = self.update(&position.client, |client| {
-            let (_, cost) = client.waiting.remove(&position.arrival).expect("a request that leaves was in the queue");
+    fn leave<R>(&mut self, waiting: &Waiting<R>) {
+        self.by_age.remove(&waiting.arrival.serial);
+        let cost = self.update(&waiting.client, |client| {
+            let (_, cost) = client.waiting.remove(&waiting.arrival).expect("a request that leaves was in the queue");
             client.demand = client.demand.without(QueueDemand::of_one(cost));
             cost
         });
@@ -301,21 +285,122 @@ impl KeyTurns {
     }
 }
 
+/// The most keys that one checkpoint gives a budget because requests wait for it: a third of the
+/// keys that it may list.
+const MAX_BUDGETED: usize = 1000;
+
+/// The queues of keys that requests wait for, and when each is examined again.
+///
+/// Invariant: `alarms` has a queue's alarm exactly as long as the queue has one.
+#[derive(Debug, Default)]
+pub(crate) struct KeyQueues {
+    queues: BTreeMap<Slot, KeyQueue>,
+    alarms: BTreeSet<(Time, Slot)>,
+    /// Keys whose first request waits for a checkpoint with a budget.
+    lacking_budget: VecDeque<Slot>,
+}
+
+impl KeyQueues {
+    pub(crate) fn get(&self, bucket: Slot) -> Option<&KeyQueue> {
+        self.queues.get(&bucket)
+    }
+
+    pub(super) fn get_mut(&mut self, bucket: Slot) -> Option<&mut KeyQueue> {
+        self.queues.get_mut(&bucket)
+    }
+
+    /// Lets a key wait for a checkpoint with a budget for it.
+    pub(crate) fn wait_for_budget(&mut self, bucket: Slot) {
+        if !std::mem::replace(&mut self.open(bucket).lacks_budget, true) {
+            self.lacking_budget.push_back(bucket);
+        }
+    }
+
+    /// The keys that the next checkpoint gives a budget: those that have waited the longest.
+    pub(crate) fn next_for_budget(&self) -> impl Iterator<Item = Slot> {
+        self.lacking_budget.iter().take(MAX_BUDGETED).copied()
+    }
+
+    /// Takes the keys that waited for the checkpoint which the store holds now.
+    pub(crate) fn take_budgeted(&mut self) -> Vec<Slot> {
+        let count = self.lacking_budget.len().min(MAX_BUDGETED);
+        let budgeted: Vec<Slot> = self.lacking_budget.drain(..count).collect();
+        for bucket in &budgeted {
+            self.queues.get_mut(bucket).into_iter().for_each(|queue| queue.lacks_budget = false);
+        }
+        budgeted
+    }
+
+    /// The queue of a key; creates it if there is none.
+    pub(super) fn open(&mut self, bucket: Slot) -> &mut KeyQueue {
+        self.queues.entry(bucket).or_default()
+    }
+
+    /// Removes the queue of a key unless a request needs it. Returns whether the key has no queue
+    /// now.
+    pub(crate) fn close_deserted(&mut self, bucket: Slot) -> bool {
+        let is_deserted = self.get(bucket).is_none_or(KeyQueue::is_deserted);
+        if is_deserted {
+            self.clear_alarm(bucket);
+            self.queues.remove(&bucket);
+        }
+        is_deserted
+    }
+
+    /// The buckets of all keys with a queue.
+    pub(crate) fn buckets(&self) -> impl Iterator<Item = Slot> {
+        self.queues.keys().copied()
+    }
+
+    pub(crate) fn next_alarm(&self) -> Option<(Time, Slot)> {
+        self.alarms.first().copied()
+    }
+
+    /// The bucket of the key with the earliest alarm, if that is not after `latest`.
+    pub(crate) fn next_alarm_until(&self, latest: Time) -> Option<Slot> {
+        self.next_alarm().filter(|(alarm, _)| *alarm <= latest).map(|(_, bucket)| bucket)
+    }
+
+    pub(crate) fn set_alarm(&mut self, bucket: Slot, alarm: Time) {
+        self.clear_alarm(bucket);
+        self.open(bucket).alarm = Some(alarm);
+        self.alarms.insert((alarm, bucket));
+    }
+
+    pub(crate) fn clear_alarm(&mut self, bucket: Slot) {
+        if let Some(before) = self.queues.get_mut(&bucket).and_then(|queue| queue.alarm.take()) {
+            assert!(self.alarms.remove(&(before, bucket)), "a key queue with an alarm is in the list of alarms");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::collections::Slab;
+    use crate::queue::class_queue::ClassPosition;
 
-    fn position(client: &str, serial: u64) -> KeyQueuePosition {
-        let arrival = Arrival { at: Time::ORIGIN, serial };
-        KeyQueuePosition { class: ClassId(0), client: Arc::from(client), arrival, came: Time::ORIGIN }
+    fn waiting(client: &str, serial: u64) -> Waiting<()> {
+        Waiting {
+            to: (),
+            class: ClassId(0),
+            arrival: Arrival { at: Time::ORIGIN, serial },
+            came: Time::ORIGIN,
+            user: None,
+            client: Arc::from(client),
+            position: ClassPosition::default(),
+            deadline: None,
+            next_update: None,
+            at_key: None,
+            call: None,
+        }
     }
 
     /// How many requests are ahead of the first of so many, and of the last.
-    fn ahead(waiting: u64) -> (usize, usize) {
+    fn ahead(count: u64) -> (usize, usize) {
         let (mut queue, slot) = (KeyQueue::default(), Slab::default().insert(()));
-        (1..=waiting).for_each(|serial| queue.join(&position("", serial), slot, Credit::ZERO));
-        (queue.ahead_of(&position("", 1)).count, queue.ahead_of(&position("", waiting)).count)
+        (1..=count).for_each(|serial| queue.join(&waiting("", serial), slot, Credit::ZERO));
+        (queue.ahead_of(&waiting("", 1)).count, queue.ahead_of(&waiting("", count)).count)
     }
 
     #[test]
@@ -328,9 +413,9 @@ mod tests {
     #[test]
     fn the_requests_of_other_clients_count_by_their_turns() {
         let (mut queue, slot) = (KeyQueue::default(), Slab::default().insert(()));
-        (1..=100).for_each(|serial| queue.join(&position("busy", serial), slot, Credit::ZERO));
-        (101..=103).for_each(|serial| queue.join(&position("light", serial), slot, Credit::ZERO));
-        let ahead = |client, serial| queue.ahead_of(&position(client, serial)).count;
+        (1..=100).for_each(|serial| queue.join(&waiting("busy", serial), slot, Credit::ZERO));
+        (101..=103).for_each(|serial| queue.join(&waiting("light", serial), slot, Credit::ZERO));
+        let ahead = |client, serial| queue.ahead_of(&waiting(client, serial)).count;
         assert_eq!([ahead("light", 101), ahead("light", 103)], [1, 5]);
         assert_eq!([ahead("busy", 1), ahead("busy", 2), ahead("busy", 100)], [0, 2, 102]);
     }

@@ -1,34 +1,41 @@
-//! All waiting requests.
+//! All waiting requests, and how many of them each user, client and key may have, so that none fills
+//! the shared queue.
 
-use super::admission_cap::AdmissionCap;
-use super::class_queue::{ClassQueue, Service};
-use super::fair_order::Arrival;
-use super::key_queues::KeyQueues;
-use super::queue_updates::QueueUpdates;
-use super::waiting_request::Waiting;
 use crate::arithmetic::Credit;
 use crate::collections::Slot;
 use crate::identity::User;
-use crate::ids::ClassId;
+use crate::ids::{ClassId, LimitId};
 use crate::ledger::Backlog;
-use crate::policy::{Bill, KeyCharge, LimitSet, Resource};
-use rampmeter_protocol::time::Time;
+use crate::policy::{Bill, KeyCharge, Resource};
+use crate::queue::class_queue::{ClassQueue, Service, Waiting};
+use crate::queue::fair_order::Arrival;
+use crate::queue::key_queue::KeyQueues;
+use rampmeter_protocol::shared_places::SharedPlaces;
+use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+/// How long after an update the next one is due; the protocol promises 5 s.
+pub(crate) const UPDATE_INTERVAL: Span = Span::from_secs(3);
+/// Requests that one event updates, which takes no longer than a few hundred microseconds.
+const UPDATED_BY_EVENT: usize = 64;
+
+/// Requests by a time of each. Their arrivals make the order independent of slots.
+type Due = BTreeSet<(Time, Arrival, Slot)>;
+
 /// All waiting requests: each is either in the queue of its class or in that of a key.
 ///
-/// Invariant: the admission cap counts each request, `deadlines` has its deadline if it has one,
-/// and it receives updates if it wants them.
+/// Invariant: `held` counts each request, `deadlines` has its deadline if it has one,
+/// and `updates` when its next update is due if it wants updates.
 #[derive(Debug)]
 pub(crate) struct Queues {
     /// By class, the most urgent first.
     classes: Vec<ClassQueue>,
     pub(crate) keys: KeyQueues,
-    pub(crate) updates: QueueUpdates,
-    cap: AdmissionCap,
-    /// The arrivals make the order independent of slots.
-    deadlines: BTreeSet<(Time, Arrival, Slot)>,
+    /// The positions that each user, client and key holds.
+    held: SharedPlaces<Party>,
+    updates: Due,
+    deadlines: Due,
 }
 
 impl Queues {
@@ -36,9 +43,9 @@ impl Queues {
         Queues {
             classes: resource.classes().iter().map(|_| ClassQueue::new(resource, now)).collect(),
             keys: KeyQueues::default(),
-            updates: QueueUpdates::default(),
-            cap: AdmissionCap::default(),
-            deadlines: BTreeSet::new(),
+            held: SharedPlaces::default(),
+            updates: Due::new(),
+            deadlines: Due::new(),
         }
     }
 
@@ -54,9 +61,20 @@ impl Queues {
 
     /// Sets when a waiting request gets its next update; never if it wants none.
     pub(crate) fn set_next_update<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>, next: Option<Time>) {
-        waiting.next_update.into_iter().for_each(|due| self.updates.remove(due, waiting.arrival, slot));
-        next.into_iter().for_each(|due| self.updates.add(due, waiting.arrival, slot));
+        unlist(&mut self.updates, waiting.next_update, waiting.arrival, slot);
+        list(&mut self.updates, next, waiting.arrival, slot);
         waiting.next_update = next;
+    }
+
+    /// When [`due_updates`](Queues::due_updates) will have something to return.
+    pub(crate) fn next_update(&self) -> Option<Time> {
+        self.updates.first().map(|(due, ..)| *due)
+    }
+
+    /// Some requests whose updates are due, and have to be set anew.
+    pub(crate) fn due_updates(&self, now: Time) -> Vec<Slot> {
+        let due = self.updates.iter().take_while(|(due, ..)| *due <= now);
+        due.take(UPDATED_BY_EVENT).map(|(.., slot)| *slot).collect()
     }
 
     pub(crate) fn classes(&self) -> &[ClassQueue] {
@@ -75,24 +93,10 @@ impl Queues {
         &self.classes[..class.index()]
     }
 
-    /// Puts a request into the queue of its class. Returns whether it may start before the other
-    /// requests.
-    pub(crate) fn enter<R>(
-        &mut self,
-        resource: &Resource,
-        slot: Slot,
-        bill: &Arc<Bill>,
-        waiting: &mut Waiting<R>,
-    ) -> bool {
-        let queue = self.class_mut(waiting.class);
-        queue.enter(resource, slot, bill, waiting);
-        queue.leads(waiting)
-    }
-
     /// Notes that a request which is in no queue has another bill.
     pub(crate) fn recharge<R>(&mut self, waiting: &Waiting<R>, before: &Bill, after: &Bill) {
-        self.cap.leave(waiting.user, &waiting.client, before);
-        self.cap.join(waiting.user, &waiting.client, after);
+        parties(waiting.user, &waiting.client, before).for_each(|party| self.held.give_back(&party));
+        parties(waiting.user, &waiting.client, after).for_each(|party| self.held.take(party));
     }
 
     /// Takes a request that stops waiting out of its queue. Returns the key if that was the queue
@@ -102,7 +106,7 @@ impl Queues {
         match waiting.at_key {
             Some(key) => {
                 queue.leave_key_wait(waiting);
-                self.keys.open(key).leave(&waiting.key_position());
+                self.keys.open(key).leave(waiting);
             }
             None => queue.leave(resource, waiting, None),
         }
@@ -119,22 +123,22 @@ impl Queues {
     ) {
         let queue = self.class_mut(waiting.class);
         queue.leave(resource, waiting, None);
-        queue.join_key_wait(slot, waiting);
         waiting.at_key = Some(key);
+        queue.join_key_wait(slot, waiting);
         let key_queue = self.keys.open(key);
         key_queue.release(slot);
-        key_queue.join(&waiting.key_position(), slot, cost);
+        key_queue.join(waiting, slot, cost);
     }
 
     /// Takes a request out of the queue of a key, to enter the queue of its class. If `keeps`, the
     /// key keeps the amount that the request needs, and nothing for another one.
     pub(crate) fn admit<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>, key: Slot, keeps: bool) {
-        waiting.at_key = None;
         self.class_mut(waiting.class).leave_key_wait(waiting);
+        waiting.at_key = None;
         let key_queue = self.keys.open(key);
-        key_queue.leave(&waiting.key_position());
+        key_queue.leave(waiting);
         if keeps {
-            key_queue.keep_for(slot);
+            key_queue.kept_for = Some(slot);
         }
     }
 
@@ -152,23 +156,15 @@ impl Queues {
         let (client, served) = (&waiting.client, service.ends_starvation());
         for (charge, key) in keys {
             let refill = resource[charge.limit].rate().refill_span(resource.credit(charge.limit, charge.amount));
-            self.keys.note_start(key, waiting.class, client, resource.weight(client).weighted(refill), served);
+            if let Some(queue) = self.keys.get_mut(key) {
+                queue.note_start(waiting.class, client, resource.weight(client).weighted(refill), served);
+            }
         }
-    }
-
-    /// Sets the limits for which requests of a class are held back.
-    pub(crate) fn set_contended(&mut self, now: Time, class: ClassId, contended: LimitSet) {
-        self.classes[class.index()].set_contended(now, contended);
     }
 
     /// The queues of `class` and of more urgent ones.
     pub(crate) fn through(&self, class: ClassId) -> &[ClassQueue] {
         &self.classes[..=class.index()]
-    }
-
-    /// The demand of requests in the queues of more urgent classes than `class`.
-    pub(crate) fn backlog_before(&self, resource: &Resource, class: ClassId) -> Backlog {
-        backlog(resource, self.before(class))
     }
 
     /// The demand of requests in the queues of `class` and of more urgent ones.
@@ -187,33 +183,28 @@ impl Queues {
 
     /// Whether the user, the client and the keys of a request may have one of the `free` positions.
     pub(crate) fn admits(&self, free: usize, user: Option<User>, client: &Arc<str>, bill: &Bill) -> bool {
-        self.cap.has_room(free, user, client, bill)
+        parties(user, client, bill).all(|party| self.held.may_take(&party, party.times_free(), free))
     }
 
     /// How many requests of a client wait.
     pub(crate) fn waiting_of(&self, client: &Arc<str>) -> usize {
-        self.cap.positions_of(client)
+        self.held.held_by(&Party::Client(Arc::clone(client)))
     }
 
     pub(crate) fn add<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
-        self.cap.join(waiting.user, &waiting.client, bill);
-        waiting.next_update.into_iter().for_each(|due| self.updates.add(due, waiting.arrival, slot));
-        if let Some(deadline) = waiting.deadline {
-            assert!(self.deadlines.insert((deadline, waiting.arrival, slot)), "a request waits once");
-        }
+        parties(waiting.user, &waiting.client, bill).for_each(|party| self.held.take(party));
+        list(&mut self.updates, waiting.next_update, waiting.arrival, slot);
+        list(&mut self.deadlines, waiting.deadline, waiting.arrival, slot);
     }
 
     /// Forgets a request and the amounts that keys keep for it. Its position in a queue stays.
     pub(crate) fn remove<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill, keys: &[Slot]) {
-        keys.iter().for_each(|key| self.keys.release(*key, slot));
-        self.cap.leave(waiting.user, &waiting.client, bill);
-        waiting.next_update.into_iter().for_each(|due| self.updates.remove(due, waiting.arrival, slot));
-        if let Some(deadline) = waiting.deadline {
-            assert!(
-                self.deadlines.remove(&(deadline, waiting.arrival, slot)),
-                "a request has waited with its deadline"
-            );
+        for key in keys {
+            self.keys.get_mut(*key).into_iter().for_each(|queue| queue.release(slot));
         }
+        parties(waiting.user, &waiting.client, bill).for_each(|party| self.held.give_back(&party));
+        unlist(&mut self.updates, waiting.next_update, waiting.arrival, slot);
+        unlist(&mut self.deadlines, waiting.deadline, waiting.arrival, slot);
     }
 
     pub(crate) fn first_deadline(&self) -> Option<(Time, Slot)> {
@@ -221,8 +212,44 @@ impl Queues {
     }
 }
 
-fn backlog(resource: &Resource, queues: &[ClassQueue]) -> Backlog {
+fn list(due: &mut Due, at: Option<Time>, arrival: Arrival, slot: Slot) {
+    at.into_iter().for_each(|at| assert!(due.insert((at, arrival, slot)), "a request is listed once"));
+}
+
+fn unlist(due: &mut Due, at: Option<Time>, arrival: Arrival, slot: Slot) {
+    at.into_iter().for_each(|at| assert!(due.remove(&(at, arrival, slot)), "a request is listed until it leaves"));
+}
+
+/// The demand of requests in these queues.
+pub(crate) fn backlog(resource: &Resource, queues: &[ClassQueue]) -> Backlog {
     let mut backlog = Backlog::none(resource);
-    queues.iter().flat_map(|queue| queue.order().backlogs()).for_each(|more| backlog.add_all(more));
+    queues.iter().flat_map(|queue| queue.order.backlogs()).for_each(|more| backlog.add_all(more));
     backlog
+}
+
+/// A user may hold this many times the free positions, and a client or key as many as are free: the
+/// other clients of a user find room beside one that holds all it may.
+const TIMES_FREE_OF_USER: usize = 2;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Party {
+    User(User),
+    Client(Arc<str>),
+    Key(LimitId, Arc<str>),
+}
+
+impl Party {
+    fn times_free(&self) -> usize {
+        match self {
+            Party::User(_) => TIMES_FREE_OF_USER,
+            Party::Client(_) | Party::Key(..) => 1,
+        }
+    }
+}
+
+/// The user, the client and the keys of a request. Without a name, a user or client has no cap.
+fn parties(user: Option<User>, client: &Arc<str>, bill: &Bill) -> impl Iterator<Item = Party> {
+    let client = (!client.is_empty()).then(|| Party::Client(Arc::clone(client)));
+    let keys = bill.keyed().map(|charge| Party::Key(charge.limit, Arc::clone(&charge.key)));
+    user.map(Party::User).into_iter().chain(client).chain(keys)
 }

@@ -5,30 +5,17 @@
 //! are left out. The use meter (`ledger/usage_meter.rs`) counts what calls cost, and leaves out no
 //! client.
 
-use crate::ids::ClassId;
+use crate::ids::{ClassId, ClientNumber};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// How long a period lasts. Views show the present one and the one before.
 const PERIOD: Span = Span::from_secs(300);
-/// The most classes and clients that are told apart, two hundred bytes each. People look at fifty.
+/// The most pairs of class and client that are told apart, two hundred bytes each. People look at
+/// fifty clients.
 const MAX_SHARERS: usize = 1024;
 /// Upper bounds of waits, in milliseconds; the last bucket is for longer waits.
 const BOUNDS: [u64; 12] = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 120_000, 600_000];
-
-/// One granted permit.
-pub(crate) struct GrantedService<'a> {
-    pub(crate) class: ClassId,
-    /// None or empty for requests without a client's name.
-    pub(crate) client: Option<&'a Arc<str>>,
-    /// The dominant share: the longest time that one of the limits needs to refill the cost.
-    pub(crate) share: Span,
-    /// The time from asking to the start.
-    pub(crate) waited: Span,
-    /// Whether it went ahead of its turn, because its class had starved.
-    pub(crate) is_promoted: bool,
-}
 
 /// The grants to one class or client.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,27 +27,24 @@ pub(crate) struct ServiceCount {
     waits: [u32; BOUNDS.len() + 1],
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Sharer {
-    Class(ClassId),
-    Client(Arc<str>),
-}
-
 /// The grants of the present period and of the one before.
 #[derive(Clone, Debug)]
 pub(crate) struct RecentService {
-    since: Time,
+    /// Since when grants are counted.
+    pub(crate) since: Time,
     present_began: Time,
-    counts: BTreeMap<Sharer, [ServiceCount; 2]>,
+    counts: BTreeMap<(ClassId, ClientNumber), [ServiceCount; 2]>,
 }
 
 impl ServiceCount {
-    fn note(&mut self, service: &GrantedService<'_>) {
-        self.granted += 1;
-        self.promoted += u64::from(service.is_promoted);
-        self.share += u128::from(service.share.nanos());
-        let bucket = BOUNDS.iter().position(|bound| service.waited <= Span::from_millis(*bound));
-        self.waits[bucket.unwrap_or(BOUNDS.len())] += 1;
+    /// One grant `waited` after it was asked for. `share` is the longest time that one of the limits
+    /// needs to refill the cost. `is_promoted` tells whether the grant went ahead of its turn,
+    /// because its class had starved.
+    pub(crate) fn of_grant(share: Span, waited: Span, is_promoted: bool) -> Self {
+        let mut waits = [0; BOUNDS.len() + 1];
+        let bucket = BOUNDS.iter().position(|bound| waited <= Span::from_millis(*bound));
+        waits[bucket.unwrap_or(BOUNDS.len())] = 1;
+        ServiceCount { granted: 1, promoted: u64::from(is_promoted), share: u128::from(share.nanos()), waits }
     }
 
     fn and(mut self, other: &ServiceCount) -> Self {
@@ -90,16 +74,12 @@ impl RecentService {
     }
 
     /// Notes a permit that is granted at `now`.
-    pub(crate) fn note(&mut self, now: Time, service: &GrantedService<'_>) {
+    pub(crate) fn note(&mut self, now: Time, class: ClassId, client: ClientNumber, grant: &ServiceCount) {
         self.advance(now);
-        let client = service.client.filter(|client| !client.is_empty());
-        let client = client.map(|client| Sharer::Client(Arc::clone(client)));
-        for sharer in [Some(Sharer::Class(service.class)), client].into_iter().flatten() {
-            let has_room = self.counts.len() < MAX_SHARERS || matches!(sharer, Sharer::Class(_));
-            if has_room || self.counts.contains_key(&sharer) {
-                self.counts.entry(sharer).or_default()[0].note(service);
-            }
-        }
+        let has_room = self.counts.len() < MAX_SHARERS || self.counts.contains_key(&(class, client));
+        let client = if has_room { client } else { ClientNumber::default() };
+        let [present, _] = self.counts.entry((class, client)).or_default();
+        *present = present.and(grant);
     }
 
     /// Begins another period, if the present one is over.
@@ -116,22 +96,20 @@ impl RecentService {
         });
     }
 
-    /// Since when grants are counted.
-    pub(crate) fn since(&self) -> Time {
-        self.since
-    }
-
     pub(crate) fn class(&self, class: ClassId) -> ServiceCount {
-        self.counts.get(&Sharer::Class(class)).map_or(ServiceCount::default(), |[present, former]| present.and(former))
+        let of_class = self.counts.iter().filter(|((of, _), _)| *of == class).flat_map(|(_, counts)| counts);
+        of_class.fold(ServiceCount::default(), ServiceCount::and)
     }
 
-    /// All clients that are told apart, by name.
-    pub(crate) fn clients(&self) -> BTreeMap<Arc<str>, ServiceCount> {
-        let client = |(sharer, [present, former]): (&Sharer, &[ServiceCount; 2])| match sharer {
-            Sharer::Client(name) => Some((Arc::clone(name), present.and(former))),
-            Sharer::Class(_) => None,
-        };
-        self.counts.iter().filter_map(client).collect()
+    /// The grants to all clients that are told apart.
+    pub(crate) fn clients(&self) -> BTreeMap<ClientNumber, ServiceCount> {
+        let mut clients: BTreeMap<ClientNumber, ServiceCount> = BTreeMap::new();
+        for ((_, client), [present, former]) in &self.counts {
+            let count = clients.entry(*client).or_default();
+            *count = count.and(present).and(former);
+        }
+        clients.remove(&ClientNumber::default());
+        clients
     }
 }
 
@@ -139,10 +117,9 @@ impl RecentService {
 mod tests {
     use super::*;
 
-    fn note(recent: &mut RecentService, at: Time, client: &str, millis: u64) {
-        let (share, waited) = (Span::from_millis(5), Span::from_millis(millis));
-        let client = Some(&Arc::from(client));
-        recent.note(at, &GrantedService { class: ClassId(0), client, share, waited, is_promoted: false });
+    fn note(recent: &mut RecentService, at: Time, client: u16, millis: u64) {
+        let grant = ServiceCount::of_grant(Span::from_millis(5), Span::from_millis(millis), false);
+        recent.note(at, ClassId(0), ClientNumber(client), &grant);
     }
 
     fn at(secs: u64) -> Time {
@@ -152,38 +129,35 @@ mod tests {
     #[test]
     fn two_periods_are_counted_and_older_ones_forgotten() {
         let mut recent = RecentService::new(at(0));
-        note(&mut recent, at(10), "a", 2);
-        note(&mut recent, at(310), "b", 2);
-        assert_eq!((recent.clients().len(), recent.since()), (2, at(0)));
-        note(&mut recent, at(620), "b", 2);
+        note(&mut recent, at(10), 1, 2);
+        note(&mut recent, at(310), 2, 2);
+        assert_eq!((recent.clients().len(), recent.since), (2, at(0)));
+        note(&mut recent, at(620), 2, 2);
         let clients = recent.clients();
-        assert_eq!((clients.len(), clients["b"].granted, recent.since()), (1, 2, at(310)));
+        assert_eq!((clients.len(), clients[&ClientNumber(2)].granted, recent.since), (1, 2, at(310)));
         recent.advance(at(5_000));
-        assert_eq!((recent.clients().len(), recent.since()), (0, at(5_000)));
+        assert_eq!((recent.clients().len(), recent.since), (0, at(5_000)));
     }
 
     #[test]
     fn beyond_the_bound_clients_count_for_their_class_alone() {
         let mut recent = RecentService::new(at(0));
-        for number in 0..=MAX_SHARERS {
-            note(&mut recent, at(0), &number.to_string(), 0);
+        for number in 1..=MAX_SHARERS as u16 + 1 {
+            note(&mut recent, at(0), number, 0);
         }
-        assert_eq!(
-            (recent.clients().len(), recent.class(ClassId(0)).granted),
-            (MAX_SHARERS - 1, MAX_SHARERS as u64 + 1)
-        );
+        assert_eq!((recent.clients().len(), recent.class(ClassId(0)).granted), (MAX_SHARERS, MAX_SHARERS as u64 + 1));
     }
 
     #[test]
     fn percentiles_are_bounds_of_buckets() {
         let mut recent = RecentService::new(at(0));
         assert_eq!(recent.class(ClassId(0)).wait_within(50), None);
-        (0..99).for_each(|_| note(&mut recent, at(0), "a", 2));
-        note(&mut recent, at(0), "a", 20_000);
+        (0..99).for_each(|_| note(&mut recent, at(0), 1, 2));
+        note(&mut recent, at(0), 1, 20_000);
         let count = recent.class(ClassId(0));
         let waits = [50, 99, 100].map(|percent| count.wait_within(percent).unwrap());
         assert_eq!(waits, [3, 3, 30_000].map(Span::from_millis));
-        note(&mut recent, at(0), "a", 2_000_000);
+        note(&mut recent, at(0), 1, 2_000_000);
         assert_eq!(recent.class(ClassId(0)).wait_within(100), Some(Span::from_secs(600)));
     }
 }

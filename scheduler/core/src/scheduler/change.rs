@@ -3,10 +3,12 @@
 //! Both are events of operators. One event carries them out whole: every waiting request leaves its
 //! queue, and is charged by the new limits or refused. This takes microseconds for each request.
 
-use super::Scheduler;
+use crate::adaptation::{Ceilings, Rejections};
 use crate::collections::Slot;
+use crate::limits::Bucket;
 use crate::policy::{Bill, Call, Resource, Succession, only_widens};
 use crate::refusal::Refusal;
+use crate::scheduler::Scheduler;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Time;
@@ -32,15 +34,21 @@ impl<R: Clone> Scheduler<R> {
             return;
         }
         let succession = Succession::between(&self.resource, &resource);
-        self.change_counted(now, &resource, &succession);
+        self.ledger.change(now, &resource, &succession);
+        self.shadow_limits.change(now, &resource);
+        self.term.change_limits(&resource);
+        self.calls.change_limits();
+        self.counters.rejections.unknown += self.rejections.undecided();
+        self.rejections = Rejections::default();
+        self.ceilings = Ceilings::default();
+        self.meter.change_limits(&self.resource, &resource);
         for (limit, level) in succession.levels_of_new(&resource, left) {
-            self.ledger.adaptive_mut(limit).set_level(now, level);
+            self.ledger.adaptive_mut(limit).begin_with(|limit| Bucket::new(limit, now, level));
         }
         if !resource.shares_bills_with(&self.resource) {
             self.permits.change(&succession);
         }
         let former = std::mem::replace(&mut self.resource, resource);
-        self.former_units.add(&former);
         self.charge_pending(&former);
         for slot in self.empty_queues(now) {
             self.charge_anew(now, slot, &former);
@@ -50,18 +58,18 @@ impl<R: Clone> Scheduler<R> {
 
     /// Refuses all waiting requests, so that they ask the successor.
     pub(crate) fn hand_over(&mut self, now: Time) {
-        self.term.end();
+        self.term.is_ending = true;
         self.give_up_pending(now);
         for slot in self.empty_queues(now) {
             self.refuse_unqueued(slot, Refusal::HandingOver);
         }
-        assert_eq!((self.waiting(), self.pending.len()), (0, 0), "the successor answers all that are left");
+        assert_eq!((self.waiting(), self.pending.answers.len()), (0, 0), "the successor answers all that are left");
     }
 
     /// Takes all waiting requests out of their queues: class by class, in the order in which they came.
     fn empty_queues(&mut self, now: Time) -> Vec<Slot> {
         self.queues.keys.buckets().for_each(|key| self.ledger.keys.note_change(key));
-        self.plan.set_next(None);
+        self.plan.next = None;
         let waiting = self.queues.empty(&self.resource, now);
         waiting.iter().for_each(|slot| self.permits.get_mut(*slot).waiting_mut().at_key = None);
         waiting
@@ -95,7 +103,7 @@ impl<R: Clone> Scheduler<R> {
     fn refuse_unqueued(&mut self, slot: Slot, refusal: Refusal) {
         let waiting = self.stop_waiting(slot);
         let id = self.permits.remove(slot).id;
-        self.refuse(waiting.to, Some(id), refusal);
+        self.refuse(waiting.to, id, refusal);
     }
 
     /// The bill of a call under the present limits. Without the call, `bill` stays as it is.

@@ -15,7 +15,7 @@
 
 use super::Scheduler;
 use crate::adaptation::{Attribution, Limits, ObservedCall, Reading, Scope, Verdict};
-use crate::command::{BucketName, Command, FreezeNotice, Note};
+use crate::command::{BucketName, Command, FreezeNotice, Note, PauseNote};
 use crate::ids::LimitId;
 use crate::ledger::Ledger;
 use crate::limits::{BucketReading, Freeze, Interval, PauseClaim};
@@ -129,6 +129,7 @@ impl<R: Clone> Scheduler<R> {
             let announced = now + self.resource.spec().horizon;
             voids |= self.ledger.freeze(now, bill, *limit, announced, Freeze::new(now, now + pause, *claim));
             longest = longest.max(pause);
+            self.note_pause(call, pauses, *limit, pause);
         }
         self.announce(voids, pauses.iter().map(|pause| bill.bucket(pause.limit)), longest);
     }
@@ -164,16 +165,24 @@ impl<R: Clone> Scheduler<R> {
             if bill.key_charge(*limit).is_some() || *is_unconfirmed {
                 self.ledger.freeze(now, bill, *limit, until, Freeze::new(now, until, *claim));
             }
-            self.outbox.push_back(Command::Note(Note::QuotaSpent(*limit, pause)));
+            self.note_pause(call, pauses, *limit, pause);
         }
-        self.term.budget_mut().hasten_checkpoint();
+        self.term.budget.hasten_checkpoint();
+    }
+
+    /// Has people told of a pause that `call` has begun, and of what its answer has asked for.
+    fn note_pause(&mut self, call: ObservedCall<'_>, pauses: &Pauses, limit: LimitId, span: Span) {
+        let asked = pauses.iter().find(|pause| pause.limit == limit).and_then(|pause| pause.claim);
+        let asked = asked.map(|claim| claim.until.since(call.now));
+        let (bucket, is_certain) = (call.bill.bucket(limit), pauses.len() == 1);
+        self.outbox.push_back(Command::Note(Note::Paused(PauseNote { bucket, asked, span, is_certain })));
     }
 
     /// Ends the freezes of these limits. Quotas that the upstream declared spent count as unspent
     /// again.
     pub(crate) fn thaw(&mut self, now: Time, limits: &[LimitId]) {
         limits.iter().for_each(|limit| self.ledger.thaw(now, *limit));
-        self.term.budget_mut().hasten_checkpoint();
+        self.term.budget.hasten_checkpoint();
     }
 
     /// Freezes these limits by an operator's order.
@@ -181,7 +190,7 @@ impl<R: Clone> Scheduler<R> {
         let announced = now + self.resource.spec().horizon;
         let mut voids = false;
         for limit in limits {
-            voids |= self.ledger.freeze_by_order(*limit, announced, now + span);
+            voids |= self.ledger.freeze(now, &Bill::default(), *limit, announced, Freeze::ordered(now + span));
         }
         self.announce(voids, limits.iter().map(|limit| (*limit, None)), span);
     }
@@ -190,7 +199,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn empty(&mut self, now: Time, limits: &[LimitId]) {
         let names: Vec<&Name> = limits.iter().map(|limit| &self.resource[*limit].spec().name).collect();
         self.ledger.drain(now, |limit| names.contains(&&limit.spec().name));
-        self.term.budget_mut().doubt();
+        self.term.budget.doubt();
     }
 
     /// Empties the buckets of limits with short periods, because unknown schedulers may have
@@ -199,12 +208,12 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn distrust_stock(&mut self, now: Time, epoch: Epoch) {
         self.term.raise_epoch(epoch);
         self.ledger.drain(now, |limit| !limit.has_long_period());
-        self.term.budget_mut().doubt();
+        self.term.budget.doubt();
     }
 
     /// Makes a checkpoint with a freeze due soon, and tells clients if the freeze voids promises.
     fn announce(&mut self, voids: bool, buckets: impl Iterator<Item = BucketName>, span: Span) {
-        self.term.budget_mut().hasten_checkpoint();
+        self.term.budget.hasten_checkpoint();
         if voids {
             self.outbox.push_back(Command::Announce(FreezeNotice { buckets: buckets.collect(), span }));
         }
@@ -259,7 +268,7 @@ impl<R: Clone> Scheduler<R> {
         let follows = self.resource.spec().follow == Follow::Headers && !is_keyed && is_of_it;
         if follows && adaptive.learn_capacity(now, call.at(), reading) {
             self.outbox.push_back(Command::Note(Note::CapacityChanged(limit)));
-            self.term.budget_mut().hasten_checkpoint();
+            self.term.budget.hasten_checkpoint();
         }
         self.counters.disbelieved += u64::from(reading.capacity > Some(written) || !is_of_it);
         self.outbox.extend(told.map(|capacity| Command::Note(Note::CapacityStated(limit, capacity))));
@@ -284,7 +293,7 @@ pub(crate) fn blamed(
     wider.retain(|limit| !blamed.contains(limit));
     let failed = blamed.iter().filter_map(|limit| ledger.freeze_of(call, *limit)?.failed_since(call.start)).max();
     let next = attribution.narrowest(&wider);
-    let is_doubted = |limit| failed.is_some_and(|since| !ledger.adaptive(limit).has_served_since(since));
+    let is_doubted = |limit| failed.is_some_and(|since| ledger.adaptive(limit).served <= since);
     let may_ask = |limit| named.is_none_or(|named| named <= resource[limit].spec().period + PAUSE_GRAIN);
     wider.retain(|limit| {
         ledger.freeze_of(call, *limit).is_some_and(|freeze| freeze.is_probed_by(call.start))

@@ -1,37 +1,36 @@
 //! The scheduler of one resource: takes events, and gives commands.
 //!
-//! Its state consists of parts, each with an invariant and private fields. Steps that need the same
-//! few parts are methods of a struct that borrows these: `WaitEstimator`, `Charges` or `Feedback`.
-//! Steps that need more parts are methods of the scheduler itself.
+//! Its state consists of parts, each with an invariant and private fields. Steps that need several
+//! parts are methods of the scheduler itself.
 
-mod ask;
 mod change;
-mod charges;
 mod dispatch;
+mod dispatch_plan;
+mod estimates;
 mod feedback;
-mod former_units;
 mod granting;
-mod parts;
 mod pending;
-pub mod queue_cursor;
+mod pending_answers;
 pub mod settle;
-pub(crate) mod wait_estimator;
-mod waiting;
+pub mod waiting;
 
-use crate::adaptation::{CostEstimates, RecentCalls};
+use crate::adaptation::{Ceilings, CostEstimates, RecentCalls, Rejections};
 use crate::command::Command;
 use crate::event::Event;
 use crate::fencing::Term;
+use crate::ids::LimitId;
+use crate::ledger::usage_meter::Use;
 use crate::ledger::{Ledger, ShadowLimits, UsageMeter};
-use crate::permits::{PendingAnswers, Permits};
+use crate::permits::Permits;
 use crate::policy::Resource;
 use crate::queue::{Queues, RecentService};
 use crate::refusal::Refusal;
-use dispatch::plan::DispatchPlan;
-use former_units::FormerUnits;
+use dispatch_plan::DispatchPlan;
+use pending_answers::PendingAnswers;
+use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::status::Counters;
+use rampmeter_protocol::status::{Correction, Counters};
 use rampmeter_protocol::time::Time;
 use rampmeter_protocol::wall_clock::WallClockOrigin;
 use std::collections::VecDeque;
@@ -83,7 +82,6 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub struct Scheduler<R> {
     pub(crate) resource: Resource,
-    former_units: FormerUnits,
     pub(crate) term: Term,
     /// The buckets of all limits.
     pub(crate) ledger: Ledger,
@@ -97,6 +95,8 @@ pub struct Scheduler<R> {
     pub(crate) recent: RecentService,
     plan: DispatchPlan,
     pub(crate) calls: RecentCalls,
+    pub(crate) rejections: Rejections,
+    ceilings: Ceilings,
     cost_estimates: CostEstimates,
     /// Counts the use by clients.
     pub(crate) meter: UsageMeter,
@@ -104,7 +104,7 @@ pub struct Scheduler<R> {
     /// Commands that the driver has not taken yet.
     outbox: VecDeque<Command<R>>,
     /// The time of the latest event.
-    now: Time,
+    pub(crate) now: Time,
 }
 
 /// When the driver has to come back, and why.
@@ -136,7 +136,6 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn new(resource: Resource, epoch: Epoch, now: Time) -> Self {
         Scheduler {
-            former_units: FormerUnits::default(),
             term: Term::new(&resource, epoch, now),
             ledger: Ledger::new(&resource, now),
             shadow_limits: ShadowLimits::new(&resource, now),
@@ -147,6 +146,8 @@ impl<R: Clone> Scheduler<R> {
             recent: RecentService::new(now),
             plan: DispatchPlan::default(),
             calls: RecentCalls::default(),
+            rejections: Rejections::default(),
+            ceilings: Ceilings::default(),
             cost_estimates: CostEstimates::default(),
             meter: UsageMeter::new(&resource),
             counters: Counters::default(),
@@ -172,14 +173,14 @@ impl<R: Clone> Scheduler<R> {
     /// Each frees one of the places that a predecessor has left. Otherwise, settles free them once
     /// no predecessor can grant anything any more.
     pub fn lead_alone(&mut self) {
-        self.term.lead_alone();
+        self.term.leads_alone = true;
     }
 
     /// Numbers new pages of keys from this one on. Schedulers that contend for a term start at
     /// different numbers, so that none overwrites a page that another has named.
     #[must_use]
     pub fn with_pages_from(mut self, first: u32) -> Self {
-        self.ledger.keys.pages.number_from(first);
+        self.ledger.keys.pages.first_unused = first;
         self
     }
 
@@ -187,14 +188,14 @@ impl<R: Clone> Scheduler<R> {
     /// None if the scheduler is not [fenced](Scheduler::fenced).
     #[must_use]
     pub fn next_checkpoint(&self) -> Option<Time> {
-        self.term.budget().next_checkpoint()
+        self.term.budget.next_checkpoint()
     }
 
     /// Whether no other scheduler can have led since the last
     /// [`Event::Doubt`].
     #[must_use]
     pub fn is_trusted(&self) -> bool {
-        self.term.budget().is_trusted()
+        self.term.budget.is_trusted()
     }
 
     /// The resource.
@@ -225,12 +226,12 @@ impl<R: Clone> Scheduler<R> {
         // 2. The event.
         self.take(now, event);
         // 3. Waiting requests that can start are granted their starts.
-        let changed = self.ledger.take_change() && (self.waiting() > 0 || self.ledger.keys.have_changed());
-        if changed || self.plan.next().is_some_and(|at| at <= now) {
+        let changed = self.ledger.take_change() && (self.waiting() > 0 || !self.ledger.keys.changed.is_empty());
+        if changed || self.plan.next.is_some_and(|at| at <= now) {
             self.dispatch(now);
         }
         // 4. The other waiting requests get updates.
-        if self.queues.updates.next().is_some_and(|at| at <= now) {
+        if self.queues.next_update().is_some_and(|at| at <= now) {
             self.send_updates(now);
         }
         // 5. Old permits are forgotten.
@@ -243,18 +244,18 @@ impl<R: Clone> Scheduler<R> {
         match event {
             Event::Ask(ask) => self.ask_first(now, ask),
             Event::Settle(settle) => self.settle(now, settle),
-            Event::HigherEpochNamed => self.term.budget_mut().hasten_checkpoint(),
+            Event::HigherEpochNamed => self.term.budget.hasten_checkpoint(),
             Event::Wake => self.time_out_pending(now),
             Event::WallClock(wall_clock) => self.anchor(now, wall_clock),
             Event::Delivered => self.delivered(),
             Event::AnswersLate => self.answers_are_late = true,
             Event::Undelivered { id, is_grant } => self.undelivered(now, &id, is_grant),
             Event::CheckpointStored(number) => self.checkpoint_stored(now, number),
+            Event::CheckpointWitnessed(number) => self.checkpoint_witnessed(now, number),
             Event::CheckpointRefused(number) => self.term.refuse(number),
-            Event::StoreLost => self.store_lost(now),
             Event::StoreReplaced { epoch } => self.distrust_stock(now, epoch),
             Event::EpochConfirmed(epoch) => self.term.raise_epoch(epoch),
-            Event::Doubt => self.term.budget_mut().doubt(),
+            Event::Doubt => self.term.budget.doubt(),
             Event::HandOver => self.hand_over(now),
             Event::Levels { asked, answered, levels } => self.compare_levels(now, asked, answered, &levels),
             Event::Discovered { resource, left } => self.change_limits(now, *resource, &left),
@@ -272,8 +273,8 @@ impl<R: Clone> Scheduler<R> {
         self.now = now;
     }
 
-    fn refuse(&mut self, to: R, id: Option<PermitId>, refusal: Refusal) {
-        self.outbox.push_back(Command::Refuse { to, id, refusal });
+    fn refuse(&mut self, to: R, id: PermitId, refusal: Refusal) {
+        self.outbox.push_back(Command::Refuse { to, id: Some(id), refusal });
     }
 
     /// The next command. Call this until there is none.
@@ -286,10 +287,10 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Wakeup> {
         let is_any_waiting = self.waiting() > 0;
-        let dispatch = self.plan.next().filter(|_| !self.answers_are_late);
+        let dispatch = self.plan.next.filter(|_| !self.answers_are_late);
         let wakeups = [
             (WakeupReason::Dispatch, dispatch),
-            (WakeupReason::Progress, self.queues.updates.next()),
+            (WakeupReason::Progress, self.queues.next_update()),
             (WakeupReason::Expiry, self.permits.next_expiry()),
             (WakeupReason::PendingAnswers, self.pending.next_timeout()),
             (WakeupReason::Review, self.ledger.next_review().filter(|_| is_any_waiting)),
@@ -312,5 +313,61 @@ impl<R: Clone> Scheduler<R> {
         self.resource = self.resource.clone().with_wall_clock(wall_clock);
         self.ledger.anchor(now, &self.resource);
         self.shadow_limits.anchor(now, wall_clock);
+    }
+
+    /// The learned corrections of cost estimates, by kind of call.
+    #[must_use]
+    pub fn corrections(&self) -> Vec<Correction> {
+        self.cost_estimates.report()
+    }
+
+    /// Totals since the start of this scheduler. The driver counts refusals, as it refuses messages
+    /// that the core does not see. A rejection counts as unknown until its cause is known.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let mut counters = self.counters;
+        counters.rejections.unknown += self.rejections.undecided();
+        counters
+    }
+
+    /// The capacity in force of a limit, if it is not that of the resource.
+    #[must_use]
+    pub fn capacity_in_force(&self, limit: LimitId) -> Option<Amount> {
+        self.ledger.adaptive(limit).capacity_in_force()
+    }
+
+    /// The capacity that the upstream states for a limit, if that counts in place of the written
+    /// one.
+    #[must_use]
+    pub fn stated_capacity(&self, limit: LimitId) -> Option<Amount> {
+        self.ledger.adaptive(limit).stated().map(|stated| stated.capacity)
+    }
+
+    /// The limits, all or only `chosen`, for which calls wait because of a freeze or a spent quota.
+    #[must_use]
+    pub fn paused(&self, now: Time, chosen: Option<LimitId>) -> Vec<LimitId> {
+        let all = self.resource.limits_by_id().map(|(limit, _)| limit);
+        let chosen = all.filter(|limit| chosen.is_none_or(|chosen| chosen == *limit));
+        chosen.filter(|limit| self.ledger.is_paused(now, *limit)).collect()
+    }
+
+    /// The number of remembered permits.
+    #[must_use]
+    pub fn remembered(&self) -> usize {
+        self.permits.len()
+    }
+
+    /// The use since the last call, by client and class, and by limit.
+    ///
+    /// A call counts when it is granted. Its settle corrects that, so that a sum may be negative.
+    pub fn take_use(&mut self) -> Use {
+        self.meter.take(&self.resource)
+    }
+
+    /// Spends what was promised until `now`, so that the buckets can be read.
+    pub(crate) fn advance(&mut self, now: Time) {
+        self.pass_time(now);
+        self.ledger.advance(now);
+        self.recent.advance(now);
     }
 }

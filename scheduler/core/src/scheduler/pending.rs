@@ -5,43 +5,37 @@
 //! checkpoint has it. It is sent once the store holds that checkpoint. A successor that restores an
 //! earlier checkpoint does not have the start; it was never sent.
 
-use super::Scheduler;
-use super::granting::Answered;
 use crate::collections::Slot;
 use crate::event::Ask;
 use crate::ids::CheckpointNumber;
 use crate::ledger::Offer;
-use crate::permits::{Answer, Granted, PendingAnswer, Stage, State};
+use crate::permits::{Granted, Stage, State};
 use crate::policy::Resource;
 use crate::refusal::Refusal;
+use crate::scheduler::Scheduler;
+use crate::scheduler::pending_answers::{Answer, PendingAnswer, TIMEOUT};
 use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::time::{Span, Time};
 
 impl<R: Clone> Scheduler<R> {
-    /// Keeps a request for an immediate answer until a checkpoint covers it.
-    pub(crate) fn answer_later(&mut self, now: Time, ask: Ask<R>, start: Time) {
-        self.term.budget_mut().note_shortage(&self.resource, &ask.bill, start.since(now));
-        self.pending.push_ask(now, ask);
-    }
-
     /// Answers a repeated request in place of the first one. Another request under the same id is
     /// refused.
     pub(crate) fn repeat_pending(&mut self, ask: Ask<R>) {
-        let pending = self.pending.ask_mut(&ask.id).expect("its answer waits");
+        let pending = self.pending.asks.get_mut(&ask.id).expect("its answer waits");
         match pending.identity.may_be(ask.identity) {
             true => pending.to = ask.to,
-            false => self.refuse(ask.to, Some(ask.id), Refusal::IdInUse),
+            false => self.refuse(ask.to, ask.id, Refusal::IdInUse),
         }
     }
 
     /// Cancels a request whose answer waits, and answers it too. Its id is remembered, so that a
     /// late duplicate is not charged.
     pub(crate) fn cancel_pending(&mut self, now: Time, id: &PermitId) -> Result<(), Refusal> {
-        let Ask { to, id, identity, bill, .. } = self.pending.take_ask(id).ok_or(Refusal::UnknownPermit)?;
+        let Ask { to, id, identity, bill, .. } = self.pending.asks.remove(id).ok_or(Refusal::UnknownPermit)?;
         let slot = self.permits.insert(id.clone(), identity, bill, State::Returned);
         self.permits.forget_after(slot, now);
         self.counters.returned += 1;
-        self.refuse(to, Some(id), Refusal::UnknownPermit);
+        self.refuse(to, id, Refusal::UnknownPermit);
         Ok(())
     }
 
@@ -50,62 +44,68 @@ impl<R: Clone> Scheduler<R> {
         let to = ask.to.clone();
         let (slot, granted) = self.commit_new(now, ask, offer, latest, Stage::Promised);
         let permit = self.permits.get(slot);
-        self.term.budget_mut().note_shortage(&self.resource, &permit.bill, offer.at.since(now));
-        let (id, checkpoint) = (permit.id.clone(), self.term.budget().next());
+        self.term.budget.note_shortage(&self.resource, &permit.bill, offer.at.since(now));
+        let (id, checkpoint) = (permit.id.clone(), self.term.budget.next());
         let answer = Answer::Start { to, id, serial: granted.start.serial, checkpoint };
-        self.pending.push(PendingAnswer { since: now, answer });
+        self.pending.answers.push_back(PendingAnswer { since: now, answer });
     }
 
     /// Notes that the store holds a checkpoint, and sends the answers that waited for it.
     pub(crate) fn checkpoint_stored(&mut self, now: Time, number: CheckpointNumber) {
         if self.term.confirm(now, number) {
-            self.time_out_pending(now);
-            self.ask_pending(now);
-            self.note_budgets();
-            self.ledger.note_change();
+            self.go_on_after_checkpoint(now);
         }
     }
 
-    /// Notes that the store does not take checkpoints.
-    pub(crate) fn store_lost(&mut self, now: Time) {
-        if self.term.budget_mut().store_lost(&self.resource, now) {
-            self.ledger.note_change();
+    /// Notes that the standbys hold a checkpoint. What only the store may promise still waits.
+    pub(crate) fn checkpoint_witnessed(&mut self, now: Time, number: CheckpointNumber) {
+        if self.term.budget.witness(number) {
+            self.go_on_after_checkpoint(now);
         }
+    }
+
+    fn go_on_after_checkpoint(&mut self, now: Time) {
+        self.time_out_pending(now);
+        self.ask_pending(now);
+        self.queues.keys.take_budgeted().into_iter().for_each(|key| self.ledger.keys.note_change(key));
+        self.ledger.note_change();
     }
 
     /// Handles again each request whose answer waits, and sends starts that the store knows.
     pub(crate) fn ask_pending(&mut self, now: Time) {
-        for PendingAnswer { since, answer } in self.pending.take_answers() {
+        for PendingAnswer { since, answer } in std::mem::take(&mut self.pending.answers) {
             match answer {
                 Answer::Retry(id) => self.retry(now, since, &id),
-                Answer::Start { to, id, serial, checkpoint } if self.term.budget().is_stored(checkpoint) => {
+                Answer::Start { to, id, serial, checkpoint } if self.term.budget.is_stored(checkpoint) => {
                     self.send_promised(now, to, id, serial);
                 }
-                start @ Answer::Start { .. } => self.pending.push(PendingAnswer { since, answer: start }),
+                start @ Answer::Start { .. } => {
+                    self.pending.answers.push_back(PendingAnswer { since, answer: start });
+                }
             }
         }
     }
 
     fn retry(&mut self, now: Time, since: Time, id: &PermitId) {
-        let Some(ask) = self.pending.take_ask(id) else { return };
-        let before = self.pending.len();
+        let Some(ask) = self.pending.asks.remove(id) else { return };
+        let before = self.pending.answers.len();
         self.ask(now, ask);
         // If the request waits again, its timeout still counts from its first wait.
-        self.pending.date_back(before, since);
+        self.pending.answers.range_mut(before..).for_each(|pending| pending.since = since);
     }
 
     fn send_promised(&mut self, now: Time, to: R, id: PermitId, serial: u64) {
         let Some((slot, granted)) = self.promised_start(&id, serial) else {
-            return self.refuse(to, Some(id), Refusal::UnknownPermit);
+            return self.refuse(to, id, Refusal::UnknownPermit);
         };
-        let granted = granted.in_stage(Stage::Sent);
+        let granted = Granted { stage: Stage::Sent, ..granted };
         self.permits.get_mut(slot).state = State::Granted(granted);
-        self.answer(now, slot, to, granted, Answered::AtOnce);
+        self.answer(now, slot, to, granted, Some(Span::ZERO));
     }
 
     /// Refuses requests whose answers have waited for too long.
     pub(crate) fn time_out_pending(&mut self, now: Time) {
-        while let Some(answer) = self.pending.pop_timed_out(now) {
+        while let Some(answer) = self.pending.pop_since(now - TIMEOUT) {
             self.give_up(now, answer, Refusal::StoreSilent);
         }
     }
@@ -121,15 +121,15 @@ impl<R: Clone> Scheduler<R> {
     fn give_up(&mut self, now: Time, answer: Answer<R>, refusal: Refusal) {
         match answer {
             Answer::Retry(id) => {
-                if let Some(ask) = self.pending.take_ask(&id) {
-                    self.refuse(ask.to, Some(id), refusal);
+                if let Some(ask) = self.pending.asks.remove(&id) {
+                    self.refuse(ask.to, id, refusal);
                 }
             }
             Answer::Start { to, id, serial, .. } => {
                 if let Some((slot, granted)) = self.promised_start(&id, serial) {
                     self.give_back_undelivered(now, slot, granted);
                 }
-                self.refuse(to, Some(id), refusal);
+                self.refuse(to, id, refusal);
             }
         }
     }
@@ -146,22 +146,14 @@ impl<R: Clone> Scheduler<R> {
     /// once.
     pub(crate) fn charge_pending(&mut self, former: &Resource) {
         let is_same = self.resource.shares_bills_with(former);
-        for PendingAnswer { since, answer } in self.pending.take_answers() {
-            match answer {
-                Answer::Retry(id) => self.charge_ask(since, &id, is_same),
-                start @ Answer::Start { .. } => self.pending.push(PendingAnswer { since, answer: start }),
+        for (id, ask) in std::mem::take(&mut self.pending.asks) {
+            let known = is_same || ask.call.is_some();
+            let charged = || self.charge_by(&ask.bill, ask.call.as_deref());
+            let client = ask.bill.client;
+            match if known { charged() } else { Err(Refusal::LimitsChanged) } {
+                Ok(bill) => drop(self.pending.asks.insert(id, Ask { bill: bill.of_client(client), ..ask })),
+                Err(refusal) => self.refuse(ask.to, id, refusal),
             }
-        }
-    }
-
-    fn charge_ask(&mut self, since: Time, id: &PermitId, is_same: bool) {
-        let Some(ask) = self.pending.take_ask(id) else { return };
-        let known = is_same || ask.call.is_some();
-        let charged = || self.charge_by(&ask.bill, ask.call.as_deref());
-        let client = ask.bill.client;
-        match if known { charged() } else { Err(Refusal::LimitsChanged) } {
-            Ok(bill) => self.pending.push_ask(since, Ask { bill: bill.of_client(client), ..ask }),
-            Err(refusal) => self.refuse(ask.to, Some(ask.id), refusal),
         }
     }
 }

@@ -7,10 +7,11 @@ use crate::collections::Slot;
 use crate::command::{Command, Note};
 use crate::event::{Outcome, Settle};
 use crate::identity::Identity;
-use crate::ledger::Ledger;
+use crate::ids::{ClassId, ClientNumber, LimitId};
 use crate::limits::StartKey;
 use crate::permits::{Granted, Stage, State};
-use crate::policy::{Bill, Resource};
+use crate::policy::spec::{Follow, Learn};
+use crate::policy::{Bill, by_unit};
 use crate::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
@@ -38,8 +39,8 @@ impl<R: Clone> Scheduler<R> {
         let extended = outcome == Outcome::Extend && !self.is_over(&id);
         let done = match (self.permits.find(&id), outcome) {
             (Some(slot), outcome) => self.settle_known(now, slot, outcome, observation.as_ref()),
-            (None, Outcome::Unused) if self.pending.has(&id) => self.cancel_pending(now, &id),
-            (None, Outcome::Used(_)) if self.pending.has(&id) => Err(Refusal::StillWaiting),
+            (None, Outcome::Unused) if self.pending.asks.contains_key(&id) => self.cancel_pending(now, &id),
+            (None, Outcome::Used(_)) if self.pending.asks.contains_key(&id) => Err(Refusal::StillWaiting),
             (None, outcome) => match (call, outcome) {
                 (Some(call), Outcome::Extend) => self.count_anew(now, &id, &call),
                 (Some(call), Outcome::Unused | Outcome::Used(_)) => self.end_unknown(now, &id, &call),
@@ -53,13 +54,49 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Counts a call that the upstream answered with 429.
+    /// Counts a call that the upstream answered with 429. Must be called before the buckets learn from
+    /// the answer.
     fn count_rejection(&mut self, now: Time, id: &PermitId, observation: Option<&Observation>) {
+        self.counters.upstream_429 += 1;
+        let counted = &mut self.counters.rejections;
         let permit = self.permits.find(id).map(|slot| self.permits.get(slot));
         let call = permit.zip(observation).and_then(|(permit, observation)| permit.answered(now, observation));
-        let cause = call.map_or(RejectionCause::Unknown, |call| rejection_cause(&self.resource, &self.ledger, call));
-        self.counters.upstream_429 += 1;
-        self.counters.rejections.count(cause);
+        let Some(call) = call else { return counted.count(RejectionCause::Unknown) };
+        let blamed: Limits = match &call.observation.verdict {
+            Verdict::Passed => return counted.count(RejectionCause::Unknown),
+            Verdict::Busy | Verdict::Limited { by_other_accounts: true, .. } => {
+                return counted.count(RejectionCause::Upstream);
+            }
+            Verdict::Exhausted { .. } => return counted.count(RejectionCause::Quota),
+            Verdict::Crowded => call.bill.charged().collect(),
+            Verdict::Limited { scope, retry_after, by_other_accounts: false } => {
+                blamed(&self.resource, &self.ledger, call, scope, *retry_after)
+            }
+        };
+        let lacks = blamed.iter().any(|limit| self.ledger.lacks_after(call, *limit, Amount::ZERO));
+        let too_high = self.rejections.count(now, &self.resource, call.bill, &blamed, lacks, counted);
+        if let Some((limit, allowed)) = too_high
+            && self.may_hold(limit)
+            && self.ceilings.lower(now, limit, allowed)
+        {
+            self.ledger.adaptive_mut(limit).hold(now, Some(allowed));
+        }
+    }
+
+    /// Whether a ceiling may hold this limit. The rate of tokens is estimated, and a capacity that answers
+    /// state is followed. Keys may be allowed more than the ones that were rejected.
+    fn may_hold(&self, limit: LimitId) -> bool {
+        let written = &self.resource[limit];
+        let learns = matches!(written.spec().learn, Learn::Above(_)) && self.resource.spec().follow == Follow::Headers;
+        learns && !self.ledger.adaptive(limit).is_announced() && !written.has_tokens() && !written.is_keyed()
+    }
+
+    /// Raises the ceilings of limits whose time has come.
+    fn raise_ceilings(&mut self, now: Time) {
+        let written = |limit: LimitId| self.resource[limit].spec().capacity;
+        for (limit, capacity) in self.ceilings.raise(now, written) {
+            self.ledger.adaptive_mut(limit).hold(now, capacity);
+        }
     }
 
     /// The call whose answer a settle reports; none if the settle ends no open call.
@@ -67,9 +104,18 @@ impl<R: Clone> Scheduler<R> {
     pub fn call_ended_by(&self, now: Time, settle: &Settle<R>) -> Option<EndedCall<'_>> {
         let permit = self.permits.get(self.permits.find(&settle.id)?);
         let Granted { start, .. } = permit.granted().filter(Granted::is_open)?;
-        let beside = self.calls.in_flight().count_young_beside(now, start);
+        let beside = self.calls.count_young_beside(now, start);
         let call = EndedCall { at: start.at.min(now), bill: &permit.bill, beside };
         matches!(settle.outcome, Outcome::Used(_)).then_some(call)
+    }
+
+    /// The class of a granted permit, and its client if it is known.
+    #[must_use]
+    pub fn caller_of(&self, id: &PermitId) -> Option<(ClassId, Option<&str>)> {
+        let permit = self.permits.get(self.permits.find(id)?);
+        let is_known = permit.bill.client != ClientNumber::default();
+        let client = is_known.then(|| &**self.meter.names.name(permit.bill.client)).filter(|name| !name.is_empty());
+        Some((permit.granted()?.class, client))
     }
 
     /// Whether the call of this permit was settled, as far as is known.
@@ -113,7 +159,6 @@ impl<R: Clone> Scheduler<R> {
     ) -> Result<(), Refusal> {
         let permit = self.permits.get(slot);
         let (user, bill) = (permit.identity.user(), Arc::clone(&permit.bill));
-        cost.retain(|(unit, _)| self.resource.counts(unit) || !self.former_units.has(unit));
         // The call was made and answered, even if its stated cost is not valid.
         let checked = self.resource.check_units(by_unit(&cost));
         cost.retain(|(unit, _)| self.resource.counts(unit));
@@ -125,6 +170,10 @@ impl<R: Clone> Scheduler<R> {
             self.cost_estimates.learn(&self.resource, &bill, unit, *amount);
         }
         self.calls.end(now, granted.start, served.then_some(&actual));
+        if served {
+            self.rejections.note_served(now, &bill, &actual);
+            self.raise_ceilings(now);
+        }
         self.outbox.push_back(Command::Note(Note::CallEnded(now.since(granted.start.at))));
         let answer = |observation| ObservedCall { now, start: granted.start, user, bill: &bill, observation };
         let settled = observation.and_then(|observation| self.observe(answer(observation)));
@@ -138,7 +187,7 @@ impl<R: Clone> Scheduler<R> {
         let id = self.permits.get(slot).id.clone();
         self.permits.forget_after(slot, now);
         self.counters.returned += 1;
-        self.refuse(waiting.to, Some(id), Refusal::UnknownPermit);
+        self.refuse(waiting.to, id, Refusal::UnknownPermit);
     }
 
     pub(crate) fn give_back(&mut self, now: Time, slot: Slot, granted: Granted) {
@@ -167,7 +216,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn check_renewals(&self, now: Time) -> Result<(), Refusal> {
-        if self.term.budget().covers_renewals(now) { Ok(()) } else { Err(Refusal::StoreSilent) }
+        if self.term.budget.covers_renewals(now) { Ok(()) } else { Err(Refusal::StoreSilent) }
     }
 
     /// Counts a call in flight whose permit is unknown, because a predecessor died before the store
@@ -178,7 +227,7 @@ impl<R: Clone> Scheduler<R> {
         if !self.may_be_of_predecessor(now, &bill) {
             return Err(Refusal::UnknownPermit);
         }
-        if self.term.is_ending() {
+        if self.term.is_ending {
             return Err(Refusal::HandingOver);
         }
         self.check_renewals(now)?;
@@ -186,7 +235,7 @@ impl<R: Clone> Scheduler<R> {
         let key = StartKey { at: now, serial: self.permits.next_serial() };
         let granted = Granted::new(key, None, self.resource.default_class(), Stage::Inherited);
         self.ledger.renew(now, key, &bill);
-        self.term.budget_mut().charge(&self.resource, &bill, now);
+        self.term.budget.charge(&self.resource, &bill, now);
         self.calls.begin(now, key);
         let end = self.ledger.lease_end(now, key, &bill);
         let slot = self.permits.insert(id.clone(), Identity::default(), bill, State::Granted(granted));
@@ -220,28 +269,5 @@ impl<R: Clone> Scheduler<R> {
     pub fn knows(&self, id: &PermitId) -> bool {
         let slot = self.permits.find(id);
         slot.is_some_and(|slot| !matches!(self.permits.get(slot).state, State::Returned))
-    }
-}
-
-fn by_unit(cost: &[(String, Amount)]) -> impl Iterator<Item = (&str, Amount)> + Clone {
-    cost.iter().map(|(unit, amount)| (unit.as_str(), *amount))
-}
-
-/// Why the upstream answered a call with 429. Must be called before the buckets learn from the
-/// answer.
-fn rejection_cause(resource: &Resource, ledger: &Ledger, call: ObservedCall<'_>) -> RejectionCause {
-    // Our own calls are the cause if a bucket had too little for the call, as far as is known.
-    let by_levels = |blamed: Limits| match blamed.iter().any(|limit| ledger.lacks_after(call, *limit, Amount::ZERO)) {
-        true => RejectionCause::Ours,
-        false => RejectionCause::Strangers,
-    };
-    match &call.observation.verdict {
-        Verdict::Passed => RejectionCause::Unknown,
-        Verdict::Busy | Verdict::Limited { by_other_accounts: true, .. } => RejectionCause::Upstream,
-        Verdict::Exhausted { .. } => RejectionCause::Quota,
-        Verdict::Crowded => by_levels(call.bill.charged().collect()),
-        Verdict::Limited { scope, retry_after, by_other_accounts: false } => {
-            by_levels(blamed(resource, ledger, call, scope, *retry_after))
-        }
     }
 }

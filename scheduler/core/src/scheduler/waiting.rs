@@ -1,22 +1,190 @@
-//! Waiting requests: how they begin to wait, get updates, and stop waiting.
+//! Asking for a permit, and waiting for it: how requests begin to wait, get updates, and stop waiting.
+//!
+//! A walk along waiting requests, to probe those of clients that may be gone or to end waits, is a
+//! step of the driver, not an event. It takes a predicate over addresses, which the core never reads,
+//! and ends when the driver says so.
+//!
+//! Requests of a dead connection that want only one message are told to ask again. Grants as probes
+//! would take longer: the limit pays for only so many in each round trip. A living client asks
+//! again at once, with its old age. A connection is an inbox without its last token. If a client
+//! has one inbox for each request, only its undelivered grants show that it is gone.
 
-use super::Scheduler;
-use super::ask::RETRY_AFTER_BOUND;
-use super::dispatch::backfill::may_backfill;
-use super::dispatch::key_waits::keys_of;
-use super::queue_cursor::{QueueCursor, Selection};
 use crate::collections::Slot;
 use crate::command::Command;
 use crate::event::Ask;
-use crate::permits::{Permit, State};
-use crate::policy::Call;
+use crate::identity::Identity;
+use crate::ids::ClassId;
+use crate::ledger::Offer;
+use crate::limits::NEAR;
+use crate::permits::{Permit, Permits, Stage, State};
+use crate::policy::{Bill, Call, MAX_PERIOD};
 use crate::queue::{Arrival, ClassPosition, UPDATE_INTERVAL, Waiting};
 use crate::refusal::{Bounded, Refusal};
+use crate::scheduler::Scheduler;
+use crate::scheduler::dispatch::keys_of;
 use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::lateness::LATENESS;
+use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
 
+/// The latest start of a waiting request without `max_wait`. No limit has a longer period.
+const FARTHEST_START: Span = MAX_PERIOD;
+
 impl<R: Clone> Scheduler<R> {
+    /// Takes a new request: corrects its estimate by its kind, and counts it for its client.
+    pub(crate) fn ask_first(&mut self, now: Time, ask: Ask<R>) {
+        let client = self.meter.names.number(now, ask.client.as_deref().unwrap_or_default());
+        let bill = self.cost_estimates.correct(&self.resource, ask.bill).of_client(client);
+        self.ask(now, Ask { bill, ..ask });
+    }
+
+    /// Takes a new request, or one that has waited for the store.
+    pub(crate) fn ask(&mut self, now: Time, ask: Ask<R>) {
+        if self.term.is_ending {
+            return self.refuse(ask.to, ask.id, Refusal::HandingOver);
+        }
+        if let Some(slot) = self.permits.find(&ask.id) {
+            return self.answer_repeated(now, slot, ask);
+        }
+        if self.pending.asks.contains_key(&ask.id) {
+            return self.repeat_pending(ask);
+        }
+        let refusal = self.spent_quota(now, &ask.bill).or_else(|| self.check_room(now, &ask.bill).err());
+        if let Some(refusal) = refusal {
+            return self.refuse(ask.to, ask.id, refusal);
+        }
+        match ask.mode {
+            Mode::Allow => self.reserve(now, ask, Span::ZERO),
+            Mode::Reserve => {
+                let ahead = self.resource.max_ahead();
+                let latest = ask.max_wait.unwrap_or(ahead).min(ahead);
+                self.reserve(now, ask, latest);
+            }
+            Mode::Wait => self.wait(now, ask),
+        }
+    }
+
+    /// The refusal of a bill that needs a spent quota.
+    pub(crate) fn spent_quota(&self, now: Time, bill: &Bill) -> Option<Refusal> {
+        let (until, limit) = self.ledger.last_spent_quota(now, bill, self.plan.holds.iter().map(|hold| hold.start))?;
+        let retry_after = (until < Time::NEVER).then(|| until.since(now));
+        Some(Refusal::QuotaSpent { limit, retry_after })
+    }
+
+    /// Whether there is room for the buckets of a bill's keys.
+    pub(crate) fn check_keys(&mut self, now: Time, bill: &Bill) -> Result<(), Refusal> {
+        match self.ledger.limit_without_room(now, bill) {
+            Some(limit) => Err(Refusal::TooManyKeys { limit, bound: self.resource.spec().bounds.max_keys }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether there is room for one more permit, and for the buckets of its keys.
+    pub(crate) fn check_room(&mut self, now: Time, bill: &Bill) -> Result<(), Refusal> {
+        self.check_keys(now, bill)?;
+        if !self.permits.has_room(now) {
+            let bound = self.resource.spec().bounds.max_permits;
+            return Err(Refusal::BoundReached { what: Bounded::Remembered, bound });
+        }
+        Ok(())
+    }
+
+    /// Repeats the answer, as long as the margin pays for the late start. A lapsed permit stays
+    /// charged until it is settled, as its call may have been made. A settled one is used up:
+    /// another call under its id would be free.
+    fn answer_repeated(&mut self, now: Time, slot: Slot, ask: Ask<R>) {
+        if self.is_anothers(slot, &ask) {
+            return self.refuse(ask.to, ask.id, Refusal::IdInUse);
+        }
+        let permit = self.permits.get_mut(slot);
+        if permit.identity == Identity::default() {
+            // A former leader has granted it.
+            permit.identity = ask.identity;
+        }
+        let refusal = match &mut permit.state {
+            State::Returned => Refusal::UnknownPermit,
+            // The start is sent once the store knows of it.
+            State::Granted(granted) if granted.stage == Stage::Promised => Refusal::StoreSilent,
+            State::Granted(granted) if !granted.is_open() => Refusal::AlreadySettled,
+            State::Granted(granted) if granted.start.at + LATENESS < now => Refusal::Lapsed,
+            State::Granted(granted) => {
+                let granted = *granted;
+                return self.answer(now, slot, ask.to, granted, None);
+            }
+            State::Waiting(_) if ask.mode != Mode::Wait => Refusal::RepeatCannotWait,
+            State::Waiting(waiting) => {
+                waiting.to = ask.to;
+                self.queues.set_next_update(slot, waiting, ask.progress.then_some(now + UPDATE_INTERVAL));
+                return self.update_if_wanted(now, slot);
+            }
+        };
+        self.refuse(ask.to, ask.id, refusal);
+    }
+
+    /// Whether the id belongs to another request, which waits or has a permit that is not settled.
+    fn is_anothers(&self, slot: Slot, ask: &Ask<R>) -> bool {
+        let permit = self.permits.get(slot);
+        let in_use = permit.as_waiting().is_some() || permit.granted().is_some_and(|granted| granted.is_open());
+        in_use && !permit.identity.may_be(ask.identity)
+    }
+
+    /// Answers at once, with a binding start within `latest` from now.
+    fn reserve(&mut self, now: Time, ask: Ask<R>, latest: Span) {
+        let offer = self.offer_behind_queue(ask.class, &ask.bill);
+        if offer.at.since(now) > latest {
+            let refusal = self.too_late(now, &ask, offer);
+            return self.refuse(ask.to, ask.id, refusal);
+        }
+        if self.is_covered(&ask.bill, offer.at) {
+            self.grant(now, ask, offer, now + latest);
+        } else if self.pending.answers.len() >= self.resource.spec().bounds.max_waiting {
+            let bound = self.resource.spec().bounds.max_waiting;
+            let refusal = Refusal::BoundReached { what: Bounded::Pending, bound };
+            self.refuse(ask.to, ask.id, refusal);
+        } else if offer.at <= now + NEAR {
+            // The next checkpoint has a budget for this request.
+            self.term.budget.note_shortage(&self.resource, &ask.bill, offer.at.since(now));
+            self.pending.push_ask(now, ask);
+        } else {
+            self.promise(now, ask, offer, now + latest);
+        }
+    }
+
+    /// The refusal of a request whose start is later than it allows, or too far ahead to be
+    /// reserved.
+    fn too_late(&self, now: Time, ask: &Ask<R>, offer: Offer) -> Refusal {
+        let (delay, bound) = (offer.at.since(now), self.resource.max_ahead());
+        let would_take_it =
+            offer.at < Time::NEVER && ask.mode == Mode::Reserve && ask.max_wait.is_none_or(|most| delay <= most);
+        match would_take_it {
+            true => Refusal::TooFarAhead { delay, bound, limited_by: offer.limited_by },
+            false => offer.not_in_time(now),
+        }
+    }
+
+    /// Lets a request wait for its turn. If no other request waits and its start is within the
+    /// horizon, it is granted now.
+    fn wait(&mut self, now: Time, ask: Ask<R>) {
+        let offer = self.ledger.earliest(now, &ask.bill, self.resource.tier(ask.class));
+        let delay = offer.at.since(now);
+        let too_late = |max| self.ledger.misses(now, &ask.bill, self.resource.tier(ask.class), offer, now + max);
+        if ask.max_wait.is_some_and(too_late) {
+            let behind = self.offer_behind_queue(ask.class, &ask.bill);
+            return self.refuse(ask.to, ask.id, behind.not_in_time(now));
+        }
+        let waiting = self.waiting();
+        let may_go = || self.is_covered(&ask.bill, offer.at) && self.ledger.unproven(now, &ask.bill).is_none();
+        if waiting == 0 && delay <= self.resource.spec().horizon && may_go() {
+            let latest = now + ask.max_wait.unwrap_or(FARTHEST_START);
+            return self.grant(now, ask, offer, latest);
+        }
+        if let Some(refusal) = self.queue_full(&ask, waiting) {
+            return self.refuse(ask.to, ask.id, refusal);
+        }
+        self.join_queue(now, ask, offer.at);
+    }
+
     /// The refusal of a request for which the queues have no room.
     pub(crate) fn queue_full(&self, ask: &Ask<R>, waiting: usize) -> Option<Refusal> {
         let bound = self.resource.spec().bounds.max_waiting;
@@ -27,7 +195,7 @@ impl<R: Clone> Scheduler<R> {
             _ if !self.queues.admits(free, ask.identity.user(), &client, &ask.bill) => Bounded::WaitingOfClient,
             _ => return None,
         };
-        Some(Refusal::BoundReached { what, bound, retry_after: RETRY_AFTER_BOUND })
+        Some(Refusal::BoundReached { what, bound })
     }
 
     /// Lets a new request wait. Without other requests it could start at `alone`.
@@ -54,8 +222,8 @@ impl<R: Clone> Scheduler<R> {
         let slot = self.permits.insert(ask.id, ask.identity, ask.bill, State::Waiting(waiting));
         let permit = self.permits.get(slot);
         self.queues.add(slot, permit.waiting(), &permit.bill);
-        let may_start = self.enter_queue(slot) || may_backfill(&self.waits(now), &self.plan, class, alone);
-        self.plan.bring_forward(deadline);
+        let may_start = self.enter_queue(slot) || self.may_backfill(class, alone);
+        self.plan.next = self.plan.next.into_iter().chain(deadline).min();
         // The dispatch may start or refuse it.
         if may_start {
             self.dispatch(now);
@@ -70,12 +238,13 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn enter_queue(&mut self, slot: Slot) -> bool {
         let permit = self.permits.get_mut(slot);
         let bill = Arc::clone(&permit.bill);
-        self.queues.enter(&self.resource, slot, &bill, permit.waiting_mut())
+        let waiting = permit.waiting_mut();
+        self.queues.class_mut(waiting.class).enter(&self.resource, slot, &bill, waiting)
     }
 
     /// Updates the next batch of waiting requests.
     pub(crate) fn send_updates(&mut self, now: Time) {
-        for slot in self.queues.updates.next_batch(now) {
+        for slot in self.queues.due_updates(now) {
             self.update_if_wanted(now, slot);
             let waiting = self.permits.get_mut(slot).waiting_mut();
             self.queues.set_next_update(slot, waiting, Some(now + UPDATE_INTERVAL));
@@ -87,7 +256,7 @@ impl<R: Clone> Scheduler<R> {
         let permit = self.permits.get(slot);
         let (id, waiting) = (permit.id.clone(), permit.waiting());
         if waiting.next_update.is_some() {
-            let (position, offer) = self.waits(now).outlook(slot);
+            let (position, offer) = self.outlook(slot);
             let (to, eta, limited_by) = (waiting.to.clone(), offer.at.since(now), offer.limited_by);
             self.outbox.push_back(Command::Queued { to, id, position, eta, limited_by });
         }
@@ -119,7 +288,7 @@ impl<R: Clone> Scheduler<R> {
     /// Takes a waiting request out of its queue and refuses it.
     pub(crate) fn turn_away(&mut self, slot: Slot, refusal: Refusal) {
         let (to, id) = self.drop_waiting(slot);
-        self.refuse(to, Some(id), refusal);
+        self.refuse(to, id, refusal);
     }
 
     /// Takes a waiting request out of its queue and forgets it. Returns the address of its answer,
@@ -147,5 +316,52 @@ impl<R: Clone> Scheduler<R> {
         self.queues.remove(slot, &waiting, &bill, &keys);
         keys.into_iter().for_each(|key| self.ledger.keys.note_change(key));
         waiting
+    }
+}
+
+/// Permits that one step of a [`QueueCursor`] examines: a fraction of a millisecond.
+const MAX_WALKED: usize = 1024;
+/// Requests that one step probes or ends: a fraction of a millisecond, too.
+const MAX_MATCHES: usize = 64;
+
+/// A walk along all waiting requests in short steps. The default is its beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueCursor(usize);
+
+impl QueueCursor {
+    /// The waiting requests that the next step finds, and where to go on if there are more.
+    pub(super) fn step<R>(
+        self,
+        permits: &Permits<R>,
+        matches: impl Fn(&Waiting<R>) -> bool,
+    ) -> (Vec<Slot>, Option<QueueCursor>) {
+        let QueueCursor(from) = self;
+        let mut found = Vec::new();
+        for index in from..from + MAX_WALKED {
+            let Some(slot) = permits.nth_slot(index) else { return (found, None) };
+            if permits.find_at(slot).and_then(Permit::as_waiting).is_some_and(&matches) {
+                found.push(slot);
+            }
+            if found.len() == MAX_MATCHES {
+                return (found, Some(QueueCursor(index + 1)));
+            }
+        }
+        (found, Some(QueueCursor(from + MAX_WALKED)))
+    }
+}
+
+/// The requests whose waits are to be ended: those of this client and of this class.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// The client, as the fair share has it; none means any.
+    pub client: Option<String>,
+    /// The class; none means any.
+    pub class: Option<ClassId>,
+}
+
+impl Selection {
+    pub(super) fn matches<R>(&self, waiting: &Waiting<R>) -> bool {
+        let client = self.client.as_ref().is_none_or(|client| **client == *waiting.client);
+        client && self.class.is_none_or(|class| class == waiting.class)
     }
 }

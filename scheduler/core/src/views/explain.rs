@@ -1,17 +1,21 @@
-//! Answers to "why am I waiting?".
+//! Answers to "why am I waiting?": the limit, the reason, and the state of the bucket.
 
-use super::reasons::{Obstacle, holder, likely_wait, obstacle};
+use crate::arithmetic::Credit;
 use crate::collections::Slot;
-use crate::ids::{ClassId, LimitId};
+use crate::ids::{ClassId, LimitId, Tier};
+use crate::ledger::Offer;
+use crate::limits::Bucket;
 use crate::permits::{Permit, State};
-use crate::queue::ClassQueue;
+use crate::policy::{Bill, Limit};
+use crate::queue::{ClassQueue, Waiting};
 use crate::refusal::Refusal;
-use crate::scheduler::wait_estimator::WaitEstimator;
+use crate::scheduler::Scheduler;
 use rampmeter_protocol::explain::{self, Explained, Explanation, Question};
 use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::reason::Reason;
-use rampmeter_protocol::status::LimitStatus;
-use rampmeter_protocol::time::Span;
+use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::reason::{Holder, Reason};
+use rampmeter_protocol::time::{Span, Time};
+use std::collections::BTreeMap;
 
 /// The largest number of requests to list; people read no more.
 const MAX_LISTED: usize = 10;
@@ -19,59 +23,92 @@ const MAX_LISTED: usize = 10;
 /// The most requests of a class that are compared with a question about a client or a limit.
 const MAX_SCANNED: usize = 1000;
 
-/// Explains why the request of the question waits, or what holds the whole resource.
-pub(super) fn explain<R>(
-    waits: &WaitEstimator<'_, R>,
-    limits: Vec<LimitStatus>,
-    question: &Question,
-) -> Result<Explanation, Refusal> {
-    let find = |id: &PermitId| waits.permits.find(id).ok_or(Refusal::UnknownPermit);
-    let slot = question.id.as_ref().map(find).transpose()?;
-    let request = slot.map(|slot| explain_one(waits, slot));
-    let (waiting, first) = match &request {
-        Some(request) => (request.position, ahead_of(waits, slot, request.position)),
-        None => in_line(waits, question)?,
-    };
-    let more = waiting - first.len() as u64;
-    let (resource, epoch) = (waits.resource.name().clone(), waits.epoch());
-    Ok(Explanation { resource, epoch, limits, request, waiting, first, more })
+impl<R: Clone> Scheduler<R> {
+    /// The limit that delays or refuses one more request of the default class, if any, with the
+    /// reason and the state of its bucket.
+    #[must_use]
+    pub fn delay_of_next(&mut self, now: Time) -> Option<(LimitId, Reason, Option<Holder>)> {
+        self.advance(now);
+        let class = self.resource.default_class();
+        let tier = self.resource.tier(class);
+        let bill = self.resource.bill(&Labels::new(), [].into_iter()).ok()?;
+        let limit = match self.spent_quota(now, &bill) {
+            Some(Refusal::QuotaSpent { limit, .. }) => limit,
+            Some(_) | None => {
+                let behind = self.queues.backlog_through(&self.resource, class);
+                self.ledger.paid_after(now, &behind, |_| Credit::ZERO, &bill, tier).limited_by?
+            }
+        };
+        let reason = obstacle_in(self, &bill, limit, tier).unwrap_or(Reason::Turn);
+        Some((limit, reason, holder(self, &bill, limit, tier)))
+    }
+
+    /// For a waiting request: how many requests are ahead of it, the limit that holds it, and why.
+    #[must_use]
+    pub fn held_by(&mut self, now: Time, id: &PermitId) -> Option<(u64, Option<LimitId>, Reason)> {
+        self.advance(now);
+        let slot = self.permits.find(id)?;
+        let permit = self.permits.get(slot);
+        permit.as_waiting()?;
+        let (position, offer) = self.outlook(slot);
+        let (limit, reason) = obstacle(self, permit, position, offer);
+        Some((position, limit, reason))
+    }
+
+    /// Explains why the request of the question waits, or what holds the whole resource.
+    ///
+    /// # Errors
+    /// [`Refusal::UnknownPermit`] for an unknown id.
+    pub fn explain(&mut self, now: Time, question: &Question) -> Result<Explanation, Refusal> {
+        let limits = self.limit_status(now);
+        let find = |id: &PermitId| self.permits.find(id).ok_or(Refusal::UnknownPermit);
+        let slot = question.id.as_ref().map(find).transpose()?;
+        let request = slot.map(|slot| explain_one(self, slot));
+        let (waiting, first) = match &request {
+            Some(request) => (request.position, ahead_of(self, slot, request.position)),
+            None => in_line(self, question)?,
+        };
+        let more = waiting - first.len() as u64;
+        let (resource, epoch) = (self.resource.name().clone(), self.term.epoch());
+        Ok(Explanation { resource, epoch, limits, request, waiting, first, more })
+    }
 }
 
 /// The first of the `waiting` requests ahead of the one in `about`: in its key queue, or in all class
 /// queues and then in key queues.
-fn ahead_of<R>(waits: &WaitEstimator<'_, R>, about: Option<Slot>, waiting: u64) -> Vec<Explained> {
+fn ahead_of<R>(core: &Scheduler<R>, about: Option<Slot>, waiting: u64) -> Vec<Explained> {
     let count = MAX_LISTED.min(usize::try_from(waiting).unwrap_or(usize::MAX));
-    let own = about.and_then(|slot| waits.permits.get(slot).as_waiting());
-    let slots: Vec<Slot> = match own.and_then(|own| waits.key_queue_of(own)) {
+    let own = about.and_then(|slot| core.permits.get(slot).as_waiting());
+    let slots: Vec<Slot> = match own.and_then(|own| core.key_queue_of(own)) {
         Some((_, key_queue)) => key_queue.iter().take(count).collect(),
-        None => front(waits.queues.classes(), count).take(count).collect(),
+        None => front(core.queues.classes(), count).take(count).collect(),
     };
-    slots.into_iter().map(|slot| explain_one(waits, slot)).collect()
+    slots.into_iter().map(|slot| explain_one(core, slot)).collect()
 }
 
 /// The first `count` requests of each queue, and then those that wait for keys.
 fn front(classes: &[ClassQueue], count: usize) -> impl Iterator<Item = Slot> {
-    let in_turn = classes.iter().flat_map(move |queue| queue.order().front(count).map(|(slot, _)| slot));
+    let in_turn = classes.iter().flat_map(move |queue| queue.order.front(count).map(|(slot, _)| slot));
     in_turn.chain(classes.iter().flat_map(move |queue| queue.waiting_for_keys().take(count)))
 }
 
 /// How many requests wait that the question is about, and the first of them.
-fn in_line<R>(waits: &WaitEstimator<'_, R>, question: &Question) -> Result<(u64, Vec<Explained>), Refusal> {
-    let class = question.class.as_ref().map(|class| waits.resource.class(class)).transpose()?;
+fn in_line<R>(core: &Scheduler<R>, question: &Question) -> Result<(u64, Vec<Explained>), Refusal> {
+    let class = question.class.as_ref().map(|class| core.resource.class(class)).transpose()?;
     let classes = match class {
-        Some(class) => std::slice::from_ref(waits.queues.class(class)),
-        None => waits.queues.classes(),
+        Some(class) => std::slice::from_ref(core.queues.class(class)),
+        None => core.queues.classes(),
     };
     if question.client.is_none() && question.limit.is_none() {
         let waiting = classes.iter().map(ClassQueue::waiting).sum::<usize>() as u64;
-        let first = front(classes, MAX_LISTED).take(MAX_LISTED).map(|slot| explain_one(waits, slot));
+        let first = front(classes, MAX_LISTED).take(MAX_LISTED).map(|slot| explain_one(core, slot));
         return Ok((waiting, first.collect()));
     }
     let is_of_client = |slot: &Slot| {
-        let waiting = waits.permits.get(*slot).waiting();
+        let waiting = core.permits.get(*slot).waiting();
         question.client.as_ref().is_none_or(|client| **client == *waiting.client)
     };
-    let of_client = front(classes, MAX_SCANNED).filter(is_of_client).map(|slot| explain_one(waits, slot));
+    let of_client = front(classes, MAX_SCANNED).filter(is_of_client).map(|slot| explain_one(core, slot));
     let is_held = |one: &Explained| question.limit.is_none() || question.limit == one.limited_by;
     let mut all: Vec<Explained> = of_client.filter(is_held).collect();
     let waiting = all.len() as u64;
@@ -80,66 +117,165 @@ fn in_line<R>(waits: &WaitEstimator<'_, R>, question: &Question) -> Result<(u64,
 }
 
 /// The request of `class` that is served next.
-pub(super) fn first_of<R>(waits: &WaitEstimator<'_, R>, class: ClassId) -> Option<Explained> {
-    let queue = waits.queues.class(class);
-    let first = queue.order().front(1).map(|(slot, _)| slot).next();
-    first.or_else(|| queue.waiting_for_keys().next()).map(|slot| explain_one(waits, slot))
+pub(super) fn first_of<R>(core: &Scheduler<R>, class: ClassId) -> Option<Explained> {
+    let queue = core.queues.class(class);
+    let first = queue.order.front(1).map(|(slot, _)| slot).next();
+    first.or_else(|| queue.waiting_for_keys().next()).map(|slot| explain_one(core, slot))
 }
 
-fn explain_one<R>(waits: &WaitEstimator<'_, R>, slot: Slot) -> Explained {
-    let permit = waits.permits.get(slot);
+fn explain_one<R>(core: &Scheduler<R>, slot: Slot) -> Explained {
+    let permit = core.permits.get(slot);
     match &permit.state {
-        State::Waiting(_) => explain_waiting(waits, slot),
+        State::Waiting(_) => explain_waiting(core, slot),
         State::Granted(granted) => {
-            let eta_ms = granted.start.at.since(waits.now).millis() - waits.now.since(granted.start.at).millis();
+            let eta_ms = granted.start.at.since(core.now).millis() - core.now.since(granted.start.at).millis();
             let limited_by = granted.limited_by;
-            Explained { eta_ms, ..describe(waits, permit, explain::State::Granted, granted.class, limited_by) }
+            Explained { eta_ms, ..describe(core, permit, explain::State::Granted, granted.class, limited_by) }
         }
-        State::Returned => describe(waits, permit, explain::State::Returned, waits.resource.default_class(), None),
+        State::Returned => describe(core, permit, explain::State::Returned, core.resource.default_class(), None),
     }
 }
 
-fn explain_waiting<R>(waits: &WaitEstimator<'_, R>, slot: Slot) -> Explained {
-    let permit = waits.permits.get(slot);
+fn explain_waiting<R>(core: &Scheduler<R>, slot: Slot) -> Explained {
+    let permit = core.permits.get(slot);
     let waiting = permit.waiting();
-    let (position, offer) = waits.outlook(slot);
-    let Obstacle { limit, reason } = obstacle(waits, permit, position, offer);
-    let is_named = waits.resource.spec().fair_share.is_some() && !waiting.client.is_empty();
+    let (position, offer) = core.outlook(slot);
+    let (limit, reason) = obstacle(core, permit, position, offer);
+    let is_named = core.resource.spec().fair_share.is_some() && !waiting.client.is_empty();
     // Leases tell only when a place is free at the latest.
     let in_flight = limit.filter(|_| matches!(reason, Reason::InFlight | Reason::Headroom | Reason::Share));
-    let likely = in_flight.and_then(|limit| likely_wait(waits, &permit.bill, limit, position));
-    let wait = offer.at.since(waits.now);
+    let likely = in_flight.and_then(|limit| likely_wait(core, &permit.bill, limit, position));
+    let wait = offer.at.since(core.now);
     Explained {
         client: is_named.then(|| waiting.client.to_string()),
+        labels: waiting.call.iter().flat_map(|call| call.labels()).collect(),
+        gives_up_ms: waiting.deadline.map(|deadline| deadline.since(core.now).millis()),
         reason: Some(reason),
         position,
-        waited_ms: waits.now.since(waiting.arrival.at).millis(),
+        waited_ms: core.now.since(waiting.arrival.at).millis(),
         eta_ms: likely.map_or(wait, |likely| likely.min(wait)).millis(),
-        ..describe(waits, permit, explain::State::Waiting, waiting.class, limit)
+        ..describe(core, permit, explain::State::Waiting, waiting.class, limit)
     }
 }
 
 /// The description of any permit, and of the bucket that limits it.
 fn describe<R>(
-    waits: &WaitEstimator<'_, R>,
+    core: &Scheduler<R>,
     permit: &Permit<R>,
     state: explain::State,
     class: ClassId,
     limited_by: Option<LimitId>,
 ) -> Explained {
-    let name = |limit: LimitId| waits.resource[limit].spec().name.clone();
-    let tier = waits.resource.tier(class);
+    let name = |limit: LimitId| core.resource[limit].spec().name.clone();
+    let tier = core.resource.tier(class);
     Explained {
         id: permit.id.clone(),
         state,
-        class: waits.resource.classes()[class.index()].name.clone(),
+        class: core.resource.classes()[class.index()].name.clone(),
         client: None,
+        labels: BTreeMap::new(),
         takes: permit.bill.amounts().map(|(limit, amount)| (name(limit), amount.units())).collect(),
         limited_by: limited_by.map(name),
         reason: None,
-        held_by: limited_by.and_then(|limit| holder(waits, &permit.bill, limit, tier)),
+        held_by: limited_by.and_then(|limit| holder(core, &permit.bill, limit, tier)),
         position: 0,
         waited_ms: Span::ZERO.millis(),
         eta_ms: Span::ZERO.millis(),
+        gives_up_ms: None,
     }
+}
+
+/// Requests at the front of a queue that are compared with one request, to find out whether other
+/// clients go before it.
+const MAX_COMPARED: usize = 64;
+
+/// The cause that delays a waiting request. `expected` is its probable start.
+fn obstacle<R>(core: &Scheduler<R>, permit: &Permit<R>, position: u64, expected: Offer) -> (Option<LimitId>, Reason) {
+    let (now, bill, waiting) = (core.now, &permit.bill, permit.waiting());
+    let tier = core.resource.tier(waiting.class);
+    let at_key = core.key_queue_of(waiting).map(|(limit, _)| limit);
+    let alone = || core.ledger.earliest(now, bill, tier).limited_by;
+    let limit = expected.limited_by.or(at_key).or_else(alone);
+    let in_bucket = limit.and_then(|limit| obstacle_in(core, bill, limit, tier));
+    match in_bucket {
+        Some(Reason::Stock | Reason::InFlight) | None if is_passed(core, permit) => (limit, Reason::Share),
+        Some(reason) => (limit, reason),
+        None if position > 0 => (limit, Reason::Turn),
+        None => match core.ledger.unproven(now, bill).filter(|_| at_key.is_none()) {
+            Some(unproven) => (Some(unproven), Reason::Unproven),
+            None if core.is_held_by_store(bill) => (limit, Reason::Store),
+            None => (limit, Reason::Turn),
+        },
+    }
+}
+
+/// Why the bucket in which `bill` is charged to `limit` cannot pay within the horizon, even if
+/// no other request came first.
+fn obstacle_in<R>(core: &Scheduler<R>, bill: &Bill, limit: LimitId, tier: Tier) -> Option<Reason> {
+    let (now, cost, latest) = (core.now, bill.get(limit), core.now + core.resource.spec().horizon);
+    let is_spent = core.ledger.adaptive(limit).spent_until(now).is_some();
+    let why = |bucket: &Bucket, limit: &Limit| {
+        let pays = |tier| bucket.earliest(limit, now, limit.start_cost(cost, tier)) <= latest;
+        match bucket.freeze() {
+            Some(freeze) if freeze.until > now => Some(Reason::Frozen),
+            Some(freeze) if freeze.probe.is_some() => Some(Reason::Probe),
+            Some(_) | None if is_spent => Some(Reason::QuotaSpent),
+            Some(_) | None if pays(tier) => None,
+            Some(_) | None if pays(Tier::NO_HEADROOM) => Some(Reason::Headroom),
+            Some(_) | None if limit.is_quota() => Some(Reason::QuotaSpent),
+            Some(_) | None if limit.counts_calls_in_flight() => Some(Reason::InFlight),
+            Some(_) | None => Some(Reason::Stock),
+        }
+    };
+    core.ledger.read_each(now, &bill.only(limit), why).next()?
+}
+
+/// Whether later requests of other clients go first.
+fn is_passed<R>(core: &Scheduler<R>, permit: &Permit<R>) -> bool {
+    let own = permit.waiting();
+    if core.resource.spec().fair_share.is_none() || own.at_key.is_some() {
+        return false;
+    }
+    let passes = |other: &Waiting<R>| other.client != own.client && other.arrival > own.arrival;
+    let front = core.queues.class(own.class).order.front(MAX_COMPARED);
+    let ahead = front.map(|(slot, _)| core.permits.get(slot).waiting());
+    ahead.take_while(|other| other.position.turn < own.position.turn).any(passes)
+}
+
+/// The state of the bucket in which `bill` is charged to `limit`.
+fn holder<R>(core: &Scheduler<R>, bill: &Bill, limit: LimitId, tier: Tier) -> Option<Holder> {
+    let key = bill.key_charge(limit).map(|charge| charge.key.to_string());
+    let (now, cost, adaptive) = (core.now, bill.get(limit), core.ledger.adaptive(limit));
+    let call_time = adaptive.mean_call_time();
+    let until_reset = adaptive.spent_until(now).unwrap_or(now);
+    let until = |time: Time| time.since(now).millis();
+    let describe = |bucket: &Bucket, limit: &Limit| {
+        let headroom = limit.headroom(tier);
+        let for_others = bucket.window_state(limit, now).held_for_others;
+        let pays = bucket.earliest(limit, now, limit.start_cost(cost, tier)).max(until_reset);
+        let likely_end = call_time.and_then(|taken| bucket.likely_end(limit, now, taken));
+        Holder {
+            key: key.clone(),
+            level: limit.rate().units(bucket.level(limit, now)),
+            next_free_ms: until(bucket.opens(limit, now).max(until_reset)),
+            held_back: (for_others > Credit::ZERO).then(|| limit.rate().units(for_others)),
+            leaves: (headroom > Credit::ZERO).then(|| limit.rate().units(headroom)),
+            pays_in_ms: (pays < Time::NEVER).then(|| until(pays)),
+            frozen_ms: bucket.freeze().map(|freeze| freeze.until).filter(|end| *end > now).map(until),
+            likely_free_ms: likely_end.map(until),
+        }
+    };
+    core.ledger.read_each(now, &bill.only(limit), describe).next()
+}
+
+/// How long a request behind `position` others will probably wait for calls in flight to end.
+fn likely_wait<R>(core: &Scheduler<R>, bill: &Bill, limit: LimitId, position: u64) -> Option<Span> {
+    let (now, cost) = (core.now, bill.get(limit));
+    let call_time = core.ledger.adaptive(limit).mean_call_time()?;
+    let wait = |bucket: &Bucket, limit: &Limit| {
+        let first = bucket.likely_end(limit, now, call_time)?.since(now);
+        let places = limit.full().div_ceil(limit.rate().credit(cost)).max(1);
+        Some(first + Span::from_nanos(call_time.nanos().saturating_mul(position) / places))
+    };
+    core.ledger.read_each(now, &bill.only(limit), wait).next()?
 }

@@ -1,39 +1,109 @@
-//! The status of a resource.
+//! The status of a resource: its limits, classes and shares, and how many workers it can feed.
 //!
 //! Of all keys, status shows the one with the lowest level among four thousand. Keys in debt are
 //! read first. Reading a million keys would stop the permit loop for over a millisecond.
 
-use super::explain::first_of;
-use crate::adaptation::AdaptiveLimit;
+use crate::adaptation::{AdaptiveLimit, RecentCalls, Rejections};
 use crate::arithmetic::{Credit, StartCost};
 use crate::ids::{ClassId, LimitId, Tier};
-use crate::ledger::{KeyBucket, Ledger, ShadowLimits};
+use crate::ledger::{KeyBucket, Ledger};
 use crate::limits::{Bucket, WindowState};
 use crate::policy::{Class, Limit, Resource};
-use crate::scheduler::wait_estimator::WaitEstimator;
+use crate::queue::{ClassQueue, ServiceCount};
+use crate::scheduler::Scheduler;
+use crate::views::explain::first_of;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::reason::PauseCause;
 use rampmeter_protocol::resources::{LimitInfo, ResourceInfo};
+use rampmeter_protocol::shares::{Share, Shares};
 use rampmeter_protocol::status::{ClassStatus, LimitStatus, UpstreamReport};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
-/// The status of all classes, the most urgent first.
-pub(super) fn class_statuses<R>(waits: &WaitEstimator<'_, R>) -> Vec<ClassStatus> {
-    let status = |(id, class): (ClassId, &Class)| {
-        let queue = waits.queues.class(id);
-        ClassStatus {
-            name: class.name.clone(),
-            queued: queue.waiting() as u64,
-            oldest_ms: queue.oldest().map_or(0.0, |oldest| waits.now.since(oldest.at).millis()),
-            first: first_of(waits, id).map(Box::new),
-        }
-    };
-    waits.resource.classes_by_id().map(status).collect()
+/// Clients that are listed; people read no more.
+const MAX_CLIENTS_LISTED: usize = 50;
+/// Waiting clients that are looked at in each class, which takes a fraction of a millisecond.
+const MAX_WAITING_CLIENTS: usize = 1024;
+
+impl<R: Clone> Scheduler<R> {
+    /// The status of all limits at `now`.
+    #[must_use]
+    pub fn limit_status(&mut self, now: Time) -> Vec<LimitStatus> {
+        self.advance(now);
+        let mut limits = limit_statuses(self.resource(), &self.ledger, &self.rejections, now);
+        let (resource, ledger, tallies) = self.shadow_limits.measured();
+        let shadows = limit_statuses(resource, ledger, &Rejections::default(), now).into_iter().zip(tallies);
+        limits.extend(shadows.map(|(limit, tally)| LimitStatus { shadow: Some(*tally), ..limit }));
+        limits
+    }
+
+    /// The status of all classes at `now`, the most urgent first.
+    #[must_use]
+    pub fn class_status(&mut self, now: Time) -> Vec<ClassStatus> {
+        self.advance(now);
+        let status = |(id, class): (ClassId, &Class)| {
+            let queue = self.queues.class(id);
+            ClassStatus {
+                name: class.name.clone(),
+                queued: queue.waiting() as u64,
+                oldest_ms: queue.oldest().map_or(0.0, |oldest| self.now.since(oldest.at).millis()),
+                first: first_of(self, id).map(Box::new),
+            }
+        };
+        self.resource.classes_by_id().map(status).collect()
+    }
+
+    /// The remaining amount at `now` in each limit that the permit `id` is charged to, keyed limits
+    /// last. Empty for an unknown permit. Another request may take the amount at any time. `now`
+    /// must not be before the last event.
+    #[must_use]
+    pub fn left(&mut self, now: Time, id: &PermitId) -> Vec<Left<'static>> {
+        self.advance(now);
+        let Some(slot) = self.permits.find(id) else { return Vec::new() };
+        let permit = self.permits.get(slot);
+        self.ledger.read_each(now, &permit.bill, |bucket, limit| left(bucket, limit, now)).collect()
+    }
+
+    /// The grants to classes and clients in the last minutes under this leader.
+    #[must_use]
+    pub fn shares(&mut self, now: Time) -> Shares {
+        self.advance(now);
+        let counts: Vec<ServiceCount> = self.resource.classes_by_id().map(|(id, _)| self.recent.class(id)).collect();
+        let all: u128 = counts.iter().map(|count| count.share).sum();
+        let classes = self.queues.classes().iter().zip(self.resource.classes()).zip(&counts);
+        let classes = classes.map(|((queue, class), count)| share(&class.name, count, queue.waiting(), all)).collect();
+        let (clients, more_clients) = client_shares(self, all);
+        Shares { over_ms: now.since(self.recent.since).millis(), classes, clients, more_clients }
+    }
+
+    /// How many calls have started by `now` and were not settled. An unsettled call counts until
+    /// its permit is forgotten.
+    #[must_use]
+    pub fn calls_in_flight(&self, now: Time) -> u64 {
+        self.calls.count(now)
+    }
+
+    /// How many workers with one call at a time exhaust the scarcest limit, by Little's law. This
+    /// is the calls a second that the limit allows at `now`, times the mean time from start to
+    /// settle. Calls cost as much as the latest ones have cost on average.
+    ///
+    /// None before a settled call was charged to a limit without keys. Limits with keys do not
+    /// count, because the number of keys has no bound. A quota counts only while it is spent: it
+    /// bounds no calls a second.
+    #[must_use]
+    pub fn useful_workers(&self, now: Time) -> Option<f64> {
+        let limits = self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed());
+        limits.filter_map(|limit| fed_by(&self.ledger, &self.calls, now, limit)).min_by(f64::total_cmp)
+    }
 }
 
 /// The status of all limits; a keyed limit shows its bucket with the lowest level.
-pub(super) fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) -> Vec<LimitStatus> {
+fn limit_statuses(resource: &Resource, ledger: &Ledger, rejections: &Rejections, now: Time) -> Vec<LimitStatus> {
     let lowest = ledger.keys.lowest(now);
     let status = |((id, limit), lowest): ((LimitId, &Limit), &Option<&KeyBucket>)| {
         let (spec, adaptive) = (limit.spec(), ledger.adaptive(id));
@@ -56,11 +126,13 @@ pub(super) fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) ->
             likely_free_ms: is_full.then(likely_free).flatten().map(|at| at.since(now).millis()),
             keys: if limit.is_keyed() { ledger.keys.count(id) as u64 } else { 1 },
             key: lowest.map(|known| known.key.to_string()),
-            frozen_ms: bucket.freeze().map_or(Span::ZERO, |freeze| freeze.until().since(now)).millis(),
+            frozen_ms: bucket.freeze().map_or(Span::ZERO, |freeze| freeze.until.since(now)).millis(),
             paused_by: paused_by(bucket, adaptive.spent_until(now).is_some(), now),
+            pause: None,
+            notes: Vec::new(),
             missing_labels: Vec::new(),
             learned: adaptive.estimator().report(now),
-            reported: upstream_report(window, kept, adaptive, now),
+            reported: upstream_report(window, kept, adaptive, rejections.allowed(id, limit), now),
             found: None,
             shadow: None,
         }
@@ -68,16 +140,9 @@ pub(super) fn limit_statuses(resource: &Resource, ledger: &Ledger, now: Time) ->
     resource.limits_by_id().zip(&lowest).map(status).collect()
 }
 
-/// The status of shadow limits, and what was measured of each.
-pub(super) fn shadow_statuses(shadow: &ShadowLimits, now: Time) -> impl Iterator<Item = LimitStatus> {
-    let limits = limit_statuses(shadow.resource(), shadow.ledger(), now).into_iter();
-    limits.zip(shadow.tallies()).map(|(limit, tally)| LimitStatus { shadow: Some(*tally), ..limit })
-}
-
-/// Why no call starts, if a freeze or a spent quota is the cause.
 fn paused_by(bucket: &Bucket, is_spent: bool, now: Time) -> Option<PauseCause> {
-    match bucket.freeze().filter(|freeze| freeze.until() > now) {
-        Some(freeze) if freeze.is_ordered() => Some(PauseCause::Operator),
+    match bucket.freeze().filter(|freeze| freeze.until > now) {
+        Some(freeze) if freeze.is_ordered => Some(PauseCause::Operator),
         Some(_) | None if is_spent => Some(PauseCause::Quota),
         Some(_) => Some(PauseCause::Upstream),
         None => None,
@@ -85,11 +150,18 @@ fn paused_by(bucket: &Bucket, is_spent: bool, now: Time) -> Option<PauseCause> {
 }
 
 /// The upstream's reports on a limit, if there are any.
-fn upstream_report(window: WindowState, limit: &Limit, adaptive: &AdaptiveLimit, now: Time) -> Option<UpstreamReport> {
+fn upstream_report(
+    window: WindowState,
+    limit: &Limit,
+    adaptive: &AdaptiveLimit,
+    allowed: Option<Amount>,
+    now: Time,
+) -> Option<UpstreamReport> {
     let units = |credit: Credit| limit.rate().units(credit);
     let stated = adaptive.stated();
     let report = UpstreamReport {
         states: adaptive.announced().map(|announced| announced.capacity.units()),
+        allows: allowed.map(Amount::units),
         capacity: stated.map(|stated| stated.capacity.units()),
         capacity_for_ms: stated.map(|stated| now.since(stated.since).millis()),
         others: units(window.claimed),
@@ -101,7 +173,7 @@ fn upstream_report(window: WindowState, limit: &Limit, adaptive: &AdaptiveLimit,
 }
 
 /// The remaining amount at `now`, and the time until the bucket is full.
-pub(super) fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
+fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
     let full = StartCost { credit: limit.full(), tier: Tier::NO_HEADROOM };
     let full = bucket.paid_after(limit, now, Credit::ZERO, full);
     let comes_back = full < Time::NEVER && !limit.counts_calls_in_flight();
@@ -129,4 +201,54 @@ pub fn describe(resource: &Resource) -> ResourceInfo {
         classes: resource.classes().iter().map(|class| class.name.clone()).collect(),
         default_class: resource.classes()[resource.default_class().index()].name.clone(),
     }
+}
+
+/// The clients to list, and how many more there are.
+fn client_shares<R>(core: &Scheduler<R>, all: u128) -> (Vec<Share>, u64) {
+    let waiting = |queue: &'_ ClassQueue| queue.waiting_clients().take(MAX_WAITING_CLIENTS).collect::<Vec<_>>();
+    let waiting = core.queues.classes().iter().flat_map(waiting).map(|client| (client, ServiceCount::default()));
+    let granted = core.recent.clients();
+    let granted = granted.into_iter().map(|(client, count)| (Arc::clone(core.meter.names.name(client)), count));
+    let mut known: BTreeMap<Arc<str>, ServiceCount> = waiting.chain(granted).collect();
+    known.remove("");
+    let known = known.into_iter().map(|(client, count)| (Arc::clone(&client), count, core.queues.waiting_of(&client)));
+    let mut ranked: Vec<(Arc<str>, ServiceCount, usize)> = known.collect();
+    // Clients that wait and got nothing come first, because people look for these.
+    ranked.sort_by_key(|(_, count, waiting)| {
+        (count.granted > 0 || *waiting == 0, Reverse(count.share), Reverse(*waiting))
+    });
+    let more = ranked.len().saturating_sub(MAX_CLIENTS_LISTED) as u64;
+    ranked.truncate(MAX_CLIENTS_LISTED);
+    (ranked.iter().map(|(client, count, waiting)| share(client, count, *waiting, all)).collect(), more)
+}
+
+fn share(name: &str, count: &ServiceCount, waiting: usize, all: u128) -> Share {
+    let within = |percent| count.wait_within(percent).map(|wait| wait.millis());
+    Share {
+        name: name.to_owned(),
+        share: if all == 0 { 0.0 } else { count.share as f64 / all as f64 },
+        granted: count.granted,
+        waiting: waiting as u64,
+        starved: count.promoted,
+        wait_p50_ms: within(50),
+        wait_p99_ms: within(99),
+    }
+}
+
+fn fed_by(ledger: &Ledger, calls: &RecentCalls, now: Time, (id, written): (LimitId, &Limit)) -> Option<f64> {
+    let (secs, cost) = calls.means(id).filter(|(_, cost)| *cost > 0.0)?;
+    let adaptive = ledger.adaptive(id);
+    if adaptive.spent_until(now).is_some() {
+        return Some(0.0);
+    }
+    if written.is_quota() {
+        return None;
+    }
+    let (limit, period) = (adaptive.limit(), written.spec().period);
+    let full = limit.rate().units(limit.full());
+    if limit.counts_calls_in_flight() {
+        return Some(full / cost);
+    }
+    let supply = if limit.has_tokens() { limit.rate().units(limit.rate().refill_within(period)) } else { full };
+    Some(supply / period.secs() / cost * secs)
 }

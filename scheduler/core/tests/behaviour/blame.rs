@@ -5,15 +5,14 @@ use rampmeter_scheduler_core::policy::applies::Pattern;
 
 /// A limit for each guild, one for messages, one for all calls, and a cap on calls in flight.
 fn bot() -> ResourceSpec {
-    let by_guild = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
     let messages = Pattern::Prefix("/messages".to_owned());
     let to_messages = Applies { matching: [("route".to_owned(), messages)].into(), ..Applies::default() };
     let named = |named: &str, capacity| LimitSpec { name: name(named), ..limit("requests", capacity, span(1000)) };
     resource(vec![
         named("all", 50.0),
-        LimitSpec { applies: by_guild, ..named("guild", 10.0) },
+        by("guild", named("guild", 10.0)),
         LimitSpec { applies: to_messages, ..named("messages", 5.0) },
-        LimitSpec { algorithm: Algorithm::Concurrency, ..named("in-flight", 100.0) },
+        counted(Algorithm::Concurrency, named("in-flight", 100.0)),
     ])
 }
 
@@ -172,9 +171,8 @@ fn a_limit_of_more_labels_is_blamed_before_one_of_fewer() {
 /// Nothing else could keep to what the upstream asks for.
 #[test]
 fn a_cap_is_blamed_only_if_there_are_no_other_limits() {
-    let cap = LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 10.0, span(60_000)) };
-    let by_guild = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
-    let keyed = LimitSpec { name: name("guild"), applies: by_guild, ..limit("requests", 10.0, span(1000)) };
+    let cap = counted(Algorithm::Concurrency, limit("requests", 10.0, span(60_000)));
+    let keyed = LimitSpec { name: name("guild"), ..by("guild", limit("requests", 10.0, span(1000))) };
     for (limits, start) in [(vec![cap.clone()], 5000), (vec![cap, keyed], 0)] {
         let script = "
             0  wait a                     -> a@0
@@ -189,7 +187,7 @@ fn a_cap_is_blamed_only_if_there_are_no_other_limits() {
 #[test]
 fn the_pause_of_a_key_doubles_like_that_of_any_limit() {
     let by_guild = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
-    let windows = LimitSpec { algorithm: Algorithm::SlidingWindow, ..limit("requests", 10.0, span(1000)) };
+    let windows = counted(Algorithm::SlidingWindow, limit("requests", 10.0, span(1000)));
     for spec in [limit("requests", 10.0, span(1000)), windows] {
         play(
             &resource(vec![LimitSpec { applies: by_guild.clone(), ..spec }]),

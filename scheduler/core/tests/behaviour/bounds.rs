@@ -7,8 +7,7 @@ use rampmeter_scheduler_core::event::{Ask, Settle};
 use rampmeter_scheduler_core::identity::Identity;
 use rampmeter_scheduler_core::policy::applies::MAX_KEY_LABELS;
 use rampmeter_scheduler_core::policy::spec::{
-    FairShare, MAX_BOUND, MAX_CLASSES, MAX_HORIZON, MAX_LIMITS, MAX_PERIOD, MAX_RESERVATION, MAX_RIDE, OnStoreLoss,
-    SpecField,
+    FairShare, MAX_BOUND, MAX_CLASSES, MAX_HORIZON, MAX_LIMITS, MAX_PERIOD, MAX_RESERVATION, SpecField,
 };
 
 const MOST: f64 = 1e9;
@@ -67,8 +66,7 @@ fn extreme_limits_neither_overflow_nor_panic() {
         }
         let later = now + Span::from_secs(1);
         let snapshot = world.scheduler.snapshot(later, usize::MAX);
-        let mut successor =
-            World::of(Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), now + YEAR, later, &snapshot));
+        let mut successor = World::restored(&spec, now + YEAR, later, &snapshot);
         for world in [&mut world, &mut successor] {
             world.ask(now + YEAR, &wish(Mode::Reserve, &[("units", LEAST)]));
             world.handle(Time::NEVER, Event::Wake);
@@ -139,7 +137,7 @@ fn the_least_cost_and_the_largest_capacity_are_exact() {
 fn wrong_specifications_say_where_and_why() {
     let good = ten_per_second;
     type Spoil = fn(&mut ResourceSpec);
-    let table: [(Spoil, SpecField); 21] = [
+    let table: [(Spoil, SpecField); 20] = [
         (|spec| spec.limits.clear(), SpecField::Resource("limits")),
         (|spec| spec.limits = vec![spec.limits[0].clone(); MAX_LIMITS + 1], SpecField::Resource("limits")),
         (|spec| spec.limits.push(spec.limits[0].clone()), SpecField::Limit(1, "name")),
@@ -157,10 +155,6 @@ fn wrong_specifications_say_where_and_why() {
         (|spec| spec.bounds.max_permits = 0, SpecField::Resource("max_permits")),
         (|spec| spec.bounds.max_keys = MAX_BOUND + 1, SpecField::Resource("max_keys")),
         (|spec| spec.reservation = MAX_RESERVATION + Span::from_nanos(1), SpecField::Resource("reservation")),
-        (
-            |spec| spec.on_store_loss = OnStoreLoss::Ride(MAX_RIDE + Span::from_nanos(1)),
-            SpecField::Resource("ride_for"),
-        ),
         (|spec| spec.limits[0].margin = Margin::Fixed(spec.limits[0].capacity), SpecField::Limit(0, "margin")),
         (|spec| spec.classes = vec![class("a", 0.0), class("a", 0.5)], SpecField::Class(1, "name")),
         (|spec| spec.classes = vec![class("a", 1.0)], SpecField::Class(0, "headroom")),
@@ -206,7 +200,10 @@ fn a_cost_is_refused_with_the_limit_that_can_not_pay_it() {
     let resource = Resource::new(&ten_per_second()).unwrap();
     let bill = |cost: &[(&str, f64)]| {
         let cost: Vec<(&str, Amount)> = cost.iter().map(|(unit, units)| (*unit, amount(*units))).collect();
-        resource.bill(&Labels::new(), cost.into_iter()).map(|bill| bill.len()).map_err(|refusal| refusal.to_string())
+        resource
+            .bill(&Labels::new(), cost.into_iter())
+            .map(|bill| bill.charged().count())
+            .map_err(|refusal| refusal.to_string())
     };
     let too_much = "the cost of 10.000001 exceeds the limit's capacity of 10; split the call";
     let unknown = "`cost.pages`: no limit counts this unit; limits count `requests`";
@@ -246,8 +243,7 @@ enum Kind {
 
 /// Two limits, one for each of few clients, whose shares are fair, and a window.
 fn crowded() -> ResourceSpec {
-    let applies = Applies { key: vec!["client".to_owned()], ..Applies::default() };
-    let each = LimitSpec { name: name("each"), applies, ..limit("requests", 10.0, span(900)) };
+    let each = LimitSpec { name: name("each"), ..by("client", limit("requests", 10.0, span(900))) };
     let mut spec = with_bulk(ten_per_second(), 0.2);
     let window =
         LimitSpec { name: name("window"), algorithm: Algorithm::SlidingWindow, ..limit("requests", 40.0, span(3000)) };
@@ -363,8 +359,7 @@ proptest! {
 /// The sets of keys have one entry for each bucket, whatever was promised, returned or frozen before.
 #[test]
 fn returned_promises_and_former_freezes_of_a_key_are_forgotten() {
-    let applies = Applies { key: vec!["client".to_owned()], ..Applies::default() };
-    let spec = resource(vec![LimitSpec { applies, ..limit("requests", 10.0, span(1000)) }]);
+    let spec = resource(vec![by("client", limit("requests", 10.0, span(1000)))]);
     let mut script = "0 reserve first client:x requests=10 -> first@0\n".to_owned();
     for number in 1..=10 {
         let far = 100 * number;

@@ -125,13 +125,3 @@ fn requests_that_wait_for_keys_are_charged_anew() {
     (0..100).for_each(|later| world.handle(at(200_000 + later), Event::Wake));
     assert_eq!(world.scheduler.limit_status(at(201_000)).iter().map(|limit| limit.keys).sum::<u64>(), 0);
 }
-
-#[test]
-fn a_hand_over_refuses_every_waiting_request_at_once() {
-    let (mut world, asked) = crowd(&per_second(10.0), plain);
-    world.handle(at(0), Event::HandOver);
-    assert_eq!(world.scheduler.waiting(), 0);
-    for request in asked {
-        assert_eq!(world.last_answer(request), Some(SentAnswer::Refused(Refusal::HandingOver)));
-    }
-}

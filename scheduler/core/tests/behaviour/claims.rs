@@ -5,16 +5,6 @@
 
 use crate::prelude::*;
 
-fn two_limits() -> ResourceSpec {
-    resource(vec![limit("requests", 10.0, span(1000)), limit("units", 100.0, span(10_000))])
-}
-
-/// Requests by the second, and units that are never given back.
-fn with_quota() -> ResourceSpec {
-    let quota = LimitSpec { algorithm: Algorithm::Quota(None), ..limit("units", 100.0, span(10_000)) };
-    resource(vec![limit("requests", 10.0, span(1000)), quota])
-}
-
 scripts! {
     after_a_minute_one_probe_call_decides_on_a_longer_pause(ten_per_second()): "
         0       wait a                               -> a@0
@@ -31,14 +21,10 @@ scripts! {
         60100   why next                             -> requests:frozen+3540000
         3600100                                      -> c@3600100
     "
-}
 
-#[test]
-fn a_probe_call_decides_on_the_pause_of_its_key() {
-    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
-    play(
-        &resource(vec![LimitSpec { applies, ..limit("requests", 10.0, span(1000)) }]),
-        "
+    a_probe_call_decides_on_the_pause_of_its_key(
+        resource(vec![by("guild", limit("requests", 10.0, span(1000)))])
+    ): "
         0      wait a guild:x                       -> a@0
         0      wait c guild:y                       -> c@0
         0      answered a 429 after=3600000 others  -> a:settled
@@ -48,11 +34,8 @@ fn a_probe_call_decides_on_the_pause_of_its_key() {
         60000  answered b 429 after=3540000 others  -> b:settled
         60000  reserve e guild:x                    -> e@3600000
         60000  reserve f guild:y                    -> f@60000
-        ",
-    );
-}
+    "
 
-scripts! {
     /// Otherwise a long pause would become a debt that the refill pays for an hour.
     a_level_is_corrected_by_as_much_of_a_pause_as_is_believed(ten_per_second()): "
         0      wait a                        -> a@0
@@ -81,31 +64,21 @@ scripts! {
         0  reserve c requests=0 units=1         -> c@0
         0  reserve d                            -> d@0
     "
-}
 
-#[test]
-fn only_a_quota_is_spent() {
-    play(
-        &two_limits(),
-        "
+    without_a_quota_a_limit_is_paused_for_a_minute(two_limits()): "
         0  wait a                         -> a@0
         0  answered a 403 after=99999999  -> a:settled
         0  reserve b                      -> b@60000
-        ",
-    );
-    // The quota is spent, and not the limit of requests, which the call takes from as well.
-    play(
-        &with_quota(),
-        "
+    "
+
+    /// The call takes from the limit of requests as well.
+    only_a_quota_is_spent(with_quota()): "
         0  wait a units=1                 -> a@0
         0  answered a 403 after=99999999  -> a:settled
         0  reserve b units=1              -> b:quota_spent+60000
         0  reserve c                      -> c@0
-        ",
-    );
-}
+    "
 
-scripts! {
     a_probe_call_decides_whether_a_quota_is_spent(with_quota()): "
         0      wait a units=1                    -> a@0
         0      answered a 403 after=99999999     -> a:settled
@@ -132,8 +105,7 @@ scripts! {
 
 #[test]
 fn a_thaw_lets_waiting_requests_start_even_those_of_keys() {
-    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
-    let keyed = LimitSpec { applies, ..limit("requests", 10.0, span(1000)) };
+    let keyed = by("guild", limit("requests", 10.0, span(1000)));
     for spec in [resource(vec![keyed]), ten_per_second()] {
         play(
             &spec,
@@ -294,7 +266,7 @@ scripts! {
 /// A hundred units a day, and requests by the second.
 fn by_the_day() -> ResourceSpec {
     let algorithm = Algorithm::Quota(Some(Alignment::Epoch));
-    let quota = LimitSpec { algorithm, ..limit("units", 100.0, span(86_400_000)) };
+    let quota = counted(algorithm, limit("units", 100.0, span(86_400_000)));
     resource(vec![limit("requests", 10.0, span(1000)), quota])
 }
 
@@ -317,20 +289,5 @@ scripts! {
         3721000  wait h units=1                    -> h@3721000
         3721000  answered h 403 after=999999999    -> h:settled
         3721000  wait i units=1                    -> i:quota_spent+999999999
-    "
-
-    /// A front is one user. Each of its words counts twice as long as the one before.
-    a_fleet_behind_one_front_makes_one_call_a_minute_at_most(ten_per_second()): "
-        0       wait a user=front                    -> a@0
-        0       answered a 429 after=300000 others   -> a:settled
-        0       wait b user=front                    ->
-        0       wait c user=front                    ->
-        60000                                        -> b@60000
-        61000                                        ->
-        61000   answered b 429 after=239000 others   -> b:settled
-        180900                                       ->
-        181000                                       -> c@181000
-        181000  answered c 429 after=119000 others   -> c:settled
-        181000  reserve d user=front                 -> d@300000
     "
 }

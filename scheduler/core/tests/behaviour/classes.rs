@@ -24,18 +24,12 @@ scripts! {
         0   reserve a class=bulk requests=9      -> a@0
         0   reserve b class=bulk requests=9      -> b@900
     "
-}
 
-#[test]
-fn a_headroom_is_rounded_up() {
-    // Half of three millionths are two.
-    play(
-        &with_bulk(resource(vec![limit("requests", 0.000_003, span(3000))]), 0.5),
-        "
+    /// Half of three millionths are two.
+    a_headroom_is_rounded_up(with_bulk(resource(vec![limit("requests", 0.000_003, span(3000))]), 0.5)): "
         0   reserve a class=bulk requests=0.000001   -> a@0
         0   reserve b class=bulk requests=0.000001   -> b@1000
-        ",
-    );
+    "
 }
 
 #[test]
@@ -72,19 +66,6 @@ scripts! {
     "
 }
 
-#[test]
-fn the_urgent_start_at_once_beside_saturating_bulk() {
-    let mut world = World::new(&with_bulk(ten_per_second(), 0.2));
-    for _ in 0..300 {
-        world.ask(ms(0), &wish(Mode::Wait, &[]).of_class("bulk"));
-    }
-    for at in [137, 1_000, 5_050, 9_999, 20_001].map(ms) {
-        world.run_until(at);
-        let first = world.ask(at, &wish(Mode::Wait, &[]));
-        assert_eq!(world.start(first), Some(at), "the headroom is there");
-    }
-}
-
 scripts! {
     a_reservation_goes_ahead_of_less_urgent_requests_that_wait(with_bulk(ten_per_second(), 0.0)): "
         0   reserve first requests=10            -> first@0
@@ -93,36 +74,26 @@ scripts! {
         0   reserve more-bulk class=bulk         -> more-bulk@800
         650                                      -> bulk@700
     "
-}
 
-#[test]
-fn bulk_goes_ahead_of_an_urgent_promise_that_still_finds_its_cost() {
-    let pages = limit("pages", 1.0, span(500));
-    play(
-        &with_bulk(resource(vec![limit("requests", 10.0, span(1000)), pages]), 0.2),
-        "
+    bulk_goes_ahead_of_an_urgent_promise_that_still_finds_its_cost(
+        with_bulk(resource(vec![limit("requests", 10.0, span(1000)), limit("pages", 1.0, span(500))]), 0.2)
+    ): "
         0   reserve first pages=1                        -> first@0
         0   reserve urgent pages=1 requests=8            -> urgent@500
         # Nine are there, and the headroom is left. Eight will be there at 500 ms.
         0   reserve bulk class=bulk requests=6           -> bulk@0
-        ",
-    );
-}
+    "
 
-/// A bulk request waits for `pages`. The urgent request still gets the `requests` that are free
-/// before the promise at 10 s.
-#[test]
-fn a_reservation_uses_a_gap_although_less_urgent_requests_wait() {
-    let pages = limit("pages", 1.0, span(10_000));
-    play(
-        &with_bulk(resource(vec![limit("requests", 10.0, span(1000)), pages]), 0.0),
-        "
+    /// A bulk request waits for `pages`. The urgent request still gets the `requests` that are free
+    /// before the promise at 10 s.
+    a_reservation_uses_a_gap_although_less_urgent_requests_wait(
+        with_bulk(resource(vec![limit("requests", 10.0, span(1000)), limit("pages", 1.0, span(10_000))]), 0.0)
+    ): "
         0   reserve first pages=1                        -> first@0
         0   reserve far pages=1 requests=10              -> far@10000
         0   wait bulk class=bulk pages=1                 ->
         0   reserve urgent requests=5                    -> urgent@0
-        ",
-    );
+    "
 }
 
 fn starving(max_starvation: Span) -> ResourceSpec {
@@ -190,13 +161,13 @@ scripts! {
     "
 }
 
-#[test]
-fn grants_from_another_limit_do_not_end_starvation() {
-    let mut spec = starving(span(1000));
-    spec.limits.push(limit("units", 10.0, span(1000)));
-    play(
-        &spec,
-        "
+scripts! {
+    grants_from_another_limit_do_not_end_starvation(
+        ResourceSpec {
+            limits: vec![limit("requests", 10.0, span(1000)), limit("units", 10.0, span(1000))],
+            ..starving(span(1000))
+        }
+    ): "
         0    reserve first units=10              -> first@0
         0    wait starved class=bulk requests=0 units=1 ->
         0    wait urgent-1 requests=0 units=10   ->
@@ -207,8 +178,7 @@ fn grants_from_another_limit_do_not_end_starvation() {
         1000                                     ->
         1050                                     -> starved@1100
         2500                                     -> urgent-2@2100
-        ",
-    );
+    "
 }
 
 #[test]

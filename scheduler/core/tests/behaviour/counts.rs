@@ -5,30 +5,32 @@ use rampmeter_protocol::reason::Reason;
 use rampmeter_scheduler_core::durability::snapshot::DebitSnapshot;
 use rampmeter_scheduler_core::policy::spec::MAX_PERIOD;
 
-/// One request a second for each guild.
-fn one_each() -> ResourceSpec {
-    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
-    resource(vec![LimitSpec { name: name("per-guild"), applies, ..limit("requests", 1.0, span(1000)) }])
+/// One request per period for each guild.
+fn each_in(period: Span) -> ResourceSpec {
+    resource(vec![LimitSpec { name: name("per-guild"), ..by("guild", limit("requests", 1.0, period)) }])
 }
 
-/// Asks at `at` for a call of this guild. Returns whether it may start at once.
-fn is_allowed(world: &mut World, at: u64, guild: usize) -> bool {
-    let (guild, id) = (guild.to_string(), format!("{guild}-at-{at}"));
-    let mut wish = wish(Mode::Allow, &[]).named(&id);
-    wish.labels.push(("guild", &guild));
-    let number = world.ask(ms(at), &wish);
-    matches!(world.last_answer(number), Some(SentAnswer::Granted(_)))
+/// Asks for a call of this guild, and returns the request.
+fn ask(world: &mut World, now: u64, guild: usize, mode: Mode) -> usize {
+    world.ask(ms(now), &wish(mode, &[]).labelled("guild", &guild.to_string()))
+}
+
+/// Whether a call of this guild may start at once.
+fn is_allowed(world: &mut World, now: u64, guild: usize) -> bool {
+    let request = ask(world, now, guild, Mode::Allow);
+    world.start(request).is_some()
 }
 
 /// A world in which the upstream has demanded a pause of half a minute for `count` keys.
 fn with_frozen_keys(count: usize) -> World {
-    let mut world = World::new(&one_each());
+    let mut world = World::new(&each_in(span(1000)));
     for guild in 0..count {
-        assert!(is_allowed(&mut world, 0, guild));
+        let guild = guild.to_string();
+        world.ask(ms(0), &wish(Mode::Allow, &[]).named(&guild).labelled("guild", &guild));
         let verdict =
             Verdict::Limited { scope: Scope::Unnamed, retry_after: Some(span(30_000)), by_other_accounts: false };
         let observation = Observation { verdict, readings: Vec::new(), spent: Vec::new() };
-        world.settle_observed(ms(0), &format!("{guild}-at-0"), Outcome::Used(Vec::new()), Some(observation));
+        world.settle_observed(ms(0), &guild, Outcome::Used(Vec::new()), Some(observation));
     }
     world
 }
@@ -47,14 +49,13 @@ fn one_order_thaws_four_thousand_keys() {
     }
 }
 
-/// Reaches `limit_snapshots::FREEZES_PART` and `MAX_FREEZES_EXAMINED`: every frozen key
-/// stays frozen, in the list or out of it.
+/// Reaches `limit_snapshots::FREEZES_PART`: every frozen key stays frozen, in the list or out of it.
 #[test]
 fn freezes_without_room_in_a_record_hold_all_other_keys() {
     for (frozen, all_listed) in [(1_000, true), (3_000, false), (7_000, false)] {
         let snapshot = with_frozen_keys(frozen).scheduler.snapshot(ms(0), usize::MAX);
         assert_eq!(snapshot.freezes.len() == frozen, all_listed, "{frozen}");
-        let mut after = successor(&one_each(), 0, &snapshot);
+        let mut after = World::restored(&each_in(span(1000)), ms(0), ms(0), &snapshot);
         assert!((0..frozen).all(|guild| !is_allowed(&mut after, 29_000, guild)), "{frozen}");
         assert_eq!(is_allowed(&mut after, 29_000, frozen), all_listed, "a key without a freeze, beside {frozen}");
         assert!(is_allowed(&mut after, 31_000, 0) && is_allowed(&mut after, 31_000, frozen));
@@ -78,45 +79,17 @@ fn a_snapshot_merges_debits_beyond_128_steps_and_forgets_none() {
         };
         let given: Vec<DebitSnapshot> = (1..=inherited).map(step).collect();
         snapshot.levels[0].pending_debits.clone_from(&given);
-        let restored = Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), ms(0), ms(0), &snapshot);
-        let kept = World::of(restored).scheduler.snapshot(ms(0), usize::MAX).levels.remove(0).pending_debits;
+        let mut restored = World::restored(&spec, ms(0), ms(0), &snapshot);
+        let kept = restored.scheduler.snapshot(ms(0), usize::MAX).levels.remove(0).pending_debits;
         assert!((100..=128).contains(&kept.len()), "{} of {inherited}", kept.len());
         assert!(given.iter().all(|step| owed(&kept, step.ends_in.nanos() - 1) >= step.micros), "{inherited}");
     }
 }
 
-/// One request per period for each guild.
-fn each_in(period: Span) -> ResourceSpec {
-    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
-    resource(vec![LimitSpec { applies, name: name("per-guild"), ..limit("requests", 1.0, period) }])
-}
-
-/// Asks for a call of this guild, and returns the request.
-fn ask(world: &mut World, now: u64, guild: usize, mode: Mode) -> usize {
-    let label = guild.to_string();
-    let id = format!("{guild}-{}", world.asked);
-    let asked = Wish { labels: vec![("guild", &*label)], ..wish(mode, &[("requests", 1.0)]) };
-    world.ask(ms(now), &asked.named(&id))
-}
-
-fn fenced(spec: &ResourceSpec) -> World {
-    World::of(Scheduler::new(Resource::new(spec).unwrap(), Epoch::FIRST, ms(0)).fenced())
-}
-
-fn checkpointed(world: &mut World, now: u64) -> Checkpoint {
-    let checkpoint = world.scheduler.checkpoint(ms(now)).unwrap();
-    world.handle(ms(now), Event::CheckpointStored(checkpoint.number));
-    checkpoint
-}
-
-fn successor(spec: &ResourceSpec, now: u64, snapshot: &Snapshot) -> World {
-    World::of(Scheduler::restore(Resource::new(spec).unwrap(), Epoch::new(2), ms(now), ms(now), snapshot))
-}
-
 /// Reaches `grant_budget::MAX_OPEN`.
 #[test]
 fn a_ninth_checkpoint_waits_until_the_store_confirms_one() {
-    let mut world = fenced(&ten_per_second());
+    let mut world = World::fenced(&ten_per_second(), ms(0));
     let open: Vec<Checkpoint> = (0..100).map_while(|second| world.scheduler.checkpoint(ms(1000 * second))).collect();
     assert_eq!(open.len(), 8);
     let asked: Vec<usize> = (0..20).map(|_| world.ask(ms(8000), &wish(Mode::Allow, &[]))).collect();
@@ -135,14 +108,13 @@ fn a_stop_lists_ten_thousand_keys_and_frees_no_other() {
     let spec = each_in(span(20_000));
     let mut world = World::new(&spec);
     for key in 0..KEYS {
-        assert!(matches!(ask(&mut world, 0, key, Mode::Allow), request if world.start(request).is_some()));
+        assert!(is_allowed(&mut world, 0, key));
     }
     let snapshot = world.scheduler.snapshot(ms(1), 0);
     assert_eq!(snapshot.keys.listed.len(), 10_000);
-    let mut after = successor(&spec, 1, &snapshot);
+    let mut after = World::restored(&spec, ms(1), ms(1), &snapshot);
     for key in 0..KEYS {
-        let again = ask(&mut after, 1, key, Mode::Allow);
-        assert!(matches!(after.last_answer(again), Some(SentAnswer::Refused(_))), "key {key} is paid twice");
+        assert!(!is_allowed(&mut after, 1, key), "key {key} is paid twice");
     }
 }
 
@@ -151,17 +123,17 @@ fn a_stop_lists_ten_thousand_keys_and_frees_no_other() {
 fn a_checkpoint_lists_256_keys_with_far_promises_and_frees_no_other() {
     const KEYS: usize = 300;
     let spec = each_in(span(20_000));
-    let mut world = fenced(&spec);
-    checkpointed(&mut world, 0);
+    let mut world = World::fenced(&spec, ms(0));
+    world.checkpointed(ms(0));
     (0..KEYS).for_each(|key| {
         ask(&mut world, 0, key, Mode::Allow);
     });
-    checkpointed(&mut world, 1);
+    world.checkpointed(ms(1));
     let far: Vec<usize> = (0..KEYS).map(|key| ask(&mut world, 1, key, Mode::Reserve)).collect();
-    let checkpoint = checkpointed(&mut world, 2);
+    let checkpoint = world.checkpointed(ms(2));
     assert!(far.iter().all(|request| world.start(*request) == Some(ms(20_000))));
     assert_eq!(checkpoint.state.keys.listed.len(), 256);
-    let mut after = successor(&spec, 2, &checkpoint.state);
+    let mut after = World::restored(&spec, ms(2), ms(2), &checkpoint.state);
     for key in 0..KEYS {
         let again = ask(&mut after, 2, key, Mode::Reserve);
         let start = after.start(again).unwrap();
@@ -199,8 +171,7 @@ fn an_unused_call_is_returned_as_long_as_every_peak_since_is_known() {
 /// Reaches `backfill::MAX_CANDIDATES`.
 #[test]
 fn the_first_64_requests_are_tried_for_the_rest_of_a_window() {
-    let window =
-        LimitSpec { algorithm: Algorithm::FixedWindow(Alignment::Epoch), ..limit("requests", 10.0, span(1000)) };
+    let window = counted(Algorithm::FixedWindow(Alignment::Epoch), limit("requests", 10.0, span(1000)));
     let starts = |ahead: usize| {
         let mut world = World::new(&resource(vec![window.clone()]));
         world.ask(ms(300), &wish(Mode::Allow, &[("requests", 6.0)]));
@@ -216,9 +187,7 @@ fn the_first_64_requests_are_tried_for_the_rest_of_a_window() {
 
 /// A world in which `count` guilds have taken one of ten requests an hour.
 fn with_keys(count: usize) -> World {
-    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
-    let each = LimitSpec { name: name("per-guild"), applies, ..limit("requests", 10.0, span(3_600_000)) };
-    let mut world = World::new(&resource(vec![each]));
+    let mut world = World::new(&resource(vec![per_guild()]));
     assert!((0..count).all(|guild| is_allowed(&mut world, 0, guild)));
     world
 }
@@ -238,10 +207,7 @@ fn a_page_has_three_thousand_keys() {
 fn four_thousand_keys_are_compared_for_the_lowest_level() {
     for (guild, expected) in [(3999, 4.0), (4000, 9.0)] {
         let mut world = with_keys(5000);
-        let label = guild.to_string();
-        let mut wish = wish(Mode::Allow, &[("requests", 5.0)]);
-        wish.labels.push(("guild", &label));
-        world.ask(ms(0), &wish);
+        world.ask(ms(0), &wish(Mode::Allow, &[("requests", 5.0)]).labelled("guild", &guild.to_string()));
         assert_eq!(world.scheduler.limit_status(ms(0))[0].level, expected, "{guild}");
     }
 }
@@ -262,43 +228,39 @@ fn one_event_forgets_512_permits() {
 #[test]
 fn a_checkpoint_lists_the_keys_of_the_first_64_requests() {
     for (waiting, listed) in [(63, 63), (64, 64), (65, 64), (500, 64)] {
-        let mut world = fenced(&resource(vec![per_guild(), limit("units", 1.0, span(3_600_000))]));
-        checkpointed(&mut world, 0);
+        let mut world = World::fenced(&resource(vec![per_guild(), limit("units", 1.0, span(3_600_000))]), ms(0));
+        world.checkpointed(ms(0));
         // The first request needs more of what is shared than there is.
         world.ask(ms(0), &wish(Mode::Reserve, &[("units", 1.0)]));
         (0..waiting)
             .for_each(|guild| wait_for_guild(&mut world, guild, &[("requests", guild.min(1) as f64), ("units", 1.0)]));
         assert_eq!(world.scheduler.waiting(), waiting);
-        let checkpoint = checkpointed(&mut world, 1);
+        let checkpoint = world.checkpointed(ms(1));
         assert_eq!(checkpoint.state.keys.listed.len(), listed - 1, "{waiting} wait");
     }
 }
 
 /// Ten by the hour for each guild.
 fn per_guild() -> LimitSpec {
-    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
-    LimitSpec { name: name("per-guild"), applies, ..limit("requests", 10.0, span(3_600_000)) }
+    LimitSpec { name: name("per-guild"), ..by("guild", limit("requests", 10.0, span(3_600_000))) }
 }
 
 fn wait_for_guild(world: &mut World, guild: usize, cost: &[(&str, f64)]) {
-    let guild = guild.to_string();
-    let mut wish = wish(Mode::Wait, cost);
-    wish.labels.push(("guild", &guild));
-    world.ask(ms(0), &wish);
+    world.ask(ms(0), &wish(Mode::Wait, cost).labelled("guild", &guild.to_string()));
 }
 
 /// Reaches `key_queues::MAX_BUDGETED`.
 #[test]
 fn a_checkpoint_lists_1000_keys_that_wait_for_a_budget() {
     for (waiting, listed) in [(1000, 1000), (1001, 1000), (1500, 1000)] {
-        let mut world = fenced(&resource(vec![per_guild()]));
-        checkpointed(&mut world, 0);
+        let mut world = World::fenced(&resource(vec![per_guild()]), ms(0));
+        world.checkpointed(ms(0));
         (0..waiting).for_each(|guild| wait_for_guild(&mut world, guild, &[]));
         assert_eq!(world.scheduler.waiting(), waiting);
-        let checkpoint = checkpointed(&mut world, 1);
+        let checkpoint = world.checkpointed(ms(1));
         world.run_until(ms(2));
         assert_eq!((checkpoint.state.keys.listed.len(), world.scheduler.waiting()), (listed, waiting - listed));
-        checkpointed(&mut world, 3);
+        world.checkpointed(ms(3));
         world.run_until(ms(4));
         assert_eq!(world.scheduler.waiting(), 0);
     }
@@ -308,10 +270,10 @@ fn a_checkpoint_lists_1000_keys_that_wait_for_a_budget() {
 #[test]
 fn a_key_that_waits_for_a_budget_gets_one_for_four_requests() {
     for (waiting, left) in [(4, 0), (5, 1), (8, 4)] {
-        let mut world = fenced(&resource(vec![per_guild()]));
-        checkpointed(&mut world, 0);
+        let mut world = World::fenced(&resource(vec![per_guild()]), ms(0));
+        world.checkpointed(ms(0));
         (0..waiting).for_each(|_| wait_for_guild(&mut world, 0, &[]));
-        checkpointed(&mut world, 1);
+        world.checkpointed(ms(1));
         assert_eq!(world.scheduler.waiting(), left);
     }
 }

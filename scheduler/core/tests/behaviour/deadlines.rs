@@ -136,15 +136,6 @@ scripts! {
         100  levels                              -> requests=0
     "
 
-    a_permit_given_back_before_its_start_helps_the_next(ten_per_second()): "
-        0    reserve a requests=10               -> a@0
-        0    reserve b requests=10               -> b@1000
-        0    wait c requests=2                   ->
-        0    levels                              -> requests=-10
-        200  unused b                            -> b:settled c@200
-        200  levels                              -> requests=0
-    "
-
     a_permit_given_back_after_its_start_helps_the_next(ten_per_second()): "
         0    reserve a requests=10               -> a@0
         0    wait b requests=5                   ->
@@ -248,7 +239,7 @@ fn answers_by_event(world: &mut World, end: Time) -> Vec<usize> {
 #[test]
 fn one_event_starts_some_waiting_requests_and_the_next_goes_on_at_once() {
     let algorithm = Algorithm::FixedWindow(Alignment::Epoch);
-    let mut world = World::new(&resource(vec![LimitSpec { algorithm, ..limit("requests", 1000.0, span(1000)) }]));
+    let mut world = World::new(&resource(vec![counted(algorithm, limit("requests", 1000.0, span(1000)))]));
     world.ask(ms(0), &wish(Mode::Reserve, &[("requests", 1000.0)]));
     let waiting: Vec<usize> = (0..1000).map(|_| world.ask(ms(0), &wish(Mode::Wait, &[]))).collect();
     let counts = answers_by_event(&mut world, ms(960));
@@ -314,13 +305,11 @@ scripts! {
 /// A request that took another's turn and then waited for its key gets a turn of its own.
 #[test]
 fn a_request_that_returns_from_a_key_queue_takes_no_turn_away() {
-    let applies = Applies { key: vec!["key".to_owned()], ..Applies::default() };
-    let spec = resource(vec![LimitSpec { applies, ..limit("requests", 1.0, span(4_000)) }]);
-    let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), Epoch::FIRST, Time::ORIGIN).fenced());
-    let checkpoint = world.scheduler.checkpoint(Time::ORIGIN).unwrap();
-    world.handle(Time::ORIGIN, Event::CheckpointStored(checkpoint.number));
+    let spec = resource(vec![by("key", limit("requests", 1.0, span(4_000)))]);
+    let mut world = World::fenced(&spec, Time::ORIGIN);
+    world.checkpointed(Time::ORIGIN);
     let ask = |world: &mut World, now, id: &'static str, key, mode, max_wait| {
-        world.ask(now, &Wish { labels: vec![("key", key)], max_wait, ..wish(mode, &[]).named(id) });
+        world.ask(now, &Wish { max_wait, ..wish(mode, &[]).named(id).labelled("key", key) });
     };
     ask(&mut world, Time::ORIGIN, "used", "two", Mode::Reserve, None);
     // The checkpoint covers no more grants, so requests are held in the class queue.

@@ -1,23 +1,19 @@
 //! Clients share a class fairly: start-time fair queueing on the dominant share.
 
 use crate::prelude::*;
-use proptest::prelude::*;
 
 /// Ten requests and ten units in a second.
 fn two_units() -> ResourceSpec {
     resource(vec![limit("requests", 10.0, span(1000)), limit("units", 10.0, span(1000))])
 }
 
-#[test]
-fn a_backfill_moves_no_newcomer_behind_those_that_it_passed() {
-    let window = LimitSpec {
-        algorithm: Algorithm::FixedWindow(Alignment::Epoch),
-        margin: Margin::Fixed(amount(0.0)),
-        ..limit("requests", 10.0, span(10_000))
-    };
-    play(
-        &shared(resource(vec![window]), &[]),
-        "
+scripts! {
+    a_backfill_moves_no_newcomer_behind_those_that_it_passed(
+        shared(
+            resource(vec![counted(Algorithm::FixedWindow(Alignment::Epoch), limit("requests", 10.0, span(10_000)))]),
+            &[],
+        )
+    ): "
         1000   wait z client=z requests=9      -> z@1000
         # One is left in this window.
         1000   wait a1 client=a requests=6     ->
@@ -27,11 +23,8 @@ fn a_backfill_moves_no_newcomer_behind_those_that_it_passed() {
         1000   wait a2 client=a requests=1     -> a2@1000
         1000   wait b client=b requests=2      ->
         20000                                  -> a1@10000 c1@10000 b@10000 c2@20000 c3@20000
-        ",
-    );
-}
+    "
 
-scripts! {
     clients_take_turns_and_each_is_served_in_its_own_order(shared(ten_per_second(), &[])): "
         0    reserve spent requests=10            -> spent@0
         0    wait a1 client=a                     ->
@@ -258,72 +251,4 @@ scripts! {
         260  wait a6 client=a                     ->
         600                                       -> a5@400 b3@500 a6@600
     "
-}
-
-/// Clients with permanent demand: weight, and the costs of their calls.
-#[derive(Clone, Debug)]
-struct Busy {
-    weight: u32,
-    costs: Vec<(u32, u32)>,
-}
-
-fn busy() -> impl Strategy<Value = Vec<Busy>> {
-    let costs = prop::collection::vec((1..10_u32, 1..10_u32), 30);
-    let client = (1..4_u32, costs).prop_map(|(weight, costs)| Busy { weight, costs });
-    prop::collection::vec(client, 2..6)
-}
-
-impl Busy {
-    /// Seconds of refill that a call takes of its dominant limit, for a weight of one.
-    fn share(&self, (requests, units): (u32, u32)) -> f64 {
-        f64::from(requests).max(f64::from(units)) / 10.0 / f64::from(self.weight)
-    }
-
-    fn largest(&self) -> f64 {
-        self.costs.iter().map(|cost| self.share(*cost)).fold(0.0, f64::max)
-    }
-}
-
-/// The served clients in order: the number of the client for each start.
-fn served(clients: &[Busy]) -> Vec<(Time, usize)> {
-    let names: Vec<String> = (0..clients.len()).map(|number| number.to_string()).collect();
-    let weights: Vec<(&str, f64)> =
-        names.iter().map(String::as_str).zip(clients.iter().map(|c| c.weight.into())).collect();
-    let mut world = World::new(&shared(two_units(), &weights));
-    world.ask(Time::ORIGIN, &wish(Mode::Reserve, &[("requests", 10.0), ("units", 10.0)]));
-    let mut whose = BTreeMap::new();
-    for (number, client) in clients.iter().enumerate() {
-        for (requests, units) in &client.costs {
-            let cost = [("requests", (*requests).into()), ("units", (*units).into())];
-            let asked = Wish { client: Some(&names[number]), ..wish(Mode::Wait, &cost) };
-            whose.insert(world.ask(Time::ORIGIN, &asked), number);
-        }
-    }
-    world.run_until(Time::ORIGIN + Span::from_secs(600));
-    let mut starts: Vec<(Time, usize)> =
-        whose.iter().map(|(asked, client)| (world.start(*asked).unwrap(), *client)).collect();
-    starts.sort_unstable();
-    starts
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
-
-    /// While two clients both have demand, one leads by weight by at most one call of each (Goyal,
-    /// Vin and Cheng, 1997, theorem 1).
-    #[test]
-    fn no_client_gets_ahead_of_another_by_more_than_a_call_of_each(clients in busy()) {
-        let mut had = vec![0.0; clients.len()];
-        let mut calls = vec![0; clients.len()];
-        for (at, client) in served(&clients) {
-            had[client] += clients[client].share(clients[client].costs[calls[client]]);
-            calls[client] += 1;
-            let busy = |client: &usize| calls[*client] < clients[*client].costs.len();
-            for (one, other) in (0..clients.len()).flat_map(|one| (0..one).map(move |other| (one, other))) {
-                let bound = clients[one].largest() + clients[other].largest() + 1e-6;
-                let ahead = (had[one] - had[other]).abs();
-                prop_assert!(!busy(&one) || !busy(&other) || ahead <= bound, "at {at}: {one} and {other} are {ahead} s apart");
-            }
-        }
-    }
 }

@@ -6,16 +6,6 @@ use crate::prelude::*;
 use rampmeter_protocol::settle::{Headers, Report, Response, Settle};
 use rampmeter_scheduler_core::wire;
 
-fn two_limits() -> ResourceSpec {
-    resource(vec![limit("requests", 10.0, span(1000)), limit("units", 100.0, span(10_000))])
-}
-
-/// Requests by the second, and units that are never given back.
-fn with_quota() -> ResourceSpec {
-    let quota = LimitSpec { algorithm: Algorithm::Quota(None), ..limit("units", 100.0, span(10_000)) };
-    resource(vec![limit("requests", 10.0, span(1000)), quota])
-}
-
 #[test]
 fn a_settle_counts_the_upstreams_429() {
     let mut world = World::new(&ten_per_second());
@@ -104,42 +94,25 @@ scripts! {
     "
 }
 
-#[test]
-fn promised_starts_within_a_freeze_are_void() {
-    play(
-        &ten_per_second(),
-        "
+scripts! {
+    promised_starts_within_a_freeze_are_void(ten_per_second()): "
         0    reserve a requests=10     -> a@0
         0    reserve b                 -> b@100
         0    reserve c requests=9      -> c@1000
         0    answered a 429 after=500  -> frozen+500 a:settled
         0    unused b                  -> b:settled
         0    reserve b2                -> b2@500
-        ",
-    );
-    // A freeze without affected limits is not announced.
-    play(
-        &ten_per_second(),
-        "
-        0    wait a                    -> a@0
-        0    answered a 429 after=500  -> a:settled
-        ",
-    );
-}
+    "
 
-#[test]
-fn promised_starts_within_a_freeze_of_their_key_are_void() {
-    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
-    play(
-        &resource(vec![LimitSpec { applies, ..limit("requests", 10.0, span(1000)) }]),
-        "
+    promised_starts_within_a_freeze_of_their_key_are_void(
+        resource(vec![by("guild", limit("requests", 10.0, span(1000)))])
+    ): "
         0    reserve a requests=10 guild:x  -> a@0
         0    reserve b guild:x              -> b@100
         0    answered a 429 after=500       -> frozen=x+500 a:settled
         0    reserve c requests=10 guild:y  -> c@0
         0    answered c 429 after=500       -> c:settled
-        ",
-    );
+    "
 }
 
 scripts! {
@@ -196,26 +169,6 @@ scripts! {
         10    reserve d units=1                -> d:quota_spent+59990
         60000 reserve e units=1                -> e@60000
     "
-}
-
-/// Requests for a spent quota are refused at once, some with each event.
-#[test]
-fn each_event_refuses_some_of_many_requests_for_a_spent_quota() {
-    let mut world = World::new(&with_quota());
-    world.ask(Time::ORIGIN, &wish(Mode::Wait, &[("units", 10.0)]).named("a"));
-    for _ in 0..2000 {
-        world.ask(Time::ORIGIN, &wish(Mode::Wait, &[("units", 1.0)]));
-    }
-    let gone = Verdict::Exhausted { scope: Scope::Unit("units".to_owned()), reset: Some(span(60_000)) };
-    let observation = Observation { verdict: gone, readings: Vec::new(), spent: Vec::new() };
-    world.settle_observed(Time::ORIGIN, "a", Outcome::Used(Vec::new()), Some(observation));
-    while world.scheduler.waiting() > 0 {
-        assert!(world.answers.len() <= 300, "{} answers to one event", world.answers.len());
-        let wakeup = world.scheduler.next_wakeup().expect("others have to be told");
-        assert!(wakeup.at < ms(1), "{wakeup:?}");
-        world.answers.clear();
-        world.handle(wakeup.at, Event::Wake);
-    }
 }
 
 scripts! {
@@ -361,24 +314,20 @@ fn a_loss_of_rate_is_learned_down_to_the_floor_and_given_back() {
 fn a_successor_learns_the_rate_anew() {
     let mut upstream = Upstream::new(0.1);
     upstream.serve_until(60_000, 8);
-    let now = Time::ORIGIN + span(upstream.at);
-    let snapshot = upstream.world.scheduler.snapshot(now, usize::MAX);
-    let resource = upstream.world.scheduler.resource().clone();
-    let world = World::of(Scheduler::restore(resource, Epoch::new(2), now, now, &snapshot));
+    let world = play_on(upstream.world, &format!("{} restart ->", upstream.at));
     let mut successor = Upstream { world, rejected: 0, calls: upstream.calls + 10_000, ..upstream };
     assert_eq!(successor.learned(), 1.0);
     successor.serve_until(120_000, 8);
     assert!((0.75..=0.85).contains(&successor.learned()), "{}", successor.learned());
 }
 
-#[test]
-fn unproven_stock_is_used_slowly() {
-    let unproven = ResourceSpec { start: StartPolicy::Unproven, ..ten_per_second() };
-    let fixed = LimitSpec { margin: Margin::Fixed(amount(0.5)), ..limit("requests", 100.0, span(100_000)) };
-    let spec = ResourceSpec { limits: vec![fixed], ..unproven };
-    play(
-        &spec,
-        "
+scripts! {
+    unproven_stock_is_used_slowly(
+        ResourceSpec {
+            start: StartPolicy::Unproven,
+            ..resource(vec![LimitSpec { margin: Margin::Fixed(amount(0.5)), ..limit("requests", 100.0, span(100_000)) }])
+        }
+    ): "
         0    wait a              -> a@0
         0    wait b              -> b@0
         0    wait c              -> c@0
@@ -387,8 +336,7 @@ fn unproven_stock_is_used_slowly() {
         # What is binding is believed.
         0    reserve f           -> f@0
         100  answered a 200      -> a:settled e@100
-        ",
-    );
+    "
 }
 
 /// The same limit with another capacity.
@@ -438,10 +386,8 @@ impl Routes {
     fn call(&mut self, route: &str, estimate: f64, cost: f64) -> f64 {
         self.calls += 1;
         let (now, id) = (ms(self.calls), format!("p{}", self.calls));
-        let mut wish = wish(Mode::Allow, &[("units", estimate)]).named(&id);
-        wish.labels.push(("route", route));
         let before = self.world.level_micros(now);
-        self.world.ask(now, &wish);
+        self.world.ask(now, &wish(Mode::Allow, &[("units", estimate)]).named(&id).labelled("route", route));
         let charged = before - self.world.level_micros(now);
         self.world.settle(now, &id, Outcome::Used(vec![("units".to_owned(), amount(cost))]));
         charged as f64 / 1e6

@@ -18,6 +18,8 @@ enum Fate {
     Unheard,
     /// The write never reaches the store, and no answer arrives.
     Lost,
+    /// The write never reaches the store, and all standbys hold it.
+    Witnessed,
 }
 
 /// An event, after a pause in milliseconds.
@@ -63,6 +65,8 @@ struct Store {
     writer: usize,
     number: u64,
     pages: Pages,
+    /// The state that the standbys hold of a later checkpoint of the same writer, and when it was taken.
+    held: Option<(Snapshot, Time)>,
 }
 
 /// Pages by place, each with the number of its writer.
@@ -79,16 +83,17 @@ impl Store {
         self.write_pages(checkpoint);
         (self.revision, self.number) = (self.revision + 1, checkpoint.number.0);
         (self.levels, self.taken, self.writer) = (checkpoint.state.clone(), taken, writer);
+        self.held = None;
     }
 
-    /// The state that a successor finds.
-    fn read(&self) -> Snapshot {
-        let mut found = self.levels.clone();
+    /// The state that a successor finds, here or with the standbys, and when it was taken.
+    fn read(&self) -> (Snapshot, Time) {
+        let (mut found, taken) = self.held.clone().unwrap_or_else(|| (self.levels.clone(), self.taken));
         for page in &mut found.keys.pages {
             let there = self.pages.get(&(page.id.epoch, page.id.address));
             page.keys = there.filter(|(serial, _)| *serial == page.id.serial).map(|(_, keys)| keys.clone());
         }
-        found
+        (found, taken)
     }
 }
 
@@ -130,12 +135,11 @@ const WRITE_TIMEOUT: Span = Span::from_millis(40);
 impl Play {
     fn new(spec: ResourceSpec) -> Self {
         let now = Time::ORIGIN + Span::from_secs(100);
-        let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), Epoch::FIRST, now).fenced());
-        let checkpoint = world.scheduler.checkpoint(now).unwrap();
+        let mut world = World::fenced(&spec, now);
+        let checkpoint = world.checkpointed(now);
         let levels = checkpoint.state.clone();
-        let store =
-            Store { revision: 1, levels, taken: now, writer: 0, number: checkpoint.number.0, pages: Pages::new() };
-        world.handle(now, Event::CheckpointStored(checkpoint.number));
+        let (number, pages) = (checkpoint.number.0, Pages::new());
+        let store = Store { revision: 1, levels, taken: now, writer: 0, number, pages, held: None };
         let first = Writer { number: 0, world, revision: 1, writing: None, last: checkpoint, granted: Vec::new() };
         Play { judged: spec.clone(), spec, now, store, writers: vec![Some(first)], ended: Vec::new(), fate: Fate::Done }
     }
@@ -181,9 +185,15 @@ impl Play {
                 match fate {
                     Fate::Done | Fate::Unheard if current => self.store.write(&checkpoint, due - WRITE, index),
                     Fate::Done | Fate::Unheard => self.store.write_pages(&checkpoint),
-                    Fate::Lost => {}
+                    Fate::Lost | Fate::Witnessed => {}
                 }
-                writer.writing = matches!(fate, Fate::Unheard | Fate::Lost)
+                // Whoever takes over seals the memory of a standby first.
+                let is_held = matches!(fate, Fate::Witnessed) && self.store.writer == index;
+                if is_held {
+                    self.store.held = Some((checkpoint.state.clone(), due - WRITE));
+                    writer.world.handle(self.now, Event::CheckpointWitnessed(checkpoint.number));
+                }
+                writer.writing = (!matches!(fate, Fate::Done) && !is_held)
                     .then(|| (checkpoint.clone(), due + WRITE_TIMEOUT, Fate::Done));
                 if matches!(fate, Fate::Done) && self.store.writer == index {
                     writer.revision = self.store.revision;
@@ -227,9 +237,7 @@ impl Play {
     fn crowd(&mut self) {
         let now = self.now;
         for client in clients(CROWD) {
-            let mut wish = wish(Mode::Reserve, &[("c", 1.0)]);
-            wish.labels.push(("client", client));
-            self.leader().world.ask(now, &wish);
+            self.leader().world.ask(now, &wish(Mode::Reserve, &[("c", 1.0)]).labelled("client", client));
         }
     }
 
@@ -335,10 +343,11 @@ impl Play {
     }
 
     fn take_over(&mut self, known_for: Span, leader_dies: bool) {
-        let then = self.store.taken.max(self.now - known_for);
+        let (found, taken) = self.store.read();
+        let then = taken.max(self.now - known_for);
         let resource = Resource::new(&self.spec).unwrap();
         let epoch = Epoch::new(self.writers.len() as u64 + 1);
-        let mut successor = Scheduler::restore(resource, epoch, self.now, then, &self.store.read()).fenced();
+        let mut successor = Scheduler::restore(resource, epoch, self.now, then, &found).fenced();
         if leader_dies && self.writers.iter().flatten().count() == 1 {
             successor.lead_alone();
         }
@@ -398,9 +407,8 @@ impl Writer {
 }
 
 fn wish_of(mode: Mode, cost: [u64; 3], client: usize) -> Wish<'static> {
-    let mut wish = wish(mode, &[("a", cost[0] as f64), ("b", cost[1] as f64), ("c", cost[2] as f64)]);
-    wish.labels.push(("client", CLIENTS[client]));
-    wish
+    let cost = [("a", cost[0] as f64), ("b", cost[1] as f64), ("c", cost[2] as f64)];
+    wish(mode, &cost).labelled("client", CLIENTS[client])
 }
 
 /// Unique among all schedulers.
@@ -414,8 +422,7 @@ fn whole(units: u64) -> Amount {
 
 /// Ten in a second, two hundred in fifty seconds, and for each client five in two seconds.
 fn spec() -> ResourceSpec {
-    let each = Applies { key: vec!["client".to_owned()], ..Applies::default() };
-    let each = LimitSpec { applies: each, ..limit("c", 5.0, span(2_000)) };
+    let each = by("client", limit("c", 5.0, span(2_000)));
     resource(vec![limit("a", 10.0, span(1_000)), limit("b", 200.0, span(50_000)), each])
 }
 
@@ -423,8 +430,7 @@ fn spec() -> ResourceSpec {
 fn spec_with(judged: &ResourceSpec, others: Others) -> ResourceSpec {
     let [a, b, c] = <[LimitSpec; 3]>::try_from(judged.limits.clone()).unwrap();
     let other = |name: &str| LimitSpec { name: crate::common::name(name), ..limit("a", 1_000.0, span(1)) };
-    let each = Applies { key: vec!["client".to_owned()], ..Applies::default() };
-    let keyed = LimitSpec { applies: each, ..other("keyed") };
+    let keyed = by("client", other("keyed"));
     resource(match others {
         Others::Nothing => vec![a, b, c],
         Others::Before => vec![other("other"), a, b, c],
@@ -437,7 +443,8 @@ const CLIENTS: [&str; 3] = ["x", "y", "z"];
 fn step() -> impl Strategy<Value = (u64, Step)> {
     let pause = prop_oneof![3 => Just(0_u64), 4 => 0..40_u64, 3 => 0..2_500_u64, 1 => 0..20_000_u64];
     let mode = prop_oneof![2 => Just(Mode::Reserve), 1 => Just(Mode::Allow), 2 => Just(Mode::Wait)];
-    let fate = prop_oneof![2 => Just(Fate::Done), 1 => Just(Fate::Unheard), 1 => Just(Fate::Lost)];
+    let fate =
+        prop_oneof![2 => Just(Fate::Done), 1 => Just(Fate::Unheard), 1 => Just(Fate::Lost), 1 => Just(Fate::Witnessed)];
     // The shared limits then cost nothing, so that the limit of the key decides how far starts are.
     let shared = prop_oneof![1 => (0..=10_u64, 0..=40_u64), 1 => Just((0, 0))];
     let cost = (shared, 0..=5_u64).prop_map(|((a, b), c)| [a, b, c]);

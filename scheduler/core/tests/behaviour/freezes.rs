@@ -3,10 +3,6 @@
 use crate::prelude::*;
 use rampmeter_protocol::reason::PauseCause;
 
-fn two_limits() -> ResourceSpec {
-    resource(vec![limit("requests", 10.0, span(1000)), limit("units", 100.0, span(10_000))])
-}
-
 /// How long each limit stays frozen at this time, and the cause.
 fn pauses(world: &mut World, now: u64) -> Vec<(f64, Option<PauseCause>)> {
     let limits = world.scheduler.limit_status(ms(now));
@@ -63,7 +59,7 @@ fn the_later_end_of_two_pauses_counts_with_its_cause() {
 
 #[test]
 fn a_quota_that_is_said_to_be_spent_has_a_cause_of_its_own() {
-    let quota = LimitSpec { algorithm: Algorithm::Quota(None), ..limit("requests", 10.0, span(1000)) };
+    let quota = counted(Algorithm::Quota(None), limit("requests", 10.0, span(1000)));
     // More than a minute, on one client's word, ends with a probe call.
     for after in [30_000, 90_000] {
         let script = format!("0 wait a -> a@0\n0 answered a 403 after={after} -> a:settled");
@@ -76,12 +72,9 @@ fn a_quota_that_is_said_to_be_spent_has_a_cause_of_its_own() {
 
 #[test]
 fn an_ordered_freeze_and_its_cause_survive_a_hand_over() {
-    let window = LimitSpec { algorithm: Algorithm::SlidingWindow, ..limit("requests", 10.0, span(1000)) };
+    let window = counted(Algorithm::SlidingWindow, limit("requests", 10.0, span(1000)));
     for spec in [ten_per_second(), resource(vec![window])] {
-        let mut before = play(&spec, "0 wait a -> a@0\n 0 freeze requests 9000 ->");
-        let snapshot = before.scheduler.snapshot(ms(100), usize::MAX);
-        let successor = Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), ms(5_000), ms(100), &snapshot);
-        let mut after = World::of(successor);
+        let mut after = play(&spec, "0 wait a -> a@0\n 0 freeze requests 9000 ->\n 100 restart after=4900 ->");
         assert_eq!(pauses(&mut after, 5_000), [(4_000.0, Some(PauseCause::Operator))], "{spec:?}");
         play_on(after, "5000 wait b ->\n 9000 -> b@9000");
     }
@@ -90,8 +83,7 @@ fn an_ordered_freeze_and_its_cause_survive_a_hand_over() {
 /// A client compares both, and keeps the starts that a freeze does not concern.
 #[test]
 fn a_freeze_names_its_key_and_a_start_ahead_its_buckets() {
-    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
-    let each = LimitSpec { name: name("each"), applies, ..limit("requests", 10.0, span(1000)) };
+    let each = LimitSpec { name: name("each"), ..by("guild", limit("requests", 10.0, span(1000))) };
     let world = play(
         &resource(vec![limit("requests", 10.0, span(1000)), each]),
         "

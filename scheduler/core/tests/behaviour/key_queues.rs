@@ -4,8 +4,7 @@ use crate::prelude::*;
 
 /// `capacity` at once and in `period` for each value of a label.
 fn per(label: &str, capacity: f64, period: u64) -> LimitSpec {
-    let applies = Applies { key: vec![label.to_owned()], ..Applies::default() };
-    LimitSpec { name: name(&format!("per-{label}")), applies, ..limit("requests", capacity, span(period)) }
+    LimitSpec { name: name(&format!("per-{label}")), ..by(label, limit("requests", capacity, span(period))) }
 }
 
 /// `limits` for a class `urgent` above a class `bulk`, which may starve for this long.

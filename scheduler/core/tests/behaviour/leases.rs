@@ -5,20 +5,7 @@ use crate::prelude::*;
 
 /// Two in flight, which end after a second unless they are renewed.
 fn two() -> LimitSpec {
-    LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 2.0, span(1_000)) }
-}
-
-fn two_of_each() -> ResourceSpec {
-    resource(vec![LimitSpec { applies: Applies { key: vec!["guild".to_owned()], ..Applies::default() }, ..two() }])
-}
-
-/// A successor that knows the levels at `then` and no permit, as after a crash.
-fn crashed(world: &mut World, spec: &ResourceSpec, then: u64) -> World {
-    let snapshot = Snapshot { permits: Vec::new(), ..world.scheduler.snapshot(ms(then), 0) };
-    let resource = Resource::new(spec).unwrap();
-    let mut successor = Scheduler::restore(resource, Epoch::new(2), ms(then), ms(then), &snapshot);
-    successor.lead_alone();
-    World::of(successor)
+    counted(Algorithm::Concurrency, limit("requests", 2.0, span(1_000)))
 }
 
 scripts! {
@@ -39,16 +26,10 @@ scripts! {
         400                         -> c:not_in_time+699.999999
         400  used a                 -> a:settled b@400
     "
-}
 
-#[test]
-fn an_unknown_call_is_counted_anew() {
-    let spec = resource(vec![two()]);
-    let mut before = play(&spec, "0 allow a -> a@0");
-    let after = crashed(&mut before, &spec, 300);
-    play_on(
-        after,
-        "
+    an_unknown_call_is_counted_anew(resource(vec![two()])): "
+        0    allow a                -> a@0
+        300  restart crash          ->
         300  levels                 -> requests=1
         # Once for what the predecessor knew, and once by its name.
         400  extend a anew          -> a:extended
@@ -58,14 +39,12 @@ fn an_unknown_call_is_counted_anew() {
         2200 levels                 -> requests=1
         2200 used a                 -> a:settled
         2200 levels                 -> requests=2
-        ",
-    );
+    "
 }
 
 /// The bucket of a key knows no time since its last change.
 #[test]
 fn an_unknown_call_of_a_key_is_counted_anew_as_one_that_has_started() {
-    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
     // Each event looks at two keys.
     let others: String = (0..9).map(|key| format!("0 allow o{key} guild:{key} -> o{key}@0\n")).collect();
     let script = "
@@ -74,35 +53,25 @@ fn an_unknown_call_of_a_key_is_counted_anew_as_one_that_has_started() {
         500  extend a                -> a:extended
         500  levels                  -> requests=0
         ";
-    play(&resource(vec![LimitSpec { applies, ..two() }]), &format!("{others}{script}"));
+    play(&resource(vec![by("guild", two())]), &format!("{others}{script}"));
 }
 
-/// After that time, calls that no scheduler granted would take places.
-#[test]
-fn an_unknown_call_is_counted_anew_for_one_lease_after_a_take_over() {
-    let spec = resource(vec![two()]);
-    let mut before = play(&spec, "0 allow a -> a@0");
-    let after = crashed(&mut before, &spec, 300);
-    play_on(
-        after,
-        "
+scripts! {
+    /// After that time, calls that no scheduler granted would take places.
+    an_unknown_call_is_counted_anew_for_one_lease_after_a_take_over(resource(vec![two()])): "
+        0    allow a                -> a@0
+        300  restart crash          ->
         1300 extend a anew          -> a:extended
         1301 extend b anew          -> b:unknown_permit
         1301 levels                 -> requests=1
         # What was counted anew is known from then on.
         2200 extend a anew          -> a:extended
-        ",
-    );
-}
+    "
 
-#[test]
-fn calls_counted_anew_may_exceed_the_limit_and_hold_all_requests() {
-    let spec = resource(vec![two()]);
-    let mut before = play(&spec, "0 allow a -> a@0\n 0 allow b -> b@0");
-    let after = crashed(&mut before, &spec, 300);
-    play_on(
-        after,
-        "
+    calls_counted_anew_may_exceed_the_limit_and_hold_all_requests(resource(vec![two()])): "
+        0    allow a                -> a@0
+        0    allow b                -> b@0
+        300  restart crash          ->
         400  extend a anew          -> a:extended
         500  extend b anew          -> b:extended
         600  levels                 -> requests=-2
@@ -113,39 +82,32 @@ fn calls_counted_anew_may_exceed_the_limit_and_hold_all_requests() {
         1000                        -> c@1000
         1100 used b                 -> b:settled
         1100 levels                 -> requests=1
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_call_without_its_request_or_without_places_is_not_counted() {
-    let tokens = resource(vec![limit("requests", 10.0, span(1_000))]);
-    play(&resource(vec![two()]), "0 extend a -> a:unknown_permit\n 0 levels -> requests=2");
-    play(&tokens, "0 extend a anew -> a:unknown_permit\n 0 levels -> requests=10");
-}
+    a_call_without_its_request_is_not_counted(resource(vec![two()])): "
+        0    extend a               -> a:unknown_permit
+        0    levels                 -> requests=2
+    "
 
-#[test]
-fn a_returned_permit_stays_returned() {
-    play(&resource(vec![two()]), "0 allow a -> a@0\n 0 unused a -> a:settled\n 0 extend a anew -> a:unknown_permit");
-}
+    a_call_without_places_is_not_counted(resource(vec![limit("requests", 10.0, span(1_000))])): "
+        0    extend a anew          -> a:unknown_permit
+        0    levels                 -> requests=10
+    "
 
-#[test]
-fn a_scheduler_that_hands_over_counts_nothing_anew() {
-    play(&resource(vec![two()]), "0 hand-over ->\n 0 extend a anew -> a:unavailable+0");
-}
+    a_returned_permit_stays_returned_and_a_scheduler_that_hands_over_counts_nothing_anew(resource(vec![two()])): "
+        0    allow a                -> a@0
+        0    unused a               -> a:settled
+        0    extend a anew          -> a:unknown_permit
+        0    hand-over              ->
+        0    extend b anew          -> b:unavailable+0
+    "
 
-#[test]
-fn a_call_is_counted_anew_for_its_key() {
-    let world = play(
-        &two_of_each(),
-        "
+    a_call_is_counted_anew_for_its_key(resource(vec![by("guild", two())])): "
         0    extend a anew guild:x requests=2   -> a:extended
         0    wait b guild:x                     ->
         0    wait c guild:y                     -> c@0
         500  used a                             -> a:settled b@500
-        ",
-    );
-    drop(world);
+    "
 }
 
 #[test]
@@ -158,13 +120,10 @@ fn no_call_is_counted_anew_beyond_the_bound_of_permits() {
 /// The checkpoint covers one start. A place is given back only to a checkpoint that counted it.
 #[test]
 fn a_call_counted_anew_is_charged_to_the_checkpoint() {
-    let mut world =
-        World::of(Scheduler::new(Resource::new(&resource(vec![two()])).unwrap(), Epoch::FIRST, ms(0)).fenced());
-    let checkpoint = world.scheduler.checkpoint(ms(0)).unwrap();
-    world.handle(ms(0), Event::CheckpointStored(checkpoint.number));
     play_on(
-        world,
+        World::fenced(&resource(vec![two()]), ms(0)),
         "
+        0    checkpoint             ->
         0    extend a anew          -> a:extended
         0    used a                 -> a:settled
         0    allow b                -> b@0
@@ -175,32 +134,23 @@ fn a_call_counted_anew_is_charged_to_the_checkpoint() {
 
 /// Four in flight, each for 20 s unless it is renewed.
 fn four() -> ResourceSpec {
-    resource(vec![LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 4.0, span(20_000)) }])
+    resource(vec![counted(Algorithm::Concurrency, limit("requests", 4.0, span(20_000)))])
 }
 
-#[test]
-fn a_successor_knows_until_when_renewed_calls_hold_their_places() {
-    let mut before = play(
-        &four(),
-        "
+scripts! {
+    a_successor_knows_until_when_renewed_calls_hold_their_places(four()): "
         0     allow a requests=3     -> a@0
         0     allow b                -> b@0
         6000  extend a               -> a:extended
         6000  extend b               -> b:extended
-        ",
-    );
-    let snapshot = before.scheduler.snapshot(ms(6_600), usize::MAX);
-    play_on(
-        World::of(Scheduler::restore(Resource::new(&four()).unwrap(), Epoch::new(2), ms(6_600), ms(6_600), &snapshot)),
-        "
+        6600  restart                ->
         6600  levels                 -> requests=0
         6600  used a                 -> a:settled
         6600  levels                 -> requests=3
         6600  allow c requests=3     -> c@6600
         25900 levels                 -> requests=0
         26000 levels                 -> requests=1
-        ",
-    );
+    "
 }
 
 /// A record without the ends of leases may make a call count for longer, and never for less.
@@ -210,7 +160,7 @@ fn a_call_without_a_recorded_end_keeps_its_place() {
     let mut snapshot = before.scheduler.snapshot(ms(7_000), usize::MAX);
     snapshot.permits.iter_mut().for_each(|permit| permit.held_until.clear());
     play_on(
-        World::of(Scheduler::restore(Resource::new(&four()).unwrap(), Epoch::new(2), ms(7_000), ms(7_000), &snapshot)),
+        World::restored(&four(), ms(7_000), ms(7_000), &snapshot),
         "
         7000  extend a               -> a:extended
         25000 levels                 -> requests=2
@@ -220,30 +170,24 @@ fn a_call_without_a_recorded_end_keeps_its_place() {
     );
 }
 
-#[test]
-fn other_limits_leave_renewed_calls_their_ends() {
-    let mut five = four();
-    five.limits[0].capacity = amount(5.0);
-    play_under(
-        &four(),
-        &[("five", five)],
-        "
+scripts! {
+    other_limits_leave_renewed_calls_their_ends(
+        four(),
+        "five": resource(vec![counted(Algorithm::Concurrency, limit("requests", 5.0, span(20_000)))])
+    ): "
         0     allow a requests=4     -> a@0
         6000  extend a               -> a:extended
         7000  limits five            ->
         21000 levels                 -> requests=1
         21000 used a                 -> a:settled
         21000 levels                 -> requests=5
-        ",
-    );
+    "
 }
 
-#[test]
-fn a_call_is_remembered_as_long_as_it_is_renewed() {
-    let long = LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 2.0, span(900_000)) };
-    play(
-        &resource(vec![long]),
-        "
+scripts! {
+    a_call_is_remembered_as_long_as_it_is_renewed(
+        resource(vec![counted(Algorithm::Concurrency, limit("requests", 2.0, span(900_000)))])
+    ): "
         0       allow a              -> a@0
         600000  extend a             -> a:extended
         # The first lease is over for longer than an id is remembered behind it.
@@ -252,8 +196,7 @@ fn a_call_is_remembered_as_long_as_it_is_renewed() {
         2900000 extend a             -> a:extended
         2900000 levels               -> requests=1
         2900000 used a               -> a:settled
-        ",
-    );
+    "
 }
 
 /// Windows follow the wall clock; a call's duration does not.
@@ -271,11 +214,8 @@ fn a_lease_does_not_end_earlier_for_a_successor_whose_clock_is_ahead() {
 /// A crash leaves the number of places alone: one that the checkpoint knew, and two of its budget.
 #[test]
 fn settles_of_unknown_calls_free_the_places_that_a_crash_has_left() {
-    let spec = resource(vec![LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 4.0, span(60_000)) }]);
-    let mut before = World::of(Scheduler::new(Resource::new(&spec).unwrap(), Epoch::FIRST, ms(0)).fenced());
-    let first = before.scheduler.checkpoint(ms(0)).unwrap();
-    before.handle(ms(0), Event::CheckpointStored(first.number));
-    let mut before = play_on(before, "10 allow a -> a@10");
+    let spec = four_for_a_minute();
+    let mut before = play_on(World::fenced(&spec, ms(0)), "0 checkpoint ->\n 10 allow a -> a@10");
     let state = before.scheduler.checkpoint(ms(20)).unwrap().state;
     let mut after = Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), ms(300), ms(20), &state);
     after.lead_alone();
@@ -302,43 +242,39 @@ fn settles_of_unknown_calls_free_the_places_that_a_crash_has_left() {
     );
 }
 
-/// The lease of the call ends as the promised one begins, so that usage never falls.
-#[test]
-fn a_settle_after_a_crash_frees_no_place_that_is_promised() {
-    let one = LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 1.0, span(60_000)) };
-    let spec = resource(vec![one]);
-    let mut before = play(&spec, "0 allow a -> a@0\n 0 reserve b -> b@60000");
-    play_on(
-        crashed(&mut before, &spec, 300),
-        "
+scripts! {
+    /// The lease of the call ends as the promised one begins, so that usage never falls.
+    a_settle_after_a_crash_frees_no_place_that_is_promised(
+        resource(vec![counted(Algorithm::Concurrency, limit("requests", 1.0, span(60_000)))])
+    ): "
+        0      allow a              -> a@0
+        0      reserve b            -> b@60000
+        300    restart crash        ->
         310    used a anew          -> a:settled
         310    reserve c            -> c@120000
         60001  used b anew          -> b:settled
         60001  levels               -> requests=0
-        ",
-    );
+    "
 }
 
 /// Short calls, one after the other, need one place. The checkpoint counts one for the next of them, and
 /// for a key that is not in use.
 #[test]
 fn a_crash_leaves_places_that_were_not_needed() {
-    let ten = LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 10.0, span(60_000)) };
-    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
-    for (limit, key) in [(ten.clone(), ""), (LimitSpec { applies, ..ten }, "guild:x")] {
+    let ten = counted(Algorithm::Concurrency, limit("requests", 10.0, span(60_000)));
+    for (limit, key) in [(ten.clone(), ""), (by("guild", ten), "guild:x")] {
         let spec = resource(vec![limit]);
-        let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), Epoch::FIRST, ms(0)).fenced());
+        let mut world = World::fenced(&spec, ms(0));
         for round in 0..3 {
             let now = 300 * round;
-            let checkpoint = world.scheduler.checkpoint(ms(now)).unwrap();
-            world.handle(ms(now), Event::CheckpointStored(checkpoint.number));
+            world.checkpointed(ms(now));
             let call = |at| format!("{at} allow a{at} {key} -> a{at}@{at}\n {} used a{at} -> a{at}:settled\n", at + 5);
             world = play_on(world, &(1..20).map(|call_number| call(now + 10 * call_number)).collect::<String>());
         }
         let state = world.scheduler.checkpoint(ms(900)).unwrap().state;
-        let after = Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), ms(950), ms(900), &state);
+        let after = World::restored(&spec, ms(950), ms(900), &state);
         play_on(
-            World::of(after),
+            after,
             &format!(
                 "950 allow b {key} requests=8 -> b@950\n 950 allow c guild:y requests={} -> c@950\n",
                 if key.is_empty() { 0 } else { 9 }
@@ -347,52 +283,39 @@ fn a_crash_leaves_places_that_were_not_needed() {
     }
 }
 
-/// The predecessor may live, and hear the settle too: it gives the place to another call.
-#[test]
-fn a_settle_frees_no_inherited_place_while_the_predecessor_may_grant() {
-    let spec = resource(vec![LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 4.0, span(60_000)) }]);
-    let mut before = play(&spec, "0 allow a -> a@0\n 0 allow b -> b@0");
-    let snapshot = Snapshot { permits: Vec::new(), ..before.scheduler.snapshot(ms(100), 0) };
-    let after = Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), ms(100), ms(100), &snapshot);
-    play_on(
-        World::of(after),
-        "
+fn four_for_a_minute() -> ResourceSpec {
+    resource(vec![counted(Algorithm::Concurrency, limit("requests", 4.0, span(60_000)))])
+}
+
+scripts! {
+    /// The predecessor may live, and hear the settle too: it gives the place to another call.
+    a_settle_frees_no_inherited_place_while_the_predecessor_may_grant(four_for_a_minute()): "
+        0      allow a              -> a@0
+        0      allow b              -> b@0
+        100    restart permits=0    ->
         2600   used a anew          -> a:unknown_permit
         2601   used b anew          -> b:settled
         2601   levels               -> requests=3
-        ",
-    );
-}
+    "
 
-/// The settle of an unknown call frees the place whose lease ends first.
-#[test]
-fn a_place_stays_taken_as_long_as_any_call_may_hold_it() {
-    let spec = resource(vec![two()]);
-    let mut before = play(&spec, "0 allow a -> a@0\n 600 allow b -> b@600");
-    play_on(
-        crashed(&mut before, &spec, 700),
-        "
+    /// The settle of an unknown call frees the place whose lease ends first.
+    a_place_stays_taken_as_long_as_any_call_may_hold_it(resource(vec![two()])): "
+        0      allow a              -> a@0
+        600    allow b              -> b@600
+        700    restart crash        ->
         800    used b anew          -> b:settled
         800    levels               -> requests=1
         1100   levels               -> requests=1
         1600   levels               -> requests=2
-        ",
-    );
-}
+    "
 
-/// After a graceful stop, every call is known by its id.
-#[test]
-fn no_unknown_call_frees_the_place_of_a_known_one() {
-    let spec = resource(vec![two()]);
-    let mut before = play(&spec, "0 allow a -> a@0\n 600 allow b -> b@600");
-    let snapshot = before.scheduler.snapshot(ms(700), 10);
-    let after = Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), ms(700), ms(700), &snapshot);
-    play_on(
-        World::of(after),
-        "
+    /// After a graceful stop, every call is known by its id.
+    no_unknown_call_frees_the_place_of_a_known_one(resource(vec![two()])): "
+        0      allow a              -> a@0
+        600    allow b              -> b@600
+        700    restart permits=10   ->
         800    used x anew          -> x:unknown_permit
         800    used a               -> a:settled
         800    levels               -> requests=1
-        ",
-    );
+    "
 }

@@ -4,7 +4,7 @@ use crate::prelude::*;
 
 /// Ten in a second.
 fn ten(algorithm: Algorithm) -> ResourceSpec {
-    resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(1000)) }])
+    resource(vec![counted(algorithm, limit("requests", 10.0, span(1000)))])
 }
 
 /// Six of the ten are used at 300 ms.
@@ -54,20 +54,18 @@ scripts! {
         400  used a                -> a:settled
         400  left a                -> requests=10
     "
-}
 
-#[test]
-fn amounts_are_those_of_the_own_key_and_of_charged_limits() {
-    let each = Applies { key: vec!["client".to_owned()], ..Applies::default() };
-    let per_client = LimitSpec { applies: each, ..limit("requests", 5.0, span(1000)) };
-    play(
-        &resource(vec![per_client, limit("units", 100.0, span(10_000)), limit("bytes", 8.0, span(1000))]),
-        "
+    amounts_are_those_of_the_own_key_and_of_charged_limits(
+        resource(vec![
+            by("client", limit("requests", 5.0, span(1000))),
+            limit("units", 100.0, span(10_000)),
+            limit("bytes", 8.0, span(1000)),
+        ])
+    ): "
         300  allow a client:x requests=3 units=40 -> a@300
         300  allow b client:y                     -> b@300
         300  left a                               -> units=60+4000 requests=2+600
         300  left b                               -> requests=4+200
         300  left stranger                        ->
-        ",
-    );
+    "
 }

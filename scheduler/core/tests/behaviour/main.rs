@@ -27,10 +27,11 @@ mod prelude {
     pub(crate) use std::collections::{BTreeMap, BTreeSet};
 }
 
-/// Declares a test for each name: the resource, and the script that is played on it.
+/// Declares a test for each name: the resource, other limits that it may switch to by name, and the script
+/// that is played on it.
 macro_rules! scripts {
-    ($($(#[$about:meta])* $name:ident($spec:expr): $script:literal)*) => {
-        $($(#[$about])* #[test] fn $name() { crate::common::play(&$spec, $script); })*
+    ($($(#[$about:meta])* $name:ident($spec:expr $(, $set:literal: $others:expr)*): $script:literal)*) => {
+        $($(#[$about])* #[test] fn $name() { crate::common::play_under(&$spec, &[$(($set, $others)),*], $script); })*
     };
 }
 
@@ -57,14 +58,12 @@ mod leases;
 mod left;
 mod margins;
 mod matching;
-mod mixed;
 mod readings;
 mod reasons;
 mod rejections;
 mod repeats;
 mod restart;
 mod rules;
-mod saturation;
 mod settling;
 mod shares;
 mod stated_capacity;

@@ -25,12 +25,10 @@ fn the_margin_is_what_comes_in_while_a_call_is_late_and_one_more() {
     }
 }
 
-#[test]
-fn a_full_bucket_holds_all_but_the_margin() {
-    let margin = Margin::Fixed(amount(2.5));
-    play(
-        &resource(vec![LimitSpec { margin, ..limit("requests", 10.0, span(1000)) }]),
-        "
+scripts! {
+    a_full_bucket_holds_all_but_the_margin(
+        resource(vec![LimitSpec { margin: Margin::Fixed(amount(2.5)), ..limit("requests", 10.0, span(1000)) }])
+    ): "
         0    levels                              -> requests=7.5
         0    reserve a requests=7                -> a@0
         0    reserve b                           -> b@50
@@ -38,8 +36,7 @@ fn a_full_bucket_holds_all_but_the_margin() {
         # What fits only without the margin takes a full bucket, and a debt of at most the margin.
         1000 reserve c requests=10               -> c@1000
         1000 levels                              -> requests=-2.5
-        ",
-    );
+    "
 }
 
 /// When the second of two requests for everything starts, under a jitter of this many milliseconds.

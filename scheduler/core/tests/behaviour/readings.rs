@@ -5,7 +5,7 @@ use crate::prelude::*;
 
 /// Ten in each window, in milliseconds.
 fn ten(algorithm: Algorithm, period: u64) -> LimitSpec {
-    LimitSpec { algorithm, ..limit("requests", 10.0, span(period)) }
+    counted(algorithm, limit("requests", 10.0, span(period)))
 }
 
 fn fixed(period: u64) -> ResourceSpec {
@@ -13,8 +13,7 @@ fn fixed(period: u64) -> ResourceSpec {
 }
 
 fn by_guild(limit: LimitSpec) -> ResourceSpec {
-    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
-    resource(vec![LimitSpec { applies, ..limit }])
+    resource(vec![by("guild", limit)])
 }
 
 scripts! {
@@ -79,14 +78,10 @@ scripts! {
         10100  reserve b requests=5                          -> b@70100
         10100  reserve c requests=4                          -> c@10100
     "
-}
 
-#[test]
-fn a_promise_close_to_the_end_of_a_window_counts_in_the_next_one_too() {
-    let windows = ten(Algorithm::FixedWindow(Alignment::Epoch), 60_000);
-    play(
-        &resource(vec![windows, limit("units", 10.0, span(60_000))]),
-        "
+    a_promise_close_to_the_end_of_a_window_counts_in_the_next_one_too(
+        resource(vec![ten(Algorithm::FixedWindow(Alignment::Epoch), 60_000), limit("units", 10.0, span(60_000))])
+    ): "
         0    reserve a requests=8                                       -> a@0
         0    reserve b requests=1 units=10                              -> b@0
         0    reserve c requests=1 units=5                               -> c@30000
@@ -95,11 +90,8 @@ fn a_promise_close_to_the_end_of_a_window_counts_in_the_next_one_too() {
         100  reserve d requests=10                                      -> d@90100
         100  unused c                                                   -> c:settled
         100  reserve e requests=9                                       -> e@30100
-        ",
-    );
-}
+    "
 
-scripts! {
     usage_of_a_former_window_ends_with_it(fixed(60_000)): "
         0      reserve a requests=4               -> a@0
         40000  reserve b requests=5               -> b@40000
@@ -233,28 +225,21 @@ fn each_policy_of_an_answer_is_believed() {
     );
 }
 
-#[test]
-fn a_quota_has_what_the_upstream_says() {
-    let quota = LimitSpec { algorithm: Algorithm::Quota(None), ..limit("units", 100.0, span(1000)) };
-    play(
-        &resource(vec![quota]),
-        "
+scripts! {
+    a_quota_has_what_the_upstream_says(
+        resource(vec![counted(Algorithm::Quota(None), limit("units", 100.0, span(1000)))])
+    ): "
         0  reserve a units=10     -> a@0
         0  reserve b units=10     -> b@0
         0  answered a 200 left=30      -> a:settled
         0  answered b 200 left=30      -> b:settled
         0  levels                      -> units=30
         0  wait c units=31             -> c:quota_spent
-        ",
-    );
-}
+    "
 
-#[test]
-fn an_answer_takes_the_rest_of_a_quota_for_a_minute() {
-    let quota = LimitSpec { algorithm: Algorithm::Quota(None), ..limit("requests", 100.0, span(1000)) };
-    play(
-        &resource(vec![quota]),
-        "
+    an_answer_takes_the_rest_of_a_quota_for_a_minute(
+        resource(vec![counted(Algorithm::Quota(None), limit("requests", 100.0, span(1000)))])
+    ): "
         0      reserve a              -> a@0
         0      reserve b              -> b@0
         0      answered a 200 left=0       -> a:settled
@@ -265,8 +250,7 @@ fn an_answer_takes_the_rest_of_a_quota_for_a_minute() {
         60000  wait d                 -> d@60000
         60000  wait e                 ->
         60100  answered d 200 left=97      -> d:settled e@60100
-        ",
-    );
+    "
 }
 
 #[test]
@@ -329,15 +313,10 @@ fn three_answers_in_a_row_contradict_when_windows_end() {
     }
 }
 
-#[test]
-fn an_answer_of_a_shorter_limit_holds_calls_until_that_is_reset() {
-    let day = LimitSpec {
-        algorithm: Algorithm::FixedWindow(Alignment::Epoch),
-        ..limit("requests", 1000.0, span(86_400_000))
-    };
-    play(
-        &resource(vec![day]),
-        "
+scripts! {
+    an_answer_of_a_shorter_limit_holds_calls_until_that_is_reset(
+        resource(vec![counted(Algorithm::FixedWindow(Alignment::Epoch), limit("requests", 1000.0, span(86_400_000)))])
+    ): "
         0      reserve a                                   -> a@0
         0      answered a 200 left=0 of=60 reset=30000     -> a:settled
         0      why next                                    -> requests:stock+86400000
@@ -346,39 +325,24 @@ fn an_answer_of_a_shorter_limit_holds_calls_until_that_is_reset() {
         30000                                              -> b@30000
         30000  answered b 200 left=59 of=60 reset=60000    -> b:settled
         30000  levels                                      -> requests=59
-        ",
-    );
-}
-
-fn successor(spec: &ResourceSpec, at: u64, snapshot: &Snapshot) -> World {
-    World::of(Scheduler::restore(Resource::new(spec).unwrap(), Epoch::new(2), ms(at), ms(at), snapshot))
+    "
 }
 
 #[test]
 fn a_successor_knows_when_windows_end_and_learns_what_others_use() {
-    let before = "
-        10000  reserve a                            -> a@10000
+    let script = "
+        10000  reserve a KEY                        -> a@10000
         10000  answered a 200 left=4 reset=20000    -> a:settled
-        ";
-    let after = "
+        11000  restart                              ->
         11000  levels                               -> requests=9
-        11000  reserve b                            -> b@11000
+        11000  reserve b KEY                        -> b@11000
         11000  answered b 200 left=3 reset=19000    -> b:settled
         11000  levels                               -> requests=3
-        11000  reserve c requests=4                 -> c@30000
+        11000  reserve c requests=4 KEY             -> c@30000
         ";
-    let mut world = play(&fixed(60_000), before);
-    let left = world.scheduler.snapshot(ms(11_000), usize::MAX);
-    play_on(successor(&fixed(60_000), 11_000, &left), after);
-    let by_key = |script: &str| {
-        ["a", "b", "c"].iter().fold(script.to_owned(), |script, id| {
-            script.replace(&format!("reserve {id}"), &format!("reserve {id} guild:x"))
-        })
-    };
-    let spec = by_guild(ten(Algorithm::FixedWindow(Alignment::Epoch), 60_000));
-    let mut world = play(&spec, &by_key(before));
-    let left = world.scheduler.snapshot(ms(11_000), usize::MAX);
-    play_on(successor(&spec, 11_000, &left), &by_key(after));
+    for (spec, key) in [(fixed(60_000), ""), (by_guild(fixed(60_000).limits.remove(0)), "guild:x")] {
+        play(&spec, &script.replace("KEY", key));
+    }
 }
 
 #[test]
@@ -438,7 +402,7 @@ fn a_successor_knows_the_end_of_a_window_as_exactly_as_the_time_of_the_record() 
     );
     let left = world.scheduler.snapshot(ms(11_000), usize::MAX);
     play_on(
-        successor(&fixed(60_000), 11_500, &left),
+        World::restored(&fixed(60_000), ms(11_500), ms(11_500), &left),
         "
         11500  levels                               -> requests=9
         29399  reserve b                            -> b@29399
@@ -448,26 +412,17 @@ fn a_successor_knows_the_end_of_a_window_as_exactly_as_the_time_of_the_record() 
     );
 }
 
-/// Two answers tell the end of a window more exactly than the interval that cuts windows.
-#[test]
-fn usage_of_a_window_stays_in_it_when_a_successor_goes_on() {
-    let mut world = play(
-        &fixed(60_000),
-        "
+scripts! {
+    /// Two answers tell the end of a window more exactly than the interval that cuts windows.
+    usage_of_a_window_stays_in_it_when_a_successor_goes_on(fixed(60_000)): "
         10000  reserve a                                    -> a@10000
         10100  answered a 200 left=9 reset=19000 grain=1000 -> a:settled
         11000  reserve b                                    -> b@11000
         11100  answered b 200 left=8 reset=17800 grain=1000 -> b:settled
-        ",
-    );
-    let left = world.scheduler.snapshot(ms(12_000), usize::MAX);
-    play_on(
-        successor(&fixed(60_000), 12_000, &left),
-        "
-        12000  levels                               -> requests=8
-        12000  reserve c requests=10                -> c@30100
-        ",
-    );
+        12000  restart                                      ->
+        12000  levels                                       -> requests=8
+        12000  reserve c requests=10                        -> c@30100
+    "
 }
 
 #[test]
@@ -481,7 +436,7 @@ fn after_a_crash_windows_end_when_the_upstream_said_so() {
     );
     let state = world.scheduler.fenced().checkpoint(ms(10_000)).unwrap().state;
     play_on(
-        successor(&fixed(60_000), 10_000, &state),
+        World::restored(&fixed(60_000), ms(10_000), ms(10_000), &state),
         "
         29999  reserve b requests=10                -> b@30000
         30000  levels                               -> requests=0

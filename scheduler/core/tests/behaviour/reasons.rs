@@ -2,13 +2,12 @@
 
 use crate::prelude::*;
 
-fn by(label: &str, capacity: f64) -> LimitSpec {
-    let applies = Applies { key: vec![label.to_owned()], ..Applies::default() };
-    LimitSpec { applies, name: name(label), ..limit("requests", capacity, span(1000)) }
+fn per(label: &str, capacity: f64) -> LimitSpec {
+    LimitSpec { name: name(label), ..by(label, limit("requests", capacity, span(1000))) }
 }
 
 fn in_flight(places: f64) -> LimitSpec {
-    LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", places, span(60_000)) }
+    counted(Algorithm::Concurrency, limit("requests", places, span(60_000)))
 }
 
 scripts! {
@@ -65,26 +64,18 @@ scripts! {
 
 #[test]
 fn a_spent_quota_is_told_by_the_status() {
-    let quota = LimitSpec { algorithm: Algorithm::Quota(None), ..limit("requests", 2.0, span(1000)) };
-    let for_people = "
-        0    wait a                 -> a@0
-        0    wait b                 -> b@0
-        0    why next               -> requests:quota_spent
-        ";
-    play(&resource(vec![quota.clone()]), for_people);
-    play(
-        &resource(vec![quota]),
-        "
-        0    wait a                 -> a@0
-        0    answered a 403 after=60000 -> a:settled
-        10   why next               -> requests:quota_spent+59990
-        ",
-    );
+    let quota = resource(vec![counted(Algorithm::Quota(None), limit("requests", 2.0, span(1000)))]);
+    for (spends, reason) in [
+        ("wait b -> b@0\n 0 why next ->", "requests:quota_spent"),
+        ("answered a 403 after=60000 -> a:settled\n 10 why next ->", "requests:quota_spent+59990"),
+    ] {
+        play(&quota, &format!("0 wait a -> a@0\n 0 {spends} {reason}"));
+    }
 }
 
 scripts! {
     the_key_that_delays_the_request_is_told(
-        resource(vec![by("client", 5.0), by("region", 1.0), limit("requests", 10.0, span(1000))])
+        resource(vec![per("client", 5.0), per("region", 1.0), limit("requests", 10.0, span(1000))])
     ): "
         0    wait a client:x region:eu  -> a@0
         0    wait b client:x region:eu  ->
@@ -114,18 +105,18 @@ scripts! {
     "
 }
 
-#[test]
-fn unproven_stock_is_told() {
-    let learning = LimitSpec { learn: Learn::Above(0.1), ..limit("requests", 100.0, span(10_000)) };
-    play(
-        &ResourceSpec { start: StartPolicy::Unproven, ..resource(vec![learning]) },
-        "
+scripts! {
+    unproven_stock_is_told(
+        ResourceSpec {
+            start: StartPolicy::Unproven,
+            ..resource(vec![LimitSpec { learn: Learn::Above(0.1), ..limit("requests", 100.0, span(10_000)) }])
+        }
+    ): "
         0    wait a    -> a@0
         0    wait b    -> b@0
         0    wait c    -> c@0
         0    wait d    -> d@0
         0    wait e    ->
         0    why e     -> requests:unproven+0
-        ",
-    );
+    "
 }

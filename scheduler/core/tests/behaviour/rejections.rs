@@ -27,7 +27,7 @@ fn causes(world: &mut World, id: &str, verdict: Option<Verdict>) -> Vec<Rejectio
 fn a_rejection_has_the_cause_that_the_answer_and_the_buckets_tell() {
     let spent = Verdict::Exhausted { scope: Scope::Unnamed, reset: None };
     let table = [
-        ("a", Some(limited(false)), RejectionCause::Strangers),
+        ("a", Some(limited(false)), RejectionCause::Unknown),
         ("a", Some(limited(true)), RejectionCause::Upstream),
         ("a", Some(Verdict::Busy), RejectionCause::Upstream),
         ("a", Some(spent), RejectionCause::Quota),

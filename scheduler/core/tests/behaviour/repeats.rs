@@ -41,22 +41,16 @@ scripts! {
     "
 }
 
-/// A successor does not know a request's sender and content. The first repetition tells these.
-#[test]
-fn a_successor_takes_the_first_repetition_for_the_request() {
-    let spec = ten_per_second();
-    let mut before = play(&spec, "0 reserve a from=x requests=10 -> a@0\n 0 reserve b from=x -> b@100");
-    let snapshot = before.scheduler.snapshot(ms(0), usize::MAX);
-    play_on(
-        World::of(Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), ms(0), ms(0), &snapshot)),
-        "
+scripts! {
+    /// A successor does not know a request's sender and content. The first repetition tells these.
+    a_successor_takes_the_first_repetition_for_the_request(ten_per_second()): "
+        0    reserve a from=x requests=10        -> a@0
+        0    reserve b from=x                    -> b@100
+        0    restart                             ->
         0    reserve b from=x                    -> b@100
         0    reserve b from=y                    -> b:id_in_use
-        ",
-    );
-}
+    "
 
-scripts! {
     /// A start is told again as long as the margin covers the lateness of its call.
     an_id_whose_start_is_past_and_was_not_used_is_refused_as_lapsed(ten_per_second()): "
         0     reserve a requests=10              -> a@0
@@ -90,21 +84,20 @@ scripts! {
     "
 }
 
-#[test]
-fn a_call_in_flight_keeps_its_place_when_its_id_is_asked_for_again_and_refused() {
-    let in_flight = LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 1.0, span(60_000)) };
-    let rate = limit("units", 10.0, span(100_000));
-    play(
-        &resource(vec![in_flight, rate]),
-        "
+scripts! {
+    a_call_in_flight_keeps_its_place_when_its_id_is_asked_for_again_and_refused(
+        resource(vec![
+            counted(Algorithm::Concurrency, limit("requests", 1.0, span(60_000))),
+            limit("units", 10.0, span(100_000)),
+        ])
+    ): "
         0     reserve a units=10                 -> a@0
         6000  allow a                            -> a:lapsed
         6000  levels                             -> requests=0 units=0.6
         6000  extend a                           -> a:extended
         6000  unused a                           -> a:settled
         6000  levels                             -> requests=1 units=10
-        ",
-    );
+    "
 }
 
 #[test]
@@ -274,10 +267,11 @@ fn no_user_fills_the_queue_with_new_clients() {
 fn the_refusal_at_a_bound_names_it() {
     let mut world = play(&bounded(1, 1), "0 reserve a requests=10 -> a@0");
     let table = [
-        (Mode::Reserve, Refusal::BoundReached { what: Bounded::Remembered, bound: 1, retry_after: span(1000) }),
-        (Mode::Wait, Refusal::BoundReached { what: Bounded::Remembered, bound: 1, retry_after: span(1000) }),
+        (Mode::Reserve, Refusal::BoundReached { what: Bounded::Remembered, bound: 1 }),
+        (Mode::Wait, Refusal::BoundReached { what: Bounded::Remembered, bound: 1 }),
     ];
     for (mode, refusal) in table {
+        assert_eq!(refusal.retry_after(), Some(span(1000)));
         let asked = world.ask(ms(10), &wish(mode, &[]));
         assert_eq!(world.last_answer(asked), Some(SentAnswer::Refused(refusal)));
     }
@@ -289,7 +283,7 @@ fn the_refusal_at_a_bound_names_it() {
         ",
     );
     let asked = world.ask(ms(10), &wish(Mode::Wait, &[]));
-    let refusal = Refusal::BoundReached { what: Bounded::Waiting, bound: 1, retry_after: span(1000) };
+    let refusal = Refusal::BoundReached { what: Bounded::Waiting, bound: 1 };
     assert_eq!(world.last_answer(asked), Some(SentAnswer::Refused(refusal)));
 }
 

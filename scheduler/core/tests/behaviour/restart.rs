@@ -8,58 +8,35 @@ use std::cmp::Reverse;
 /// A successor at `now` of a world whose last event was at `then`.
 fn succeed(world: &mut World, spec: &ResourceSpec, then: Time, now: Time) -> World {
     let snapshot = world.scheduler.snapshot(then, usize::MAX);
-    restored(spec, now, then, &snapshot)
+    World::restored(spec, now, then, &snapshot)
 }
 
-fn restored(spec: &ResourceSpec, now: Time, then: Time, snapshot: &Snapshot) -> World {
-    World::of(Scheduler::restore(Resource::new(spec).unwrap(), Epoch::new(2), now, then, snapshot))
+fn sliding(period: u64) -> ResourceSpec {
+    resource(vec![counted(Algorithm::SlidingWindow, limit("requests", 10.0, span(period)))])
 }
 
-/// Plays `before`, restarts at `then` with a successor that starts at `now`, and plays `after`.
-fn check(spec: &ResourceSpec, before: &str, (then, now): (u64, u64), after: &str) {
-    check_change(spec, before, (then, now), spec, after);
-}
-
-fn check_change(spec: &ResourceSpec, before: &str, (then, now): (u64, u64), changed: &ResourceSpec, after: &str) {
-    let mut world = play(spec, before);
-    play_on(succeed(&mut world, changed, ms(then), ms(now)), after);
-}
-
-#[test]
-fn a_unit_without_an_estimate_is_charged_after_a_restart_too() {
-    let spec = resource(vec![limit("requests", 10.0, span(100_000)), limit("units", 100.0, span(100_000_000))]);
-    check(
-        &spec,
-        "0 allow a -> a@0",
-        (0, 0),
-        "
+scripts! {
+    a_unit_without_an_estimate_is_charged_after_a_restart_too(
+        resource(vec![limit("requests", 10.0, span(100_000)), limit("units", 100.0, span(100_000_000))])
+    ): "
+        0  allow a         -> a@0
+        0  restart         ->
         0  used a units=5  -> a:settled
         0  levels          -> requests=9 units=95
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_promise_that_is_restored_under_a_longer_window_returns_what_it_holds_there() {
-    let sliding = |period| {
-        resource(vec![LimitSpec { algorithm: Algorithm::SlidingWindow, ..limit("requests", 10.0, span(period)) }])
-    };
-    check_change(
-        &sliding(1000),
-        "
+    a_promise_that_is_restored_under_a_longer_window_returns_what_it_holds_there(
+        sliding(1000), "longer": sliding(1500)
+    ): "
         0    reserve a requests=10  -> a@0
         0    reserve b requests=6   -> b@1000
         0    reserve c requests=4   -> c@1000
-        ",
-        (10, 10),
-        &sliding(1500),
-        "
+        10   restart limits=longer  ->
         10   unused b               -> b:settled
         10   reserve d requests=6   -> d@1000
         # It holds all until 2.5 s, and the rest of it is c.
         10   reserve e requests=1   -> e@2500
-        ",
-    );
+    "
 }
 
 #[test]
@@ -92,13 +69,16 @@ const BUSY: &str = "
     100  wait e                              ->
 ";
 
+/// Plays [`BUSY`], and then this.
+fn check_busy(script: &str) {
+    play(&ten_per_second(), &format!("{BUSY}{script}"));
+}
+
 #[test]
 fn levels_debts_promises_and_ids_survive() {
-    check(
-        &ten_per_second(),
-        BUSY,
-        (100, 100),
+    check_busy(
         "
+        100  restart                             ->
         100  levels                              -> requests=-12
         100  reserve a                           -> a:already_settled
         100  reserve c                           -> c@1100
@@ -115,34 +95,32 @@ fn levels_debts_promises_and_ids_survive() {
     );
 }
 
-/// A refund is worth the room that the bucket has had ever since the start.
-#[test]
-fn a_call_in_flight_is_refunded_by_the_successor() {
-    check(
-        &ten_per_second(),
-        "0 allow a requests=8 -> a@0",
-        (100, 200),
-        "200 used a requests=3 -> a:settled\n 200 levels -> requests=9",
-    );
-    // The bucket was full before the second call.
-    check(
-        &ten_per_second(),
-        "0 allow a requests=8 -> a@0\n 1000 allow b requests=9 -> b@1000",
-        (1100, 1100),
-        "1100 used a requests=3 -> a:settled\n 1100 levels -> requests=2",
-    );
+scripts! {
+    /// A refund is worth the room that the bucket has had ever since the start.
+    a_call_in_flight_is_refunded_by_the_successor(ten_per_second()): "
+        0    allow a requests=8     -> a@0
+        100  restart after=100      ->
+        200  used a requests=3      -> a:settled
+        200  levels                 -> requests=9
+    "
+
+    a_bucket_that_was_full_in_between_is_refunded_less_by_the_successor(ten_per_second()): "
+        0    allow a requests=8     -> a@0
+        1000 allow b requests=9     -> b@1000
+        1100 restart                ->
+        1100 used a requests=3      -> a:settled
+        1100 levels                 -> requests=2
+    "
 }
 
 #[test]
 fn time_without_a_scheduler_refills() {
-    check(&ten_per_second(), BUSY, (100, 800), "800 levels -> requests=-5");
-    check(&ten_per_second(), BUSY, (100, 1100), "1100 levels -> requests=-2");
-    check(&ten_per_second(), BUSY, (100, 100_000), "100000 levels -> requests=10");
-    check(
-        &ten_per_second(),
-        BUSY,
-        (100, 301_000),
+    for (away, levels) in [(700, -5), (1000, -2), (99_900, 10)] {
+        check_busy(&format!("100 restart after={away} ->\n {} levels -> requests={levels}", 100 + away));
+    }
+    check_busy(
         "
+        100    restart after=300900              ->
         # The first call started 301 s ago and is forgotten. The third has not been heard of since.
         301000 unused a                          -> a:unknown_permit
         301000 reserve c                         -> c:lapsed
@@ -156,57 +134,41 @@ fn time_without_a_scheduler_refills() {
 #[test]
 fn promises_that_are_not_listed_stay_promised() {
     let spec = resource(vec![limit("units", 10.0, span(10_000)), limit("slow", 1.0, span(100_000))]);
-    let mut world = play(
-        &spec,
-        "
-        0     reserve a units=4 slow=1           -> a@0
-        0     reserve b units=10 slow=1          -> b@100000
-        0     reserve c units=6 slow=1           -> c@200000
-        ",
-    );
     // Unlisted promises are told in steps.
     for (listed, later) in [(0, "d@206000"), (1, "d@111250"), (2, "d@110000"), (3, "d@110000")] {
-        let snapshot = world.scheduler.snapshot(ms(0), listed);
-        assert_eq!(snapshot.permits.len(), listed);
-        let successor = restored(&spec, ms(0), ms(0), &snapshot);
-        play_on(successor, &format!("95000 reserve d units=10 -> {later}"));
+        let script = format!(
+            "
+            0     reserve a units=4 slow=1           -> a@0
+            0     reserve b units=10 slow=1          -> b@100000
+            0     reserve c units=6 slow=1           -> c@200000
+            0     restart permits={listed}           ->
+            95000 reserve d units=10                 -> {later}
+            "
+        );
+        play(&spec, &script);
     }
 }
 
-/// Refill beyond a full bucket before the snapshot is lost at the upstream, whatever a record
-/// remembers.
-#[test]
-fn a_successor_returns_nothing_that_was_lost_before_it_came() {
-    check(
-        &ten_per_second(),
-        "
+scripts! {
+    /// Refill beyond a full bucket before the snapshot is lost at the upstream, whatever a record
+    /// remembers.
+    a_successor_returns_nothing_that_was_lost_before_it_came(ten_per_second()): "
         0     reserve a requests=5               -> a@0
         1000  reserve b requests=10              -> b@1000
-        ",
-        (1050, 1100),
-        "
+        1050  restart after=50                   ->
         1100  levels                             -> requests=1
         1100  unused a                           -> a:settled
         1100  levels                             -> requests=1
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_successor_returns_what_was_not_needed_after_it_came() {
-    check(
-        &ten_per_second(),
-        "
+    a_successor_returns_what_was_not_needed_after_it_came(ten_per_second()): "
         0     reserve a requests=10              -> a@0
         0     reserve b requests=5               -> b@500
-        ",
-        (100, 200),
-        "
+        100   restart after=100                  ->
         600   levels                             -> requests=1
         600   used b requests=2                  -> b:settled
         600   levels                             -> requests=4
-        ",
-    );
+    "
 }
 
 #[test]
@@ -228,34 +190,42 @@ fn a_limit_that_the_snapshot_does_not_know_starts_as_the_resource_says() {
     more.limits.push(limit("units", 100.0, span(1000)));
     for (start, units) in [(StartPolicy::Full, 100), (StartPolicy::Empty, 0)] {
         let changed = ResourceSpec { start, ..more.clone() };
-        let after = format!("100 levels -> requests=-12 units={units}");
-        check_change(&ten_per_second(), BUSY, (100, 100), &changed, &after);
+        let script = format!("{BUSY} 100 restart limits=changed ->\n 100 levels -> requests=-12 units={units}");
+        play_under(&ten_per_second(), &[("changed", changed)], &script);
     }
     // A limit that only the snapshot knows is ignored.
-    check_change(
+    play_under(
         &more,
-        "0 reserve a requests=10 units=60 -> a@0\n 0 reserve b requests=5 units=60 -> b@500",
-        (100, 100),
-        &ten_per_second(),
-        "100 levels -> requests=-4\n 100 unused b -> b:settled\n 100 levels -> requests=1",
+        &[("fewer", ten_per_second())],
+        "
+        0    reserve a requests=10 units=60      -> a@0
+        0    reserve b requests=5 units=60       -> b@500
+        100  restart limits=fewer                ->
+        100  levels                              -> requests=-4
+        100  unused b                            -> b:settled
+        100  levels                              -> requests=1
+        ",
     );
 }
 
 #[test]
 fn a_changed_capacity_caps() {
-    let smaller = resource(vec![limit("requests", 4.0, span(400))]);
-    let larger = resource(vec![limit("requests", 20.0, span(2000))]);
-    let one = "0 reserve a -> a@0";
-    check_change(&ten_per_second(), one, (0, 0), &smaller, "0 levels -> requests=4");
-    check_change(&ten_per_second(), one, (0, 0), &larger, "0 levels -> requests=9");
-    check_change(&ten_per_second(), BUSY, (100, 100), &smaller, "100 levels -> requests=-12");
+    let capacity = |capacity: u64| resource(vec![limit("requests", capacity as f64, span(100 * capacity))]);
+    let one = "0 reserve a -> a@0\n";
+    for (before, now, changed, level) in [(one, 0, 4, 4), (one, 0, 20, 9), (BUSY, 100, 4, -12)] {
+        let script = format!("{before} {now} restart limits=changed ->\n {now} levels -> requests={level}");
+        play_under(&ten_per_second(), &[("changed", capacity(changed))], &script);
+    }
 }
 
-#[test]
-fn an_unknown_class_becomes_the_default() {
-    let spec = with_bulk(ten_per_second(), 0.2);
-    let before = "0 reserve a class=bulk requests=9 -> a@0\n 0 reserve b class=bulk -> b@200";
-    check_change(&spec, before, (0, 0), &ten_per_second(), "0 unused b -> b:settled\n 0 levels -> requests=1");
+scripts! {
+    an_unknown_class_becomes_the_default(with_bulk(ten_per_second(), 0.2), "plain": ten_per_second()): "
+        0    reserve a class=bulk requests=9     -> a@0
+        0    reserve b class=bulk                -> b@200
+        0    restart limits=plain                ->
+        0    unused b                            -> b:settled
+        0    levels                              -> requests=1
+    "
 }
 
 #[test]
@@ -268,7 +238,7 @@ fn a_shortened_list_of_permits_is_still_safe() {
     assert_eq!(world.scheduler.snapshot(ms(100), 2).permits, snapshot.permits[..2]);
     snapshot.permits.clear();
     play_on(
-        restored(&ten_per_second(), ms(100), ms(100), &snapshot),
+        World::restored(&ten_per_second(), ms(100), ms(100), &snapshot),
         "
         100  levels                              -> requests=-12
         100  unused b                            -> b:unknown_permit
@@ -412,42 +382,29 @@ fn a_snapshot_says_what_was_charged() {
 fn records_after_stop_and_crash(spec: &ResourceSpec, before: &str, then: u64) -> [Snapshot; 3] {
     let mut stopped = play(spec, before);
     let whole = stopped.scheduler.snapshot(ms(then), usize::MAX);
-    let fenced = World::of(Scheduler::new(Resource::new(spec).unwrap(), Epoch::FIRST, ms(0)).fenced());
-    let mut crashed = checkpointed(fenced, 0);
-    crashed = play_on(crashed, before);
+    let mut crashed = play_on(World::fenced(spec, ms(0)), &format!("0 checkpoint ->\n {before}"));
     let checkpoint = crashed.scheduler.checkpoint(ms(then)).unwrap();
     let old = Snapshot { freezes: Vec::new(), ..whole.clone() };
     [whole, checkpoint.state, old]
 }
 
-fn checkpointed(mut world: World, now: u64) -> World {
-    let checkpoint = world.scheduler.checkpoint(ms(now)).unwrap();
-    world.handle(ms(now), Event::CheckpointStored(checkpoint.number));
-    world
-}
-
 /// The same limits, with a bucket for each value of the label `guild`.
 fn by_key(spec: ResourceSpec) -> ResourceSpec {
-    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
-    resource(spec.limits.into_iter().map(|limit| LimitSpec { applies: applies.clone(), ..limit }).collect())
+    resource(spec.limits.into_iter().map(|limit| by("guild", limit)).collect())
 }
 
 #[test]
 fn a_freeze_survives_a_hand_over_and_a_crash() {
     let window = Algorithm::FixedWindow(Alignment::Epoch);
     for algorithm in [Algorithm::TokenBucket, window, Algorithm::SlidingWindow, Algorithm::Concurrency] {
-        let shared = resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(1_000)) }]);
+        let shared = resource(vec![counted(algorithm, limit("requests", 10.0, span(1_000)))]);
         for spec in [shared.clone(), by_key(shared)] {
             let before = "0 wait a guild:x -> a@0\n 0 answered a 429 after=9000 -> a:settled";
             for (number, snapshot) in records_after_stop_and_crash(&spec, before, 100).iter().enumerate() {
-                let mut after = restored(&spec, ms(5_000), ms(100), snapshot);
-                let wish = |id| {
-                    let mut wish = wish(Mode::Reserve, &[]).named(id);
-                    wish.labels.push(("guild", "x"));
-                    wish
-                };
-                let [first, second] = ["b", "c"].map(|id| after.ask(ms(5_000), &wish(id)));
-                let starts = [first, second].map(|request| after.start(request));
+                let mut after = World::restored(&spec, ms(5_000), ms(100), snapshot);
+                let wish = wish(Mode::Reserve, &[]).labelled("guild", "x");
+                let asked = ["b", "c"].map(|id| after.ask(ms(5_000), &wish.clone().named(id)));
+                let starts = asked.map(|request| after.start(request));
                 // One probe starts at the end of the freeze, and another call two seconds later,
                 // without a report.
                 let frozen = [Some(ms(9_000)), Some(ms(11_000))];
@@ -459,25 +416,24 @@ fn a_freeze_survives_a_hand_over_and_a_crash() {
 
 #[test]
 fn a_spent_quota_survives_a_hand_over_and_a_crash() {
-    let quota = LimitSpec { algorithm: Algorithm::Quota(None), ..limit("requests", 10.0, span(1000)) };
+    let quota = counted(Algorithm::Quota(None), limit("requests", 10.0, span(1000)));
     let spec = resource(vec![quota]);
     let before = "0 wait a -> a@0\n 0 answered a 403 after=60000 -> a:settled";
     let [stopped, crashed, old] = records_after_stop_and_crash(&spec, before, 100);
     for snapshot in [stopped, crashed] {
         play_on(
-            restored(&spec, ms(5_000), ms(100), &snapshot),
+            World::restored(&spec, ms(5_000), ms(100), &snapshot),
             "5000 reserve b -> b:quota_spent+55000\n 60000 reserve b -> b@60000",
         );
     }
-    play_on(restored(&spec, ms(5_000), ms(100), &old), "5000 reserve b -> b@5000");
+    play_on(World::restored(&spec, ms(5_000), ms(100), &old), "5000 reserve b -> b@5000");
 }
 
 #[test]
 fn a_freeze_is_in_a_checkpoint_within_a_fifth_of_a_second() {
     for answer in ["429 after=9000", "403 after=9000"] {
-        let fenced = World::of(Scheduler::new(Resource::new(&ten_per_second()).unwrap(), Epoch::FIRST, ms(0)).fenced());
-        let mut world = play_on(checkpointed(fenced, 0), "0 allow a -> a@0");
-        world = play_on(checkpointed(world, 250), &format!("400 answered a {answer} -> a:settled"));
+        let script = "0 checkpoint ->\n 0 allow a -> a@0\n 250 checkpoint ->\n 400 answered a";
+        let world = play_on(World::fenced(&ten_per_second(), ms(0)), &format!("{script} {answer} -> a:settled"));
         assert!(
             world.scheduler.next_checkpoint() <= Some(ms(450)),
             "{answer}: {:?}",
@@ -489,9 +445,8 @@ fn a_freeze_is_in_a_checkpoint_within_a_fifth_of_a_second() {
 /// An unlisted promise keeps its part of a window through two stops.
 #[test]
 fn a_promise_in_a_later_window_of_a_key_survives_two_stops() {
-    let applies = Applies { key: vec!["client".to_owned()], ..Applies::default() };
     let algorithm = Algorithm::FixedWindow(Alignment::Epoch);
-    let window = LimitSpec { algorithm, applies, ..limit("c", 10.0, span(600_000)) };
+    let window = counted(algorithm, by("client", limit("c", 10.0, span(600_000))));
     let spec = resource(vec![window, limit("r", 1.0, span(1_500_000))]);
     let ask = |world: &mut World, now, cost: &[(&'static str, f64)]| {
         let request = world.ask(now, &Wish { labels: vec![("client", "g")], ..wish(Mode::Reserve, cost) });
@@ -503,49 +458,42 @@ fn a_promise_in_a_later_window_of_a_key_survives_two_stops() {
     assert!((ms(1_200_000)..ms(1_800_000)).contains(&promised));
     for stop in [ms(61_000), ms(660_000)] {
         let snapshot = world.scheduler.snapshot(stop, 0);
-        let resource = Resource::new(&spec).unwrap();
-        world = World::of(Scheduler::restore(resource, Epoch::new(2), stop, stop, &snapshot));
+        world = World::restored(&spec, stop, stop, &snapshot);
     }
     assert!(ask(&mut world, ms(661_000), &[("c", 10.0), ("r", 0.0)]) < ms(1_200_000), "its own window is free");
     assert!(ask(&mut world, ms(661_000), &[("c", 10.0), ("r", 0.0)]) >= ms(1_800_000), "the next one is not");
 }
 
-/// Its call was made before its start, so that all that it took is in the levels.
-#[test]
-fn a_call_that_was_settled_before_its_start_is_not_promised_again() {
-    let places = LimitSpec { algorithm: Algorithm::Concurrency, ..limit("places", 1.0, span(60_000)) };
-    check(
-        &resource(vec![limit("requests", 10.0, span(1000)), places]),
-        "
+scripts! {
+    /// Its call was made before its start, so that all that it took is in the levels.
+    a_call_that_was_settled_before_its_start_is_not_promised_again(
+        resource(vec![
+            limit("requests", 10.0, span(1000)),
+            counted(Algorithm::Concurrency, limit("places", 1.0, span(60_000))),
+        ])
+    ): "
         0    reserve a requests=10           -> a@0
         0    reserve b requests=5 places=1   -> b@500
         100  used b                          -> b:settled
         100  levels                          -> requests=-4 places=1
-        ",
-        (100, 100),
-        "
+        100  restart                         ->
         100  levels                          -> requests=-4 places=1
         100  reserve c requests=0 places=1   -> c@100
-        ",
-    );
-}
+    "
 
-/// A settled permit only lets a repeated request be refused. An open one has a place to give back.
-#[test]
-fn open_calls_come_before_settled_ones_in_a_snapshot() {
-    let spec = resource(vec![LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 3.0, span(60_000)) }]);
-    let mut world = play(
-        &spec,
-        "
-        0    reserve a                 -> a@0
-        100  reserve b                 -> b@100
-        100  reserve c                 -> c@100
-        100  used b                    -> b:settled
-        100  used c                    -> c:settled
-        ",
-    );
-    let snapshot = world.scheduler.snapshot(ms(200), 2);
-    play_on(restored(&spec, ms(200), ms(200), &snapshot), "200 used a -> a:settled\n 200 levels -> requests=3");
+    /// A settled permit only lets a repeated request be refused. An open one has a place to give back.
+    open_calls_come_before_settled_ones_in_a_snapshot(
+        resource(vec![counted(Algorithm::Concurrency, limit("requests", 3.0, span(60_000)))])
+    ): "
+        0    reserve a                       -> a@0
+        100  reserve b                       -> b@100
+        100  reserve c                       -> c@100
+        100  used b                          -> b:settled
+        100  used c                          -> c:settled
+        200  restart permits=2               ->
+        200  used a                          -> a:settled
+        200  levels                          -> requests=3
+    "
 }
 
 /// Labels may have any characters, and a control character takes six bytes in a record.
@@ -553,8 +501,8 @@ fn open_calls_come_before_settled_ones_in_a_snapshot() {
 fn a_checkpoint_is_bounded_in_bytes_whatever_keys_workers_choose() {
     let applies = Applies { key: vec!["guild".to_owned(), "channel".to_owned()], ..Applies::default() };
     let spec = resource(vec![LimitSpec { applies, ..limit("requests", 1.0, span(60_000)) }]);
-    let mut world =
-        checkpointed(World::of(Scheduler::new(Resource::new(&spec).unwrap(), Epoch::FIRST, ms(0)).fenced()), 0);
+    let mut world = World::fenced(&spec, ms(0));
+    world.checkpointed(ms(0));
     let long = "\u{1}".repeat(250);
     for number in 0..600_u64 {
         let (id, guild) = (format!("p{number}"), format!("{long}{number}"));
@@ -576,7 +524,7 @@ fn a_checkpoint_is_bounded_in_bytes_whatever_keys_workers_choose() {
     assert!(world.scheduler.next_checkpoint() <= Some(ms(900)));
     let second = world.scheduler.checkpoint(ms(900)).unwrap();
     assert!(bytes_of(&second.state) <= 400 << 10, "{} bytes", bytes_of(&second.state));
-    let mut after = restored(&spec, ms(900), ms(900), &second.state);
+    let mut after = World::restored(&spec, ms(900), ms(900), &second.state);
     for number in 0..600_u64 {
         let guild = format!("{long}{number}");
         let labels = vec![("guild", guild.as_str()), ("channel", long.as_str())];

@@ -10,38 +10,27 @@ fn called(name: &str, capacity: f64, period: u64) -> LimitSpec {
     LimitSpec { name: crate::common::name(name), ..limit("requests", capacity, span(period)) }
 }
 
-fn keyed(label: &str, spec: LimitSpec) -> LimitSpec {
-    LimitSpec { applies: Applies { key: vec![label.to_owned()], ..Applies::default() }, ..spec }
-}
-
 fn shadow(spec: LimitSpec) -> LimitSpec {
     LimitSpec { shadow: true, ..spec }
 }
 
-#[test]
-fn a_raised_limit_starts_waiting_requests_sooner() {
-    let raised = resource(vec![limit("requests", 20.0, span(1000))]);
-    play_under(
-        &ten_per_second(),
-        &[("raised", raised)],
-        "
+scripts! {
+    a_raised_limit_starts_waiting_requests_sooner(
+        ten_per_second(),
+        "raised": resource(vec![limit("requests", 20.0, span(1000))])
+    ): "
         0  reserve x requests=10 -> x@0
         0  wait a ->
         # A tenth of a token has come in, and the rest comes twice as fast.
         10 limits raised -> a@55
         # A larger bucket is not a fuller one.
         10 levels -> requests=-0.9
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_limit_that_is_lowered_keeps_its_promises() {
-    let lowered = resource(vec![limit("requests", 5.0, span(1000))]);
-    play_under(
-        &ten_per_second(),
-        &[("lowered", lowered)],
-        "
+    a_limit_that_is_lowered_keeps_its_promises(
+        ten_per_second(),
+        "lowered": resource(vec![limit("requests", 5.0, span(1000))])
+    ): "
         0  reserve x requests=10 -> x@0
         0  reserve p requests=2 -> p@200
         0  wait w requests=6 ->
@@ -52,32 +41,22 @@ fn a_limit_that_is_lowered_keeps_its_promises() {
         # Returned stock helps new requests.
         20 unused p -> p:settled
         20 reserve r -> r@190
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_limit_that_is_full_when_it_is_lowered_is_full_behind_it() {
-    let lowered = resource(vec![limit("requests", 5.0, span(1000))]);
-    play_under(
-        &ten_per_second(),
-        &[("lowered", lowered)],
-        "
+    a_limit_that_is_full_when_it_is_lowered_is_full_behind_it(
+        ten_per_second(),
+        "lowered": resource(vec![limit("requests", 5.0, span(1000))])
+    ): "
         0 limits lowered ->
         0 levels -> requests=5
         0 allow a requests=5 -> a@0
         0 allow b -> b:not_in_time+200
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_new_limit_holds_later_requests() {
-    let more = resource(vec![called("also", 2.0, 1000), limit("requests", 10.0, span(1000))]);
-    play_under(
-        &ten_per_second(),
-        &[("more", more)],
-        "
+    a_new_limit_holds_later_requests(
+        ten_per_second(),
+        "more": resource(vec![called("also", 2.0, 1000), limit("requests", 10.0, span(1000))])
+    ): "
         0   reserve x requests=10 -> x@0
         0   wait a ->
         0   wait b ->
@@ -90,50 +69,39 @@ fn a_new_limit_holds_later_requests() {
         # Given back is what was charged: of the one to one limit, of the other to both.
         400 unused a -> a:settled
         400 levels -> also=-0.6 requests=1
-        ",
-    );
-}
+    "
 
-#[test]
-fn a_removed_limit_holds_no_request() {
-    let both = resource(vec![called("slow", 1.0, 10_000), limit("requests", 10.0, span(1000))]);
-    play_under(
-        &both,
-        &[("fast", ten_per_second())],
-        "
+    a_removed_limit_holds_no_request(
+        resource(vec![called("slow", 1.0, 10_000), limit("requests", 10.0, span(1000))]),
+        "fast": ten_per_second()
+    ): "
         0  reserve x -> x@0
         0  wait a ->
         50 limits fast -> a@50
         60 levels -> requests=8.6
         60 unused x -> x:settled
         60 levels -> requests=9.1
-        ",
-    );
-}
+    "
 
-/// The settle of a call from before the change may name units that only the former limits counted.
-#[test]
-fn a_call_may_settle_a_unit_that_is_no_longer_counted() {
-    let both = resource(vec![limit("requests", 10.0, span(1000)), limit("units", 5.0, span(1000))]);
-    play_under(
-        &both,
-        &[("fast", ten_per_second())],
-        "
+    /// The settle of a call from before the change may name units that only the former limits counted.
+    a_unit_that_is_no_longer_counted_is_left_out_of_a_settle(
+        resource(vec![limit("requests", 10.0, span(1000)), limit("units", 5.0, span(1000))]),
+        "fast": ten_per_second()
+    ): "
         0 reserve x requests=2 units=5 -> x@0
         0 limits fast ->
-        0 used x requests=1 units=4 -> x:settled
+        0 used x requests=1 units=4 -> x:unknown_unit
         0 levels -> requests=9
         0 reserve y units=1 -> y:unknown_unit
-        ",
-    );
+    "
 }
 
 #[test]
 fn a_limit_with_another_match_or_key_is_another_limit() {
-    let by = |label: &str| resource(vec![keyed(label, called("each", 1.0, 10_000))]);
+    let each = |label: &str| resource(vec![by(label, called("each", 1.0, 10_000))]);
     play_under(
-        &by("client"),
-        &[("by-route", by("route")), ("by-client", by("client"))],
+        &each("client"),
+        &[("by-route", each("route")), ("by-client", each("client"))],
         "
         0  reserve x client:a route:r -> x@0
         0  wait a client:a route:s ->
@@ -148,22 +116,18 @@ fn a_limit_with_another_match_or_key_is_another_limit() {
     );
 }
 
-#[test]
-fn keys_of_a_limit_that_goes_on_keep_what_they_have_spent() {
-    let each = || keyed("client", called("each", 1.0, 10_000));
-    let (one, two) = (resource(vec![each()]), resource(vec![limit("requests", 10.0, span(1000)), each()]));
-    play_under(
-        &one,
-        &[("two", two)],
-        "
+scripts! {
+    keys_of_a_limit_that_goes_on_keep_what_they_have_spent(
+        resource(vec![by("client", called("each", 1.0, 10_000))]),
+        "two": resource(vec![limit("requests", 10.0, span(1000)), by("client", called("each", 1.0, 10_000))])
+    ): "
         0    reserve x client:a -> x@0
         0    wait a client:a ->
         1000 limits two ->
         1000 allow b client:a -> b:not_in_time+19000
         1000 allow c client:c -> c@1000
         9960 -> a@10000
-        ",
-    );
+    "
 }
 
 fn measured(world: &mut World, now: Time) -> ShadowStatus {
@@ -216,7 +180,7 @@ fn a_shadow_limit_that_is_enforced_begins_anew_and_the_other_way_round() {
 #[test]
 fn calls_can_settle_after_their_shadow_limits_are_removed() {
     let with = |shadows: Vec<LimitSpec>| resource([vec![limit_of_all()], shadows].concat());
-    let (each, all) = (shadow(keyed("client", called("each", 2.0, 1000))), shadow(called("all", 2.0, 1000)));
+    let (each, all) = (shadow(by("client", called("each", 2.0, 1000))), shadow(called("all", 2.0, 1000)));
     let mut world = play_under(
         &with(vec![each, all.clone()]),
         &[("fewer", with(vec![all])), ("none", with(vec![]))],
@@ -238,7 +202,7 @@ fn calls_can_settle_after_their_shadow_limits_are_removed() {
 
 #[test]
 fn a_resource_may_have_nothing_but_shadows() {
-    let each = shadow(keyed("client", called("maybe", 1.0, 10_000)));
+    let each = shadow(by("client", called("maybe", 1.0, 10_000)));
     let spec = ResourceSpec { unmatched: Unmatched::Refuse, ..resource(vec![each]) };
     let mut world = play_under(
         &spec,
@@ -263,7 +227,7 @@ fn limit_of_all() -> LimitSpec {
 
 #[test]
 fn nothing_is_granted_under_new_limits_before_a_checkpoint_of_them() {
-    let mut world = World::of(Scheduler::new(Resource::new(&ten_per_second()).unwrap(), Epoch::FIRST, ms(0)).fenced());
+    let mut world = World::fenced(&ten_per_second(), ms(0));
     let former = world.scheduler.checkpoint(ms(0)).unwrap().number;
     world.handle(ms(0), Event::CheckpointStored(former));
     let before = world.ask(ms(0), &wish(Mode::Reserve, &[]));
@@ -481,7 +445,7 @@ fn a_change_with_many_permits_out() {
 /// be in the longer one.
 #[test]
 fn a_sliding_window_that_becomes_longer_goes_on_to_count_what_counts_in_it() {
-    let sliding = |period| LimitSpec { algorithm: Algorithm::SlidingWindow, ..limit("requests", 10.0, span(period)) };
+    let sliding = |period| counted(Algorithm::SlidingWindow, limit("requests", 10.0, span(period)));
     let longer = resource(vec![sliding(10_000)]);
     play_under(
         &resource(vec![sliding(1_000)]),
@@ -515,20 +479,13 @@ fn a_sliding_window_that_becomes_longer_goes_on_to_count_what_counts_in_it() {
     play_under(&resource(vec![sliding(1_000)]), &[("longer", longer)], "0 limits longer ->\n 0 levels -> requests=10");
 }
 
-#[test]
-fn keys_of_a_sliding_window_that_becomes_longer_may_have_been_used() {
-    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
-    let sliding = |period| {
-        let algorithm = Algorithm::SlidingWindow;
-        resource(vec![LimitSpec { algorithm, applies: applies.clone(), ..limit("requests", 10.0, span(period)) }])
-    };
-    play_under(
-        &sliding(1_000),
-        &[("longer", sliding(10_000))],
-        "
+scripts! {
+    keys_of_a_sliding_window_that_becomes_longer_may_have_been_used(
+        resource(vec![counted(Algorithm::SlidingWindow, by("guild", limit("requests", 10.0, span(1000))))]),
+        "longer": resource(vec![counted(Algorithm::SlidingWindow, by("guild", limit("requests", 10.0, span(10_000))))])
+    ): "
         0     reserve a requests=4 guild:x   -> a@0
         5000  limits longer                  ->
         5000  reserve b requests=7 guild:x   -> b@14000
-        ",
-    );
+    "
 }

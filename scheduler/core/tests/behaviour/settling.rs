@@ -28,34 +28,6 @@ scripts! {
     "
 }
 
-#[test]
-fn a_call_that_was_not_made_returns_what_the_bucket_had_room_for() {
-    // The delay of the return after the start, and the level then.
-    for (after, level) in [(0, 10), (200, 10), (500, 10), (600, 10), (5000, 10)] {
-        play(
-            &ten_per_second(),
-            &format!(
-                "
-                1000           reserve a requests=6   -> a@1000
-                {at}           unused a               -> a:settled
-                {at}           levels                 -> requests={level}
-                ",
-                at = 1000 + after
-            ),
-        );
-    }
-}
-
-scripts! {
-    a_bucket_that_was_full_meanwhile_gets_nothing_back(ten_per_second()): "
-        0     reserve a requests=6               -> a@0
-        # Full again at 600 ms: the upstream's bucket ran over as ours did.
-        1000  reserve b requests=10              -> b@1000
-        1100  unused a                           -> a:settled
-        1100  levels                             -> requests=1
-    "
-}
-
 /// However long ago the start is, less may return than the bucket had room for, and never more.
 #[test]
 fn a_bucket_that_was_nearly_full_long_ago_gets_no_more_than_the_rest_back() {
@@ -77,17 +49,6 @@ fn a_bucket_that_was_nearly_full_long_ago_gets_no_more_than_the_rest_back() {
 }
 
 scripts! {
-    a_bucket_that_was_nearly_full_meanwhile_gets_the_rest_back(ten_per_second()): "
-        0     reserve a requests=6               -> a@0
-        # It holds 8 of 10: two of the six would have run over.
-        400   reserve b requests=8               -> b@400
-        450   unused a                           -> a:settled
-        450   levels                             -> requests=2.5
-        # Had a not been made, the bucket would have been full at 400 ms: nothing of b is lost, nothing is won twice.
-        450   used b requests=1                  -> b:settled
-        450   levels                             -> requests=9.5
-    "
-
     a_lower_actual_cost_returns_the_difference(
         resource(vec![limit("requests", 10.0, span(1000)), limit("units", 100.0, span(1000))])
     ): "
@@ -166,7 +127,7 @@ scripts! {
 /// The call was made and answered, even if its settle states a unit that no limit counts.
 #[test]
 fn a_settle_with_a_wrong_unit_counts_except_for_that_unit() {
-    let in_flight = LimitSpec { algorithm: Algorithm::Concurrency, ..limit("calls", 1.0, span(60_000)) };
+    let in_flight = counted(Algorithm::Concurrency, limit("calls", 1.0, span(60_000)));
     let in_flight = LimitSpec { unit: name("requests"), ..in_flight };
     let mut world = play(
         &resource(vec![limit("requests", 10.0, span(1000)), in_flight]),

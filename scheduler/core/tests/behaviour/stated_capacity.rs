@@ -7,7 +7,7 @@ use rampmeter_scheduler_core::policy::spec::Follow;
 /// A hundred in each second, in windows.
 fn windows() -> ResourceSpec {
     let algorithm = Algorithm::FixedWindow(Alignment::Epoch);
-    resource(vec![LimitSpec { algorithm, ..limit("requests", 100.0, span(1000)) }])
+    resource(vec![counted(algorithm, limit("requests", 100.0, span(1000)))])
 }
 
 /// A hundred tokens, ten each second.

@@ -5,8 +5,7 @@ use rampmeter_protocol::explain::Explanation;
 
 /// Ten requests of a client in ten seconds.
 fn by_client() -> LimitSpec {
-    let applies = Applies { key: vec!["client".to_owned()], ..Applies::default() };
-    LimitSpec { applies, name: name("each"), ..limit("requests", 10.0, span(10_000)) }
+    LimitSpec { name: name("each"), ..by("client", limit("requests", 10.0, span(10_000))) }
 }
 
 /// The first listed requests, each with its position and the milliseconds until its start.

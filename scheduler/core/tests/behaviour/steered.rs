@@ -84,12 +84,11 @@ fn a_crowded_call_is_charged_nothing_and_pauses_nothing() {
 #[test]
 fn new_limits_begin_with_what_is_left_of_them() {
     let mut world = World::new(&resource(vec![limit("requests", 10.0, span(1000))]));
-    let per_client = Applies { key: vec!["client".to_owned()], ..Applies::default() };
     let limits = vec![
         limit("requests", 10.0, span(1000)),
         limit("left", 10.0, span(10_000)),
         limit("full", 10.0, span(10_000)),
-        LimitSpec { applies: per_client, ..limit("keyed", 10.0, span(10_000)) },
+        by("client", limit("keyed", 10.0, span(10_000))),
     ];
     let changed = Resource::new(&resource(limits)).unwrap();
     let left = [("requests", 1.0), ("left", 4.0), ("left", 9.0), ("full", 20.0), ("keyed", 1.0), ("unknown", 1.0)];

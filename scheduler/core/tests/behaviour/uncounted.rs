@@ -9,12 +9,8 @@ fn five(unit: &str) -> ResourceSpec {
     resource(vec![limit(unit, 5.0, span(10_000))])
 }
 
-#[test]
-fn the_default_cost_needs_a_limit_that_counts_requests() {
-    play(&five("requests"), "0 allow a -> a@0\n 0 levels -> requests=4");
-    play(
-        &five("request"),
-        "
+scripts! {
+    the_default_cost_needs_a_limit_that_counts_requests(five("request")): "
         0 allow   a                -> a:unknown_unit
         0 reserve b                -> b:unknown_unit
         0 wait    c                -> c:unknown_unit
@@ -22,11 +18,8 @@ fn the_default_cost_needs_a_limit_that_counts_requests() {
         0 allow   e request=1      -> e@0
         0 allow   f request=0      -> f@0
         0 levels                   -> request=4
-        ",
-    );
-}
+    "
 
-scripts! {
     a_resource_may_say_that_the_default_cost_is_free(ResourceSpec { uncounted: Uncounted::Allow, ..five("pages") }): "
         0 allow a                  -> a@0
         0 allow b words=1          -> b:unknown_unit
@@ -34,12 +27,12 @@ scripts! {
         0 allow d                  -> d@0
         0 levels                   -> pages=0
     "
-}
 
-#[test]
-fn a_shadow_limit_counts_too() {
-    let shadow = LimitSpec { shadow: true, ..limit("requests", 5.0, span(10_000)) };
-    play(&resource(vec![limit("pages", 5.0, span(10_000)), shadow]), "0 allow a -> a@0");
+    a_shadow_limit_counts_too(
+        resource(vec![limit("pages", 5.0, span(10_000)), LimitSpec { shadow: true, ..limit("requests", 5.0, span(10_000)) }])
+    ): "
+        0 allow a                  -> a@0
+    "
 }
 
 #[test]
@@ -51,16 +44,13 @@ fn the_refusal_names_what_is_counted() {
     assert_eq!(refusal.to_string(), said);
 }
 
-#[test]
-fn a_waiting_request_is_refused_once_no_limit_counts_it() {
-    let (one, pages) = (resource(vec![limit("requests", 1.0, span(10_000))]), five("pages"));
-    play_under(
-        &one,
-        &[("pages", pages)],
-        "
+scripts! {
+    a_waiting_request_is_refused_once_no_limit_counts_it(
+        resource(vec![limit("requests", 1.0, span(10_000))]),
+        "pages": five("pages")
+    ): "
         0    allow a               -> a@0
         0    wait  b progress      -> b#0~10000
         1000 limits pages          -> b:unknown_unit
-        ",
-    );
+    "
 }

@@ -1,8 +1,8 @@
 //! Clients that are gone cost others neither time nor tokens, and operators end waits.
 
 use crate::prelude::*;
-use rampmeter_scheduler_core::scheduler::queue_cursor::QueueCursor;
-use rampmeter_scheduler_core::scheduler::queue_cursor::Selection;
+use rampmeter_scheduler_core::scheduler::waiting::QueueCursor;
+use rampmeter_scheduler_core::scheduler::waiting::Selection;
 
 /// All stock is granted to a client that is gone, and then at once to another client.
 #[test]
@@ -18,7 +18,7 @@ fn a_grant_that_reaches_no_client_takes_nothing_whatever_the_limit_counts() {
     ];
     for algorithm in algorithms {
         play(
-            &resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(1000)) }]),
+            &resource(vec![counted(algorithm, limit("requests", 10.0, span(1000)))]),
             "
             300  reserve a requests=10     -> a@300
             305  undelivered a             ->
@@ -70,32 +70,21 @@ scripts! {
     "
 }
 
-#[test]
-fn a_successor_knows_a_permit_that_was_asked_for_again() {
-    let mut world = play(
-        &ten_per_second(),
-        "
+scripts! {
+    a_successor_knows_a_permit_that_was_asked_for_again(ten_per_second()): "
         0    wait a                        -> a@0
         5    undelivered a                 ->
         5    wait a requests=4             -> a@5
-        ",
-    );
-    let snapshot = world.scheduler.snapshot(ms(10), 100);
-    let resource = Resource::new(&ten_per_second()).unwrap();
-    let successor = World::of(Scheduler::restore(resource, Epoch::new(2), ms(10), ms(10), &snapshot));
-    play_on(
-        successor,
-        "
+        10   restart                       ->
         10   wait a requests=4             -> a@10
-        ",
-    );
+    "
 }
 
 #[test]
 fn a_probe_behind_a_freeze_that_reaches_no_client_lets_another_go_first() {
     for algorithm in [Algorithm::TokenBucket, Algorithm::SlidingWindow] {
         play(
-            &resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(1000)) }]),
+            &resource(vec![counted(algorithm, limit("requests", 10.0, span(1000)))]),
             "
             0    wait a                    -> a@0
             0    answered a 429 after=300  -> a:settled

@@ -27,11 +27,9 @@ fn named(called: &str, spec: LimitSpec) -> LimitSpec {
 fn useful_workers_are_the_rate_times_the_time_of_a_call() {
     let rate = || limit("requests", 10.0, SECOND);
     let units = limit("units", 100.0, span(10_000));
-    let of = |algorithm| LimitSpec { algorithm, ..limit("units", 3.0, span(1_000_000)) };
-    let places =
-        named("places", LimitSpec { algorithm: Algorithm::Concurrency, ..limit("requests", 4.0, span(60_000)) });
-    let applies = Applies { key: vec!["client".to_owned()], ..Applies::default() };
-    let keyed = LimitSpec { applies, ..rate() };
+    let of = |algorithm| counted(algorithm, limit("units", 3.0, span(1_000_000)));
+    let places = named("places", counted(Algorithm::Concurrency, limit("requests", 4.0, span(60_000))));
+    let keyed = by("client", rate());
     let one = &[("requests", 1.0)][..];
     #[rustfmt::skip]
     let table = [
@@ -80,7 +78,7 @@ fn a_rejected_call_tells_nothing_of_the_time_that_calls_take() {
 
 #[test]
 fn a_spent_quota_feeds_no_workers() {
-    let quota = LimitSpec { algorithm: Algorithm::Quota(None), ..limit("units", 1000.0, span(1_000_000)) };
+    let quota = counted(Algorithm::Quota(None), limit("units", 1000.0, span(1_000_000)));
     let limits = vec![limit("requests", 10.0, SECOND), quota];
     let cost = [("requests", 1.0), ("units", 1.0)];
     let verdict = Verdict::Exhausted { scope: Scope::Unit("units".to_owned()), reset: Some(SECOND) };

@@ -4,46 +4,22 @@ use crate::prelude::*;
 
 /// Ten in each second.
 fn ten(algorithm: Algorithm) -> ResourceSpec {
-    resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(1000)) }])
+    resource(vec![counted(algorithm, limit("requests", 10.0, span(1000)))])
 }
 
 fn fixed(alignment: Alignment) -> ResourceSpec {
     ten(Algorithm::FixedWindow(alignment))
 }
 
+/// The same for calls that may be late.
+fn late(algorithm: Algorithm) -> ResourceSpec {
+    let limit = LimitSpec { margin: Margin::Auto, ..limit("requests", 10.0, span(1000)) };
+    resource(vec![counted(algorithm, limit)])
+}
+
 /// The wall clock shows `unix_nanos` at the origin of time.
 fn resource_at(spec: &ResourceSpec, unix_nanos: u64) -> Resource {
     Resource::new(spec).unwrap().with_wall_clock(WallClockOrigin::from_unix_nanos(unix_nanos))
-}
-
-/// Per row: the capacity of a window, its length in ms, the number of jobs, and the time into the
-/// first window. Jobs that fit into the first window start at once. Job n, counted from zero,
-/// starts at the beginning of window ⌊n / capacity⌋.
-#[test]
-fn delays_are_those_of_a_queue_of_jobs_and_stay() {
-    let table =
-        [(5, 5_000, 23, 0), (30, 1_000, 100, 0), (10, 1_000, 40, 0), (10, 10_000, 57, 3_400), (1, 1_000, 9, 999)];
-    for (each, window, jobs, into) in table {
-        for mode in [Mode::Reserve, Mode::Wait] {
-            let spec = LimitSpec {
-                algorithm: Algorithm::FixedWindow(Alignment::Epoch),
-                ..limit("requests", f64::from(each), span(window))
-            };
-            let mut world = World::new(&resource(vec![spec]));
-            let asked: Vec<usize> = (0..jobs).map(|_| world.ask(ms(into), &wish(mode, &[]))).collect();
-            // Later requests take no start from earlier ones.
-            world.run_until(ms(into + window / 2));
-            for _ in 0..3 {
-                world.ask(ms(into + window / 2), &wish(mode, &[]));
-            }
-            world.run_until(ms(1_000_000));
-            for (number, request) in asked.into_iter().enumerate() {
-                let windows = number as u64 / u64::from(each as u32);
-                let due = if windows == 0 { into } else { windows * window };
-                assert_eq!(world.start(request), Some(ms(due)), "{mode:?}: job {number} at {each} per {window} ms");
-            }
-        }
-    }
 }
 
 scripts! {
@@ -135,10 +111,8 @@ fn usage_by_another_clock_counts_until_the_end_of_every_window_that_it_meets() {
 /// window of its start.
 #[test]
 fn windows_follow_a_clock_that_is_set_and_keep_their_usage() {
-    let spec =
-        LimitSpec { algorithm: Algorithm::FixedWindow(Alignment::Epoch), ..limit("requests", 10.0, span(10_000)) };
-    let applies = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
-    for spec in [spec.clone(), LimitSpec { applies, ..spec }] {
+    let spec = counted(Algorithm::FixedWindow(Alignment::Epoch), limit("requests", 10.0, span(10_000)));
+    for spec in [spec.clone(), by("guild", spec)] {
         play(
             &resource(vec![spec]),
             "
@@ -154,23 +128,18 @@ fn windows_follow_a_clock_that_is_set_and_keep_their_usage() {
     }
 }
 
-#[test]
-fn a_promise_that_another_clock_has_put_into_another_window_can_be_given_back() {
-    let algorithm = Algorithm::FixedWindow(Alignment::Epoch);
-    play(
-        &resource(vec![LimitSpec { algorithm, ..limit("requests", 10.0, span(10_000)) }]),
-        "
+scripts! {
+    a_promise_that_another_clock_has_put_into_another_window_can_be_given_back(
+        resource(vec![counted(Algorithm::FixedWindow(Alignment::Epoch), limit("requests", 10.0, span(10_000)))])
+    ): "
         1000  reserve a requests=10    -> a@1000
         1000  reserve b requests=10    -> b@10000
         1000  clock 3000               ->
         1000  unused b                 -> b:settled
         7000  reserve c requests=10    -> c@17000
         1000000 levels                 -> requests=10
-        ",
-    );
-}
+    "
 
-scripts! {
     a_window_that_begins_with_its_first_call(fixed(Alignment::FirstUse)): "
         300  reserve a requests=10     -> a@300
         300  used a                    -> a:settled
@@ -186,13 +155,8 @@ scripts! {
         0    reserve d class=urgent requests=2 -> d@0
         0    reserve e class=bulk            -> e@1000
     "
-}
 
-#[test]
-fn the_rest_of_a_window_goes_to_later_requests_that_fit() {
-    play(
-        &fixed(Alignment::Epoch),
-        "
+    the_rest_of_a_window_goes_to_later_requests_that_fit(fixed(Alignment::Epoch)): "
         300  wait a requests=7         -> a@300
         300  wait b requests=6         ->
         300  wait c requests=4         ->
@@ -201,13 +165,11 @@ fn the_rest_of_a_window_goes_to_later_requests_that_fit() {
         330  wait f                    ->
         400  used d requests=1         -> d:settled f@400
         950                            -> b@1000 c@1000
-        ",
-    );
-    // b waits first and keeps its start. c would take stock that b needs at that start; d leaves
-    // enough for b, and starts at once.
-    play(
-        &ten(Algorithm::SlidingWindow),
-        "
+    "
+
+    /// b waits first and keeps its start. c would take stock that b needs at that start; d leaves
+    /// enough for b, and starts at once.
+    the_rest_of_a_sliding_window_goes_to_later_requests_that_fit(ten(Algorithm::SlidingWindow)): "
         0    wait a requests=5         -> a@0
         100  wait b requests=8         ->
         200  wait c requests=3         ->
@@ -215,11 +177,8 @@ fn the_rest_of_a_window_goes_to_later_requests_that_fit() {
         950                            -> b@1000
         1949                           ->
         1950                           -> c@2000
-        ",
-    );
-}
+    "
 
-scripts! {
     /// The rest of a window goes to smaller requests of the blocked class. Another class takes it only
     /// afterwards, although its headroom has shrunk.
     the_rest_of_a_window_goes_to_the_own_class_before_others(with_bulk(fixed(Alignment::Epoch), 0.2)): "
@@ -242,15 +201,14 @@ scripts! {
     "
 }
 
-/// The starts of other requests of its class do not help a starving request.
-#[test]
-fn a_passed_request_still_starves() {
-    let mut spec = fixed(Alignment::Epoch);
-    let bulk = ClassSpec { max_starvation: Some(span(1500)), ..class("bulk", 0.0) };
-    spec.classes = vec![class("urgent", 0.0), bulk];
-    play(
-        &spec,
-        "
+scripts! {
+    /// The starts of other requests of its class do not help a starving request.
+    a_passed_request_still_starves(
+        ResourceSpec {
+            classes: vec![class("urgent", 0.0), ClassSpec { max_starvation: Some(span(1500)), ..class("bulk", 0.0) }],
+            ..fixed(Alignment::Epoch)
+        }
+    ): "
         0    reserve a class=urgent requests=7 -> a@0
         0    wait b class=urgent requests=7    ->
         0    wait c class=bulk requests=5      ->
@@ -261,35 +219,20 @@ fn a_passed_request_still_starves() {
         1500                                   ->
         1950                                   -> c@2000
         2950                                   -> f@3000
-        ",
-    );
-}
+    "
 
-#[test]
-fn calls_that_may_be_late_stay_away_from_the_ends_of_windows() {
-    let auto = |spec: ResourceSpec| ResourceSpec {
-        limits: spec.limits.into_iter().map(|limit| LimitSpec { margin: Margin::Auto, ..limit }).collect(),
-        ..spec
-    };
-    play(
-        &auto(fixed(Alignment::Epoch)),
-        "
+    calls_that_may_be_late_stay_away_from_the_ends_of_windows(late(Algorithm::FixedWindow(Alignment::Epoch))): "
         0    reserve a requests=10     -> a@50
         0    reserve b                 -> b@1050
         1940 reserve c                 -> c@1940
         1955 reserve d                 -> d@2050
-        ",
-    );
-    play(
-        &auto(ten(Algorithm::SlidingWindow)),
-        "
+    "
+
+    calls_that_may_be_late_count_for_longer_in_a_sliding_window(late(Algorithm::SlidingWindow)): "
         0    reserve a requests=10     -> a@0
         0    reserve b                 -> b@1050
-        ",
-    );
-}
+    "
 
-scripts! {
     a_sliding_window_frees_the_usage_of_a_period_ago(ten(Algorithm::SlidingWindow)): "
         0    reserve a requests=4      -> a@0
         300  reserve b requests=6      -> b@300
@@ -301,29 +244,21 @@ scripts! {
         400  allow f requests=1        -> f:not_in_time+1000
         1400 levels                    -> requests=1
     "
-}
 
-#[test]
-fn a_request_for_a_spent_quota_does_not_wait() {
-    play(
-        &ten(Algorithm::Quota(Some(Alignment::Epoch))),
-        "
+    a_request_for_a_spent_quota_does_not_wait(ten(Algorithm::Quota(Some(Alignment::Epoch)))): "
         0    wait a requests=9         -> a@0
         300  wait b requests=2         -> b:quota_spent+700
         300  reserve c requests=1      -> c@300
         1000 wait d requests=10        -> d@1000
         1000 reserve e                 -> e:quota_spent+1000
-        ",
-    );
-    play(
-        &ten(Algorithm::Quota(None)),
-        "
+    "
+
+    a_request_for_a_spent_quota_without_reset_does_not_wait(ten(Algorithm::Quota(None))): "
         0      reserve a requests=9    -> a@0
         100000 reserve b requests=2    -> b:quota_spent
         100000 unused a                -> a:settled
         100000 reserve c requests=10   -> c@100000
-        ",
-    );
+    "
 }
 
 /// Ten requests, as the algorithm counts them, and a unit in each second.
@@ -367,26 +302,23 @@ scripts! {
         10   reserve c requests=4        -> c:quota_spent
         950                              -> b@1000
     "
-}
 
-#[test]
-fn a_window_with_room_is_open_to_all_while_another_limit_holds_up_the_first() {
-    let requests =
-        LimitSpec { algorithm: Algorithm::FixedWindow(Alignment::Epoch), ..limit("requests", 10.0, span(1000)) };
-    play(
-        &with_bulk(
-            resource(vec![LimitSpec { margin: Margin::Auto, ..requests }, limit("units", 10.0, span(10_000))]),
+    a_window_with_room_is_open_to_all_while_another_limit_holds_up_the_first(
+        with_bulk(
+            resource(vec![
+                LimitSpec { margin: Margin::Auto, ..counted(Algorithm::FixedWindow(Alignment::Epoch), limit("requests", 10.0, span(1000))) },
+                limit("units", 10.0, span(10_000)),
+            ]),
             0.0,
-        ),
-        "
+        )
+    ): "
         100  wait a requests=0 units=10         -> a@100
         # The units come in at the end of a window, and the start is in the next one.
         100  wait b requests=3 units=1.89       ->
         100  wait c requests=4                  -> c@100
         100  wait d requests=5 class=bulk       -> d@100
         2000                                    -> b@2050
-        ",
-    );
+    "
 }
 
 #[test]
@@ -544,7 +476,7 @@ fn permits_tell_the_usage_of_windows_if_the_record_does_not() {
     let mut snapshot = before.scheduler.snapshot(ms(100), 100);
     snapshot.levels.iter_mut().for_each(|level| level.usage = None);
     play_on(
-        World::of(Scheduler::restore(Resource::new(&spec).unwrap(), Epoch::new(2), ms(100), ms(100), &snapshot)),
+        World::restored(&spec, ms(100), ms(100), &snapshot),
         "100 reserve c requests=5 -> c@2000\n 100 reserve d requests=4 -> d@1000",
     );
 }

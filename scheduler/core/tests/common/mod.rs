@@ -17,7 +17,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::spec::{
-    ClassSpec, FairShare, LimitSpec, MAX_PERIOD, Margin, ResourceSpec, Weight,
+    Algorithm, Applies, ClassSpec, FairShare, LimitSpec, MAX_PERIOD, Margin, ResourceSpec, Weight,
 };
 
 pub(crate) fn name(name: &str) -> Name {
@@ -40,6 +40,16 @@ pub(crate) fn span(millis: u64) -> Span {
 pub(crate) fn limit(unit: &str, capacity: f64, period: Span) -> LimitSpec {
     let margin = Margin::Fixed(Amount::ZERO);
     LimitSpec { margin, ..LimitSpec::new(name(unit), name(unit), amount(capacity), period) }
+}
+
+/// `limit` with a bucket for each value of this label.
+pub(crate) fn by(label: &str, limit: LimitSpec) -> LimitSpec {
+    LimitSpec { applies: Applies { key: vec![label.to_owned()], ..Applies::default() }, ..limit }
+}
+
+/// `limit` with another algorithm.
+pub(crate) fn counted(algorithm: Algorithm, limit: LimitSpec) -> LimitSpec {
+    LimitSpec { algorithm, ..limit }
 }
 
 pub(crate) fn class(called: &str, headroom: f64) -> ClassSpec {
@@ -65,4 +75,15 @@ pub(crate) fn shared(spec: ResourceSpec, weights: &[(&str, f64)]) -> ResourceSpe
 pub(crate) fn with_bulk(mut spec: ResourceSpec, headroom: f64) -> ResourceSpec {
     spec.classes = vec![class("urgent", 0.0), class("bulk", headroom)];
     spec
+}
+
+/// Ten requests in a second, and a hundred units in ten.
+pub(crate) fn two_limits() -> ResourceSpec {
+    resource(vec![limit("requests", 10.0, span(1000)), limit("units", 100.0, span(10_000))])
+}
+
+/// Requests by the second, and units that are never given back.
+pub(crate) fn with_quota() -> ResourceSpec {
+    let quota = counted(Algorithm::Quota(None), limit("units", 100.0, span(10_000)));
+    resource(vec![limit("requests", 10.0, span(1000)), quota])
 }

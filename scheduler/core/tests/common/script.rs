@@ -20,6 +20,8 @@
 //! | `left`, then a name | answers the remaining amounts in the limits of this permit |
 //! | `why`, then a name | answers what delays this waiting request; `why next` asks about the next request of the default class |
 //! | `limits`, then a name | switches to the limits of this name |
+//! | `checkpoint` | a checkpoint is taken and stored |
+//! | `restart` | a successor goes on from a snapshot. Options: `after=<ms>` for the time without a scheduler, `permits=<number>` for the most that are listed, `limits=<name>` for other limits, `crash` for a successor that leads alone and knows no permit |
 //!
 //! | answer | meaning |
 //! |---|---|
@@ -46,6 +48,7 @@ use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Sc
 use rampmeter_scheduler_core::event::{Event, Outcome};
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
+use rampmeter_scheduler_core::scheduler::Scheduler;
 
 /// Plays `script` from the origin of time; every line must be answered as it says.
 pub(crate) fn play(spec: &ResourceSpec, script: &str) -> World {
@@ -101,10 +104,11 @@ impl Player<'_> {
             ["left", id] => return self.left(now, id),
             ["why", id] => return self.why(now, id),
             ["limits", set] => {
-                let (_, spec) = self.sets.iter().find(|(name, _)| *name == set).expect("a set of limits");
-                let resource = Resource::new(spec).expect("valid limits");
+                let resource = self.resource(set);
                 self.world.handle(now, Event::Limits(Box::new(resource)));
             }
+            ["checkpoint"] => drop(self.world.checkpointed(now)),
+            ["restart", ref options @ ..] => self.restart(now, options),
             ["thaw", limit] => {
                 let limit = self.world.scheduler.resource().limit(limit);
                 let paused = self.world.scheduler.paused(now, limit);
@@ -136,6 +140,31 @@ impl Player<'_> {
             [_] => panic!("no such action: {line}"),
         }
         self.answers("")
+    }
+
+    /// The limits of this name.
+    fn resource(&self, set: &str) -> Resource {
+        let (_, spec) = self.sets.iter().find(|(name, _)| *name == set).expect("a set of limits");
+        Resource::new(spec).expect("valid limits")
+    }
+
+    fn restart(&mut self, now: Time, options: &[&str]) {
+        let (mut start, mut permits, mut resource) = (now, usize::MAX, self.world.scheduler.resource().clone());
+        let is_crash = options.contains(&"crash");
+        for option in options {
+            match option.split_once('=') {
+                Some(("after", time)) => start = now + millis(time),
+                Some(("permits", most)) => permits = most.parse().unwrap(),
+                Some(("limits", set)) => resource = self.resource(set),
+                _ => assert_eq!(*option, "crash"),
+            }
+        }
+        let snapshot = self.world.scheduler.snapshot(now, if is_crash { 0 } else { permits });
+        let epoch = self.world.scheduler.epoch().next();
+        self.world.scheduler = Scheduler::restore(resource, epoch, start, now, &snapshot);
+        if is_crash {
+            self.world.scheduler.lead_alone();
+        }
     }
 
     fn ask(&mut self, now: Time, mode: &str, id: &str, options: &[&str]) {

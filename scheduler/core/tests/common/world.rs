@@ -9,6 +9,8 @@ use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::adaptation::observation::Observation;
 use rampmeter_scheduler_core::command::{BucketName, Command, FreezeNotice, Note};
+use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
+use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::identity::Identity;
 use rampmeter_scheduler_core::policy::bill::Bill;
@@ -74,6 +76,11 @@ pub(crate) fn wish<'a>(mode: Mode, cost: &[(&'a str, f64)]) -> Wish<'a> {
 }
 
 impl<'a> Wish<'a> {
+    pub(crate) fn labelled(mut self, label: &'a str, value: &'a str) -> Self {
+        self.labels.push((label, value));
+        self
+    }
+
     pub(crate) fn named(self, id: &'a str) -> Self {
         Wish { id: Some(id), ..self }
     }
@@ -108,8 +115,25 @@ impl World {
         World::of(Scheduler::new(Resource::new(spec).unwrap(), Epoch::FIRST, Time::ORIGIN))
     }
 
+    /// A scheduler with a store, which holds no checkpoint yet.
+    pub(crate) fn fenced(spec: &ResourceSpec, now: Time) -> Self {
+        World::of(Scheduler::new(Resource::new(spec).unwrap(), Epoch::FIRST, now).fenced())
+    }
+
+    /// A successor at `now` with a snapshot that was taken at `then`.
+    pub(crate) fn restored(spec: &ResourceSpec, now: Time, then: Time, snapshot: &Snapshot) -> Self {
+        World::of(Scheduler::restore(Resource::new(spec).unwrap(), Epoch::new(2), now, then, snapshot))
+    }
+
     pub(crate) fn of(scheduler: Scheduler<usize>) -> Self {
         World { scheduler, asked: 0, answers: Vec::new(), notes: Vec::new(), charged: BTreeMap::new() }
+    }
+
+    /// Takes a checkpoint, and stores it.
+    pub(crate) fn checkpointed(&mut self, now: Time) -> Checkpoint {
+        let checkpoint = self.scheduler.checkpoint(now).unwrap();
+        self.handle(now, Event::CheckpointStored(checkpoint.number));
+        checkpoint
     }
 
     /// Asks and returns the number of the request.

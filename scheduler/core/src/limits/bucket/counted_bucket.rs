@@ -9,17 +9,14 @@
 //! equal usage. The price: ten thousand unequal windows ahead take 0.2 ms to walk.
 
 mod blocks;
-mod inherited_places;
 mod readings;
 
 use crate::arithmetic::{Correction, Credit, StartCost};
 use crate::ids::Tier;
 use crate::limits::freeze::Freeze;
 use crate::limits::timeline::StartKey;
-use crate::limits::upstream_reports::UpstreamReports;
 use crate::limits::usage::UsageBlock;
-use crate::limits::window_phase::Windows;
-use crate::limits::window_start::start_in_window;
+use crate::limits::windows::{UpstreamReports, Windows, start_in_window};
 use crate::policy::Limit;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
@@ -100,7 +97,7 @@ impl CountedBucket {
         let reports = self.reports.as_deref();
         let (phase, others) =
             (reports.and_then(|reports| reports.phase.as_ref()), reports.map(|reports| &reports.expected));
-        limit.counting().alignment().map(|alignment| Windows::new(alignment, phase, others))
+        Windows::of(limit, phase, others)
     }
 
     /// Until when a call that starts at `time` counts.
@@ -171,7 +168,7 @@ impl CountedBucket {
         if key.at < self.ambiguous_from && self.used_at(key.at.max(self.now)) >= cost.credit {
             // Under a longer period, usage ends later than reported. The first listed start tells
             // by how much.
-            if !limit.has_windows() {
+            if limit.alignment().is_none() {
                 self.extension = self.extension.max(until.since(self.anonymous_until));
             }
             self.add_usage(limit, until - self.extension, until, cost.credit);
@@ -186,7 +183,7 @@ impl CountedBucket {
     fn list_call(&mut self, limit: &Limit, key: StartKey, cost: StartCost, until: Time) {
         if key.at > self.now {
             self.promised = self.promised.saturating_add(cost.credit);
-        } else if limit.has_windows() {
+        } else if limit.alignment().is_some() {
             return;
         }
         self.calls.insert(key, CountedCall { cost: cost.credit, tier: cost.tier, until, revived: false });
@@ -262,9 +259,6 @@ impl CountedBucket {
         self.add_usage(limit, key.at, until, more);
     }
 
-    /// Steps and calls leave by themselves as they end.
-    pub(crate) fn compact(&mut self) {}
-
     pub(crate) fn freeze(&self) -> Option<Freeze> {
         self.freeze
     }
@@ -272,12 +266,6 @@ impl CountedBucket {
     pub(crate) fn set_freeze(&mut self, freeze: Option<Freeze>) {
         self.freeze = freeze;
     }
-
-    /// Usage neither refills nor depends on how much fits.
-    pub(crate) fn adopt(&mut self, _: Time, _: &Limit, _: &Limit) {}
-
-    /// Usage by other accounts is [learned](CountedBucket::learn) with its time, and has no shift.
-    pub(crate) fn shift_from(&mut self, _: &Limit, _: Time, _: Time, _: Credit) {}
 
     pub(crate) fn drain(&mut self, limit: &Limit, now: Time) {
         let credit = self.level_until(limit, now, now).max(Credit::ZERO);
@@ -298,7 +286,7 @@ impl CountedBucket {
         let mut begun = Credit::ZERO;
         for (key, call) in started {
             begun += call.cost;
-            if let Some(reports) = self.reports.as_mut().filter(|_| limit.has_windows()) {
+            if let Some(reports) = self.reports.as_mut().filter(|_| limit.alignment().is_some()) {
                 reports.note_start(key.at, call.cost);
             }
         }
@@ -319,15 +307,6 @@ impl CountedBucket {
         let rest = limit.full() - self.used_at(now);
         let Some(soon) = self.promised_in_window(limit, now) else { return rest - self.promised };
         if self.promised > soon { rest.min(Credit::ZERO) - (self.promised - soon) } else { rest }
-    }
-
-    /// Levels are not remembered, because only a rate is learned by them.
-    pub(crate) fn level_after(&self, _: &Limit, _: Time, _: Time) -> Option<Credit> {
-        None
-    }
-
-    pub(crate) fn last_full(&self, _: &Limit) -> Option<Time> {
-        None
     }
 
     /// The usage by listed starts of the window at `now`; none without windows.
@@ -488,7 +467,7 @@ impl CountedBucket {
 
 /// When a call leaves `calls`: in windows at its start, otherwise when its cost stops counting.
 fn listed_until(limit: &Limit, key: StartKey, until: Time) -> Time {
-    if limit.has_windows() { key.at } else { until }
+    if limit.alignment().is_some() { key.at } else { until }
 }
 
 fn last_key_at(time: Time) -> StartKey {

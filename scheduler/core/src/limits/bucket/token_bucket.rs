@@ -6,14 +6,12 @@
 
 use crate::arithmetic::{Correction, Credit, StartCost};
 use crate::ids::Tier;
-use crate::limits::bucket_record::{BucketRecord, ListedStarts, NEAR, level_when_paid, paid_at};
 use crate::limits::freeze::Freeze;
 use crate::limits::level_history::{HighWaterMarks, LevelHistory, MAX_FEW, MAX_LEVELS};
 use crate::limits::pending_debits::{DebitSnapshot, PendingDebits};
 use crate::limits::timeline::{CommittedStart, Gap, StartKey, Timeline, just_after};
-use crate::limits::upstream_reports::BucketReading;
-use crate::limits::usage::{CountedUsage, UsageBlock};
-use crate::limits::window_state::WindowState;
+use crate::limits::usage::{BucketRecord, CountedUsage, NEAR, UsageBlock, level_when_paid, paid_at};
+use crate::limits::windows::BucketReading;
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -122,11 +120,11 @@ impl TokenBucket {
     /// Remembers past levels, and many of them, from now on.
     pub(crate) fn remember_levels(&mut self) {
         let extra = self.extra_mut();
-        extra.levels.remember(MAX_LEVELS);
+        extra.levels.most = MAX_LEVELS;
         extra.is_kept = true;
     }
 
-    pub(crate) fn compact(&mut self) {
+    pub(crate) fn drop_unneeded(&mut self) {
         self.extra.take_if(|extra| !extra.is_kept && extra.freeze.is_none() && extra.is_empty());
     }
 
@@ -194,7 +192,7 @@ impl TokenBucket {
         let paid = paid_at(from.rate(), now, self.level_now(from, now)).filter(|_| to.is_keyed());
         let level = level_when_paid(to, now, level, paid);
         let mut bucket = TokenBucket::with_pending(to, now, level, PendingDebits::new(pending_debits.collect()));
-        for start in self.extra().promised.starts().into_iter().filter(|start| start.key.serial != DEBIT_SERIAL) {
+        for start in self.extra().promised.starts().filter(|start| start.key.serial != DEBIT_SERIAL) {
             let pending_debits = bucket.extra().pending_debits.at(start.key.at);
             bucket.extra_mut().promised.insert(to, CommittedStart { cost: up(start.cost), pending_debits, ..start });
         }
@@ -227,14 +225,6 @@ impl TokenBucket {
             self.shift_from(limit, now, Time::ORIGIN, -short);
         }
         true
-    }
-
-    /// Under the lower capacity, [`adopt`](TokenBucket::adopt) has capped the level already.
-    pub(crate) fn shrink(&mut self, _: &Limit, _: Time, _: Credit) {}
-
-    /// No claim is kept: a response corrects the level for good.
-    pub(crate) fn next_expiry(&self) -> Option<Time> {
-        None
     }
 
     /// When the bucket was last full right before a start.
@@ -270,19 +260,6 @@ impl TokenBucket {
         let level = self.level_now(limit, now);
         let highest = self.peaks.highest_after(since).map_or(level, |peak| peak.max(level));
         (self.full_at(limit, now) - highest).max(Credit::ZERO)
-    }
-
-    /// A call in flight has paid, and holds nothing.
-    pub(crate) fn renew(&mut self, _: &Limit, _: Time, _: StartKey, _: StartCost) -> bool {
-        true
-    }
-
-    pub(crate) fn lease_end(&self, _: StartKey) -> Option<Time> {
-        None
-    }
-
-    pub(crate) fn likely_end(&self, _: &Limit, _: Time, _: Span) -> Option<Time> {
-        None
     }
 
     /// Promises are paid first.
@@ -322,30 +299,15 @@ impl TokenBucket {
         self.extra().promised.last()
     }
 
-    /// Tokens are spent, and not held.
-    pub(crate) fn end_inherited(&mut self, _: &Limit, _: Time, _: StartCost) -> bool {
-        false
-    }
-
-    /// The level alone shows past uses.
-    pub(crate) fn last_use_ahead(&self, _: &Limit, _: Time) -> Option<Time> {
-        None
-    }
-
-    /// Time is not cut into windows, and the level includes the use by other accounts.
-    pub(crate) fn window_state(&self, _: &Limit, _: Time) -> WindowState {
-        WindowState::default()
-    }
-
     /// The level alone describes the past.
     pub(crate) fn usage(&self, _: &Limit, _: UsageBlock, _: Time) -> Option<CountedUsage> {
         None
     }
 
     /// The pending debits of a successor that counts all promises as spent.
-    pub(crate) fn debits(&self, limit: &Limit, granted: UsageBlock, listed: ListedStarts) -> Vec<DebitSnapshot> {
+    pub(crate) fn debits(&self, limit: &Limit, granted: UsageBlock, listed: StartKey) -> Vec<DebitSnapshot> {
         let UsageBlock { from: now, until: near, credit: budget } = granted;
-        let last = listed.first.min(self.last_promise().unwrap_or(now));
+        let last = listed.at.min(self.last_promise().unwrap_or(now));
         let outstanding = |from: Time| {
             let unknown = if from < near { budget } else { Credit::ZERO };
             limit.rate().micros_up(self.outstanding_after(from, listed) + unknown)
@@ -353,15 +315,11 @@ impl TokenBucket {
         self.extra().pending_debits.snapshots(now, last.min(now + NEAR).max(near), last, outstanding)
     }
 
-    /// The pending debits right after `time`, without listed promises. From the first listed start
-    /// on, only inherited debits remain.
-    fn outstanding_after(&self, time: Time, listed: ListedStarts) -> Credit {
-        let just_after = just_after(time);
-        let inherited = self.extra().pending_debits.at(just_after.at);
-        match time < listed.first {
-            true => inherited + self.extra().promised.sum_from(just_after) - listed.credit,
-            false => inherited,
-        }
+    /// The pending debits right after `time`, without promises from `listed` on.
+    fn outstanding_after(&self, time: Time, listed: StartKey) -> Credit {
+        let (just_after, promised) = (just_after(time), &self.extra().promised);
+        let unlisted = (promised.sum_from(just_after) - promised.sum_from(listed)).max(Credit::ZERO);
+        self.extra().pending_debits.at(just_after.at) + unlisted
     }
 
     /// A level of zero rises at once.

@@ -5,8 +5,7 @@ use super::*;
 /// Whether `client` is granted `units` at once.
 fn gets(play: &mut Play, client: &'static str, units: u64) -> bool {
     let now = play.now;
-    let mut wish = wish(Mode::Allow, &[("c", units as f64)]);
-    wish.labels.push(("client", client));
+    let wish = wish(Mode::Allow, &[("c", units as f64)]).labelled("client", client);
     let request = play.leader().world.ask(now, &wish);
     // By then a checkpoint lists the client's key, even if a checkpoint with a page came first.
     play.pass(span(450));
@@ -158,9 +157,7 @@ fn a_crash_leaves_thousands_of_keys_what_they_have() {
         for at_once in names.chunks(100) {
             let now = play.now;
             for client in at_once {
-                let mut wish = wish(Mode::Reserve, &[("c", 10.0)]);
-                wish.labels.push(("client", client));
-                play.leader().world.ask(now, &wish);
+                play.leader().world.ask(now, &wish(Mode::Reserve, &[("c", 10.0)]).labelled("client", client));
             }
             play.pass(span(300));
         }
@@ -184,10 +181,8 @@ fn a_debt_is_known_behind_a_promise_that_was_given_back() {
     spec.limits[2].period = span(100_000);
     let mut play = Play::new(spec);
     for (id, units) in [("a", 100.0), ("p", 50.0)] {
-        let mut wish = wish(Mode::Reserve, &[("c", units)]).named(id);
-        wish.labels.push(("client", "x"));
         let now = play.now;
-        play.leader().world.ask(now, &wish);
+        play.leader().world.ask(now, &wish(Mode::Reserve, &[("c", units)]).named(id).labelled("client", "x"));
     }
     play.pass(span(1_000));
     let now = play.now;
@@ -244,13 +239,8 @@ fn a_thousand_new_keys_are_listed_by_the_next_checkpoints() {
     let mut play = Play::new(ResourceSpec { ..crowd_each() });
     play.pass(span(500));
     let now = play.now;
-    let asked: Vec<usize> = clients(1_000)
-        .map(|client| {
-            let mut wish = wish(Mode::Wait, &[("c", 1.0)]);
-            wish.labels.push(("client", client));
-            play.leader().world.ask(now, &wish)
-        })
-        .collect();
+    let wish = |client| wish(Mode::Wait, &[("c", 1.0)]).labelled("client", client);
+    let asked: Vec<usize> = clients(1_000).map(|client| play.leader().world.ask(now, &wish(client))).collect();
     play.pass(span(600));
     let started = asked.iter().filter(|request| play.leader().world.start(**request).is_some()).count();
     assert_eq!(started, asked.len());

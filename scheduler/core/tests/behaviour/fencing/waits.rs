@@ -26,21 +26,16 @@ fn a_finished_call_frees_no_place_of_a_checkpoint_that_never_counted_it() {
 /// A call that is renewed after its lease takes a place that earlier checkpoints did not count.
 #[test]
 fn a_lease_renewed_late_is_charged_to_checkpoints_without_it() {
-    let mut world =
-        World::of(Scheduler::new(Resource::new(&two_in_flight()).unwrap(), Epoch::FIRST, Time::ORIGIN).fenced());
-    let checkpoint = |world: &mut World, now: Time| {
-        let checkpoint = world.scheduler.checkpoint(now).unwrap();
-        world.handle(now, Event::CheckpointStored(checkpoint.number));
-    };
+    let mut world = World::fenced(&two_in_flight(), Time::ORIGIN);
     let ask = |world: &mut World, now: Time| {
         let request = world.ask(now, &wish(Mode::Allow, &[("a", 1.0)]).named(&format!("p{}", world.asked)));
         world.start(request).is_some()
     };
     let [start, late] = [0, 1_500].map(|at| Time::ORIGIN + span(at));
-    checkpoint(&mut world, start);
+    world.checkpointed(start);
     assert!(ask(&mut world, start));
     world.run_until(late);
-    checkpoint(&mut world, late);
+    world.checkpointed(late);
     world.settle(late, "p0", Outcome::Extend);
     world.settle(late, "p0", Outcome::Used(Vec::new()));
     let granted = (0..3).filter(|_| ask(&mut world, late)).count();
@@ -54,12 +49,10 @@ fn a_far_start_waits_for_the_store() {
     let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);
     for (noticed, granted) in [(100, true), (600, false), (60_000, false)] {
         for stored in [true, false] {
-            let mut world = World::of(Scheduler::new(Resource::new(&spec()).unwrap(), Epoch::FIRST, at(0)).fenced());
-            let first = world.scheduler.checkpoint(at(0)).unwrap();
-            world.handle(at(0), Event::CheckpointStored(first.number));
+            let mut world = World::fenced(&spec(), at(0));
+            world.checkpointed(at(0));
             let near = world.ask(at(0), &wish_of(Mode::Reserve, [0, 200, 0], 0).named("near"));
-            let wanted = world.scheduler.checkpoint(at(0)).unwrap();
-            world.handle(at(0), Event::CheckpointStored(wanted.number));
+            world.checkpointed(at(0));
             assert_eq!(world.start(near), Some(at(0)));
             let before = world.scheduler.checkpoint(at(0)).unwrap();
             let far = world.ask(at(0), &wish_of(Mode::Reserve, [0, 20, 0], 0).named("far"));
@@ -84,7 +77,7 @@ fn a_request_that_waits_for_the_store_is_dispatched_when_the_store_has_answered(
     let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);
     for horizon in [0, 50] {
         let spec = ResourceSpec { horizon: span(horizon), ..spec() };
-        let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), Epoch::FIRST, at(0)).fenced());
+        let mut world = World::fenced(&spec, at(0));
         let waiting = world.ask(at(0), &wish_of(Mode::Wait, [1, 0, 0], 0));
         let next = world.scheduler.next_wakeup().filter(|next| next.at < at(100));
         assert_eq!(next, None, "horizon of {horizon} ms");
@@ -99,9 +92,8 @@ fn a_request_that_waits_for_the_store_is_dispatched_when_the_store_has_answered(
 #[test]
 fn a_request_that_is_judged_again_waits_no_longer() {
     let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);
-    let mut world = World::of(Scheduler::new(Resource::new(&spec()).unwrap(), Epoch::FIRST, at(0)).fenced());
-    let first = world.scheduler.checkpoint(at(0)).unwrap();
-    world.handle(at(0), Event::CheckpointStored(first.number));
+    let mut world = World::fenced(&spec(), at(0));
+    world.checkpointed(at(0));
     let before = world.scheduler.checkpoint(at(0)).unwrap();
     let held = world.ask(at(0), &wish_of(Mode::Reserve, [0, 200, 0], 0));
     world.handle(at(300), Event::CheckpointStored(before.number));
@@ -115,7 +107,7 @@ fn a_request_that_is_judged_again_waits_no_longer() {
 fn a_request_that_waits_for_a_checkpoint_is_cancelled_and_repeated() {
     let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);
     for cancelled in [true, false] {
-        let mut world = World::of(Scheduler::new(Resource::new(&spec()).unwrap(), Epoch::FIRST, at(0)).fenced());
+        let mut world = World::fenced(&spec(), at(0));
         let held = world.ask(at(0), &wish_of(Mode::Reserve, [0, 200, 0], 0).named("p"));
         assert_eq!(world.settle(at(1), "p", Outcome::Used(Vec::new())), SentAnswer::Refused(Refusal::StillWaiting));
         let repeated = world.ask(at(1), &wish_of(Mode::Reserve, [0, 200, 0], 0).named("p"));
@@ -124,10 +116,7 @@ fn a_request_that_waits_for_a_checkpoint_is_cancelled_and_repeated() {
             let refused = (at(2), repeated, SentAnswer::Refused(Refusal::UnknownPermit));
             assert!(world.answers.contains(&refused), "{:?}", world.answers);
         }
-        for _ in 0..2 {
-            let checkpoint = world.scheduler.checkpoint(at(3)).unwrap();
-            world.handle(at(3), Event::CheckpointStored(checkpoint.number));
-        }
+        (0..2).for_each(|_| drop(world.checkpointed(at(3))));
         assert_eq!(world.start(held), None, "the repetition is answered");
         assert_eq!(world.start(repeated), (!cancelled).then_some(at(3)));
     }
@@ -137,9 +126,8 @@ fn a_request_that_waits_for_a_checkpoint_is_cancelled_and_repeated() {
 #[test]
 fn a_returned_charge_may_be_granted_again_under_the_same_checkpoint() {
     for spec in [spec(), by_the_hour(Algorithm::TokenBucket, 24), two_in_flight()] {
-        let mut world = World::of(Scheduler::new(Resource::new(&spec).unwrap(), Epoch::FIRST, Time::ORIGIN).fenced());
-        let checkpoint = world.scheduler.checkpoint(Time::ORIGIN).unwrap();
-        world.handle(Time::ORIGIN, Event::CheckpointStored(checkpoint.number));
+        let mut world = World::fenced(&spec, Time::ORIGIN);
+        world.checkpointed(Time::ORIGIN);
         for round in 0..100 {
             let id = format!("p{round}");
             let mode = if round % 2 == 0 { Mode::Allow } else { Mode::Wait };
@@ -154,10 +142,8 @@ fn a_returned_charge_may_be_granted_again_under_the_same_checkpoint() {
 #[test]
 fn a_wait_for_the_store_is_not_told_as_a_wait_for_stock() {
     let at = |millis: u64| Time::ORIGIN + span(100_000 + millis);
-    let resource = Resource::new(&by_the_hour(Algorithm::TokenBucket, 100)).unwrap();
-    let mut world = World::of(Scheduler::new(resource, Epoch::FIRST, at(0)).fenced());
-    let checkpoint = world.scheduler.checkpoint(at(0)).unwrap();
-    world.handle(at(0), Event::CheckpointStored(checkpoint.number));
+    let mut world = World::fenced(&by_the_hour(Algorithm::TokenBucket, 100), at(0));
+    world.checkpointed(at(0));
     let mut wait = wish_of(Mode::Wait, [0, 0, 1], 0);
     wait.max_wait = Some(span(100));
     let granted = world.ask(at(1), &wait);

@@ -1,11 +1,16 @@
 //! Usage as blocks of time, in which a successor or a changed limit takes it over.
+//!
+//! Of calls in flight that a predecessor granted, this scheduler knows the number of places and the
+//! ends of their leases. The settle of an unknown call frees one of them: the one whose lease ends
+//! first, among those that have begun. So at any time, the places that are left are at least as many
+//! as the calls that still hold one, whichever place each call had.
 
-use super::{CountedBucket, CountedCall};
 use crate::arithmetic::{Credit, StartCost};
-use crate::limits::bucket_record::{BucketRecord, ListedStarts};
+use crate::limits::bucket::counted_bucket::{CountedBucket, CountedCall};
 use crate::limits::pending_debits::DebitSnapshot;
-use crate::limits::upstream_reports::UpstreamReports;
-use crate::limits::usage::{CountedUsage, MAX_BLOCKS, RecordTimes, UsageBlock, condensed, to_usage};
+use crate::limits::timeline::StartKey;
+use crate::limits::usage::{BucketRecord, CountedUsage, MAX_BLOCKS, RecordTimes, UsageBlock, condensed, to_spans};
+use crate::limits::windows::UpstreamReports;
 use crate::policy::Limit;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -64,7 +69,8 @@ impl CountedBucket {
             ..CountedBucket::default()
         };
         let several = |block: &&UsageBlock| block.until > counted.counted_until(limit, block.from);
-        let ambiguous = blocks().filter(|block| limit.has_windows() && several(block)).map(|block| block.from).min();
+        let ambiguous =
+            blocks().filter(|block| limit.alignment().is_some() && several(block)).map(|block| block.from).min();
         counted.ambiguous_from = ambiguous.unwrap_or(Time::NEVER);
         blocks().for_each(|block| counted.add_usage(limit, block.from, block.until, block.credit));
         counted.inherit(limit, Vec::new());
@@ -82,12 +88,17 @@ impl CountedBucket {
         let mut blocks = condensed(own.blocks(limit, renewed));
         blocks.extend(Some(budget).filter(|budget| budget.credit > Credit::ZERO));
         let places = if limit.counts_calls_in_flight() { self.named_places(budget, renewed) } else { Vec::new() };
-        let usage = to_usage(now, limit.unix_nanos(now), limit.rate(), &blocks, &places);
-        Some(CountedUsage { reported: self.reports.as_ref().and_then(|reports| reports.recorded(now)), ..usage })
+        Some(CountedUsage {
+            unix_nanos: limit.unix_nanos(now),
+            spans: to_spans(now, limit.rate(), &blocks),
+            places: to_spans(now, limit.rate(), &places),
+            doubted: false,
+            reported: self.reports.as_ref().and_then(|reports| reports.recorded(now)),
+        })
     }
 
     /// Usage includes all promises.
-    pub(crate) fn debits(&self, _: &Limit, _: UsageBlock, _: ListedStarts) -> Vec<DebitSnapshot> {
+    pub(crate) fn debits(&self, _: &Limit, _: UsageBlock, _: StartKey) -> Vec<DebitSnapshot> {
         Vec::new()
     }
 
@@ -113,7 +124,7 @@ impl CountedBucket {
         }
         for (key, CountedCall { cost, tier, until, .. }) in &self.calls {
             let longer_until = *until + longer.unwrap_or(Span::ZERO);
-            let until = if to.has_windows() { recast.end_of_call(to, key.at) } else { longer_until };
+            let until = if to.alignment().is_some() { recast.end_of_call(to, key.at) } else { longer_until };
             recast.commit_until(to, *key, StartCost { credit: up(*cost), tier: *tier }, until);
         }
         if let (Some(longer), Some(last)) = (longer, self.last_end) {
@@ -171,5 +182,94 @@ impl CountedBucket {
         }
         steps.push((Time::NEVER, Credit::ZERO));
         steps
+    }
+
+    /// Notes that all present usage is by calls of a predecessor. Each fall of usage below all before is
+    /// the end of a lease, unless the predecessor has named the `places`.
+    pub(super) fn inherit(&mut self, limit: &Limit, places: Vec<UsageBlock>) {
+        let mut places = if places.is_empty() { self.falls() } else { places };
+        places.retain(|place| limit.counts_calls_in_flight() && place.until > self.now && place.credit > Credit::ZERO);
+        places.sort_by_key(|place| place.until);
+        self.inherited = Some(places).filter(|places| !places.is_empty()).map(Box::new);
+    }
+
+    fn falls(&self) -> Vec<UsageBlock> {
+        let (mut used, mut least, mut falls) = (self.total, self.total, Vec::new());
+        for (until, change) in &self.steps {
+            used += *change;
+            if used < least {
+                falls.push(UsageBlock { from: self.now, until: *until, credit: least - used });
+                least = used;
+            }
+        }
+        falls
+    }
+
+    /// The places of all calls, if some of these start after `now`: usage alone does not show a lease
+    /// that ends as another one begins. Places beyond the bound are freed by no settle. Own calls hold
+    /// theirs until `renewed` at least.
+    pub(super) fn named_places(&self, budget: UsageBlock, renewed: Option<Time>) -> Vec<UsageBlock> {
+        let now = budget.from;
+        let own = self.calls.iter().map(|(key, call)| UsageBlock {
+            from: key.at.max(now),
+            until: renewed.map_or(call.until, |end| call.until.max(end)),
+            credit: call.cost,
+        });
+        let inherited = self.inherited.iter().flat_map(|places| places.iter().copied());
+        let mut places: Vec<UsageBlock> = own.chain(inherited).chain([budget]).collect();
+        places.iter_mut().for_each(|place| place.from = place.from.max(now));
+        places.retain(|place| place.until > now && place.credit > Credit::ZERO);
+        if places.iter().all(|place| place.from == now) {
+            return Vec::new();
+        }
+        places.sort_by_key(|place| (place.from, place.until));
+        places.dedup_by(|next, place| {
+            let same = (next.from, next.until) == (place.from, place.until);
+            place.credit += if same { next.credit } else { Credit::ZERO };
+            same
+        });
+        places.truncate(MAX_BLOCKS);
+        places
+    }
+
+    /// Ends an unlisted call of a predecessor. Returns whether a place was kept for it.
+    pub(crate) fn end_inherited(&mut self, limit: &Limit, now: Time, cost: StartCost) -> bool {
+        self.advance(limit, now);
+        let (now, mut left) = (self.now, cost.credit);
+        let Some(places) = self.inherited.as_deref_mut() else { return false };
+        let mut freed = Vec::new();
+        for place in places.iter_mut().filter(|place| place.from <= now && place.until > now) {
+            let part = place.credit.min(left);
+            place.credit -= part;
+            left -= part;
+            freed.push((place.until, part));
+        }
+        self.forget_ended_places();
+        freed.retain(|(_, part)| *part > Credit::ZERO);
+        freed.iter().for_each(|(until, part)| self.add_usage(limit, now, *until, -*part));
+        !freed.is_empty()
+    }
+
+    /// Takes the places of a call that is listed, which end with it.
+    pub(super) fn take_inherited(&mut self, end: Time, cost: Credit) {
+        let mut left = cost;
+        let Some(places) = self.inherited.as_deref_mut() else { return };
+        let ended = places.partition_point(|place| place.until <= end);
+        let (own, later) = places.split_at_mut(ended);
+        for place in own.iter_mut().rev().chain(later) {
+            let part = place.credit.min(left);
+            place.credit -= part;
+            left -= part;
+        }
+        self.forget_ended_places();
+    }
+
+    fn forget_ended_places(&mut self) {
+        let now = self.now;
+        let Some(places) = self.inherited.as_deref_mut() else { return };
+        places.retain(|place| place.until > now && place.credit > Credit::ZERO);
+        if places.is_empty() {
+            self.inherited = None;
+        }
     }
 }

@@ -7,9 +7,10 @@
 use super::CountedBucket;
 use crate::arithmetic::{Credit, StartCost};
 use crate::limits::freeze::Freeze;
-use crate::limits::upstream_reports::{BucketReading, Claim, UpstreamReports};
-use crate::limits::window_phase::{Interval, Phase, ReportEffect, Windows};
-use crate::limits::window_state::WindowState;
+use crate::limits::level_history::MAX_LEVELS;
+use crate::limits::windows::{
+    BucketReading, Claim, Interval, Phase, ReportEffect, UpstreamReports, WindowState, Windows,
+};
 use crate::policy::Limit;
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::time::{Span, Time};
@@ -21,13 +22,13 @@ const ENDS_PART: u64 = 64;
 impl CountedBucket {
     /// Remembers starts from now on, to compare them with reports.
     fn track(&mut self, now: Time) {
-        self.reports.get_or_insert_with(|| Box::new(UpstreamReports::new(now)));
+        self.reports.get_or_insert_with(|| Box::new(UpstreamReports::new(now, None)));
     }
 
     /// The same for a bucket without a key, of which more starts are remembered.
     pub(crate) fn remember_levels(&mut self) {
         self.track(self.now);
-        self.reports.iter_mut().for_each(|reports| reports.remember_more());
+        self.reports.iter_mut().for_each(|reports| reports.starts.most = MAX_LEVELS);
     }
 
     /// Learns the usage by other accounts and the ends of windows from a response at `now`. Returns
@@ -145,18 +146,18 @@ impl CountedBucket {
         let used = self.used_at(now) - reports.claimed(now);
         match self.promised_in_window(limit, now) {
             Some(promised) => used - promised - reports.started_after(at),
-            None => reports.used_at(at).unwrap_or(used),
+            None => reports.starts.noted_at(at).unwrap_or(used),
         }
     }
 
     /// Learns that a window ends within `ends`. The window of an answered call has begun, so it
     /// ends within a period.
     fn learn_phase(&mut self, limit: &Limit, now: Time, ends: Interval) -> ReportEffect {
-        let alignment = limit.counting().alignment().filter(|alignment| alignment.is_periodic());
+        let alignment = limit.alignment().filter(|alignment| alignment.is_periodic());
         let Some(alignment) = alignment else { return ReportEffect::Agrees };
         let period = limit.spec().period;
         let ends = Interval { until: ends.until.min(ends.from.max(now + period)), ..ends };
-        let agrees = alignment.window(ends.until).starts >= ends.from;
+        let agrees = alignment.window(limit.wall_clock, ends.until).starts >= ends.from;
         let Some(reports) = &mut self.reports else { return ReportEffect::Agrees };
         let before = reports.phase;
         let effect = match &mut reports.phase {
@@ -181,7 +182,7 @@ impl CountedBucket {
         let (window, slack) = (windows.window(now), windows.slack());
         let Some(reports) = self.reports.clone() else { return };
         let mut before = self.clone();
-        before.reports = Some(Box::new(UpstreamReports::of_phase(now, former)));
+        before.reports = Some(Box::new(UpstreamReports::new(now, former)));
         let former = before.windows(limit).map(|windows| (windows.window(now), windows.slack()));
         let Some((former, former_slack)) = former else { return };
         let mut anonymous = before.anonymous(limit, Span::ZERO);
@@ -219,7 +220,7 @@ impl CountedBucket {
 
     pub(super) fn note_start(&mut self, limit: &Limit, at: Time, cost: Credit) {
         match &mut self.reports {
-            Some(reports) if limit.has_windows() => reports.note_start(at, cost),
+            Some(reports) if limit.alignment().is_some() => reports.note_start(at, cost),
             Some(_) => self.note_used(limit, at),
             None => {}
         }
@@ -227,9 +228,9 @@ impl CountedBucket {
 
     /// Notes what is used of a sliding window after a change at `at`.
     pub(super) fn note_used(&mut self, limit: &Limit, at: Time) {
-        if let Some(reports) = self.reports.as_mut().filter(|_| !limit.has_windows()) {
+        if let Some(reports) = self.reports.as_mut().filter(|_| limit.alignment().is_none()) {
             let claimed = reports.claimed(at);
-            reports.note_used(at, self.total - claimed);
+            reports.starts.note(at, self.total - claimed);
         }
     }
 }

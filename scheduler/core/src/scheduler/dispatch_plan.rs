@@ -1,4 +1,4 @@
-//! The state of a dispatch while it serves waiting requests, and when the next one is due.
+//! What a dispatch holds, and how far it has come.
 
 use crate::collections::Slot;
 use crate::ids::{ClassId, LimitId};
@@ -28,8 +28,9 @@ pub(crate) struct HeldStart {
 /// Invariant: nothing is held between two events.
 #[derive(Debug, Default)]
 pub(crate) struct DispatchPlan {
-    next: Option<Time>,
-    holds: Vec<HeldStart>,
+    /// When the next dispatch is due.
+    pub(super) next: Option<Time>,
+    pub(super) holds: Vec<HeldStart>,
     steps_left: usize,
 }
 
@@ -50,39 +51,12 @@ impl DispatchPlan {
         has_step
     }
 
-    /// Keeps a start free from requests that are dispatched later.
-    pub(crate) fn hold(&mut self, start: HeldStart) {
-        self.holds.push(start);
-    }
-
-    pub(crate) fn holds(&self) -> impl Iterator<Item = &HeldStart> + Clone {
-        self.holds.iter()
-    }
-
     pub(crate) fn holds_of(&self, class: ClassId) -> impl Iterator<Item = &HeldStart> {
-        self.holds().filter(move |hold| hold.class == class)
+        self.holds.iter().filter(move |hold| hold.class == class)
     }
 
     /// The limits for which requests of a class are held.
     pub(crate) fn blocked(&self, class: ClassId) -> LimitSet {
         self.holds_of(class).fold(LimitSet::NONE, |blocked, hold| blocked.with(hold.limit))
-    }
-
-    /// Ends the dispatch: no start is held any more.
-    pub(crate) fn take_holds(&mut self) -> Vec<HeldStart> {
-        std::mem::take(&mut self.holds)
-    }
-
-    pub(crate) fn next(&self) -> Option<Time> {
-        self.next
-    }
-
-    pub(crate) fn set_next(&mut self, next: Option<Time>) {
-        self.next = next;
-    }
-
-    /// Makes the next dispatch due at `at`, if that is earlier.
-    pub(crate) fn bring_forward(&mut self, at: Option<Time>) {
-        self.next = self.next.into_iter().chain(at).min();
     }
 }

@@ -1,37 +1,20 @@
 //! When a waiting request will probably start, and what it waits for.
 
+use super::Scheduler;
 use crate::arithmetic::Credit;
 use crate::collections::Slot;
-use crate::fencing::Term;
 use crate::ids::{ClassId, LimitId, Tier};
-use crate::ledger::{Backlog, Ledger, Offer};
+use crate::ledger::{Backlog, Offer};
 use crate::limits::{StartKey, just_past};
-use crate::permits::{Permit, Permits};
-use crate::policy::{Bill, KeyCharge, Resource};
-use crate::queue::{KeyQueue, QueueDemand, Queues, Waiting};
-use rampmeter_protocol::epoch::Epoch;
+use crate::permits::Permit;
+use crate::policy::{Bill, KeyCharge};
+use crate::queue::{self, KeyQueue, QueueDemand, Waiting};
 use rampmeter_protocol::time::Time;
 
-/// All waiting requests at some time, and what they wait for.
-#[derive(Debug)]
-pub(crate) struct WaitEstimator<'a, R> {
-    pub(crate) now: Time,
-    pub(crate) resource: &'a Resource,
-    pub(crate) ledger: &'a Ledger,
-    pub(crate) permits: &'a Permits<R>,
-    pub(crate) queues: &'a Queues,
-    pub(super) term: &'a Term,
-    pub(super) answers_are_late: bool,
-}
-
-impl<'a, R> WaitEstimator<'a, R> {
-    pub(crate) fn epoch(&self) -> Epoch {
-        self.term.epoch()
-    }
-
+impl<R> Scheduler<R> {
     /// Whether the store allows this start.
     pub(crate) fn is_covered(&self, bill: &Bill, start: Time) -> bool {
-        self.term.budget().covers(self.resource, bill, start)
+        self.term.budget.covers(&self.resource, bill, start)
     }
 
     /// Whether a request could start if the store had confirmed more, or if answers arrived.
@@ -46,8 +29,8 @@ impl<'a, R> WaitEstimator<'a, R> {
         let mut behind = Offer { at: self.now, limited_by: None };
         let promoted = self.promoted_behind(class, bill);
         if !promoted.is_empty() || self.queues.through(class).iter().any(|queue| queue.waiting() > 0) {
-            let mut backlog = self.queues.backlog_through(self.resource, class);
-            promoted.iter().for_each(|promoted| backlog.add(self.resource, promoted));
+            let mut backlog = self.queues.backlog_through(&self.resource, class);
+            promoted.iter().for_each(|promoted| backlog.add(&self.resource, promoted));
             let of_key = |charge: &KeyCharge| self.key_demand(charge, class, &promoted);
             behind = self.ledger.paid_after(self.now, &backlog, of_key, bill, tier);
         }
@@ -56,13 +39,13 @@ impl<'a, R> WaitEstimator<'a, R> {
     }
 
     /// The bills of promoted requests of less urgent classes that need a bucket of `bill`.
-    fn promoted_behind(&self, class: ClassId, bill: &Bill) -> Vec<&'a Bill> {
+    fn promoted_behind(&self, class: ClassId, bill: &Bill) -> Vec<&Bill> {
         if !self.queues.is_any_behind(class) {
             return Vec::new();
         }
         let key_queues = bill.keyed().filter_map(|charge| self.queue_of_key(charge));
         let at_keys = key_queues.flat_map(|queue| queue.starving(self.resource.classes(), self.now));
-        let at_keys = at_keys.map(|(rank, slot)| (rank.class(), slot));
+        let at_keys = at_keys.map(|(rank, slot)| (rank.class, slot));
         let promoted = self.starving().into_iter().chain(at_keys).filter(|(of, _)| *of > class);
         let bills = promoted.map(|(_, slot)| &*self.permits.get(slot).bill);
         bills.filter(|promoted| promoted.shares_bucket_with(bill)).collect()
@@ -74,26 +57,26 @@ impl<'a, R> WaitEstimator<'a, R> {
         let waiting = permit.waiting();
         let tier = self.resource.tier(waiting.class);
         if let Some((limit, key_queue)) = self.key_queue_of(waiting) {
-            let QueueDemand { count, backlog } = key_queue.ahead_of(&waiting.key_position());
+            let QueueDemand { count, backlog } = key_queue.ahead_of(waiting);
             let of_key = |charge: &KeyCharge| if charge.limit == limit { backlog } else { Credit::ZERO };
-            let shared = Backlog::none(self.resource);
+            let shared = Backlog::none(&self.resource);
             return (count as u64, self.ledger.paid_after(self.now, &shared, of_key, &permit.bill, tier));
         }
         let (more_urgent, own) = (self.queues.before(waiting.class), self.queues.class(waiting.class));
-        let (count, mut backlog) = own.order().ahead_of(self.resource, waiting.position.turn);
-        backlog.add_all(&self.queues.backlog_before(self.resource, waiting.class));
+        let (count, mut backlog) = own.order.ahead_of(&self.resource, waiting.position.turn);
+        backlog.add_all(&queue::backlog(&self.resource, more_urgent));
         // Later requests may go first.
         for (limit, refill) in own.taken_before(&waiting.position) {
             backlog.raise(limit, self.resource[limit].rate().refill_within(refill));
         }
-        let ahead = count + more_urgent.iter().map(|queue| queue.order().len()).sum::<usize>();
+        let ahead = count + more_urgent.iter().map(|queue| queue.order.len()).sum::<usize>();
         let paid = self.ledger.paid_after(self.now, &backlog, |_| Credit::ZERO, &permit.bill, tier);
         (ahead as u64, paid)
     }
 
     /// The first key that holds a request up: its bucket cannot pay within the horizon, another
     /// request in its queue goes first, or it waits for a budget.
-    pub(crate) fn blocking_key(&self, slot: Slot, tier: Tier) -> Option<&'a KeyCharge> {
+    pub(crate) fn blocking_key(&self, slot: Slot, tier: Tier) -> Option<&KeyCharge> {
         let latest = self.now + self.resource.spec().horizon;
         self.permits.get(slot).bill.keyed().find(|charge| {
             let key_queue = self.queue_of_key(charge);
@@ -106,15 +89,14 @@ impl<'a, R> WaitEstimator<'a, R> {
     /// Whether another request in a key queue goes before a request that waits outside of it. The
     /// one for which the key keeps an amount was first there.
     fn is_passed(&self, key_queue: &KeyQueue, slot: Slot) -> bool {
-        let own =
-            || key_queue.rank(self.resource.classes(), self.now, &self.permits.get(slot).waiting().key_position());
+        let own = || key_queue.rank(self.resource.classes(), self.now, self.permits.get(slot).waiting());
         let first = key_queue.first(self.resource.classes(), self.now);
-        key_queue.kept_for() != Some(slot) && first.is_some_and(|(first, _)| first < own())
+        key_queue.kept_for != Some(slot) && first.is_some_and(|(first, _)| first < own())
     }
 
     /// Whether the store allows too little of a key.
     pub(crate) fn lacks_budget(&self, charge: &KeyCharge) -> bool {
-        self.term.budget().lacks_key(self.resource, charge)
+        self.term.budget.lacks_key(&self.resource, charge)
     }
 
     /// The earliest start that a key can pay for a waiting request, besides the amount that it keeps
@@ -136,21 +118,21 @@ impl<'a, R> WaitEstimator<'a, R> {
     /// The request for which a key keeps something, if it goes before the one in `slot` and is the
     /// first of another key's queue. Of two requests that hold each other's keys, the one that
     /// arrived first goes on.
-    pub(crate) fn kept_before(&self, slot: Slot, key: Slot) -> Option<&'a Permit<R>> {
+    pub(crate) fn kept_before(&self, slot: Slot, key: Slot) -> Option<&Permit<R>> {
         let (key_queue, now, classes) = (self.queues.keys.get(key)?, self.now, self.resource.classes());
-        let holder_slot = key_queue.kept_for().filter(|holder| *holder != slot)?;
+        let holder_slot = key_queue.kept_for.filter(|holder| *holder != slot)?;
         let (holder, permit) = (self.permits.get(holder_slot), self.permits.get(slot));
         let awaited = self.queues.keys.get(holder.waiting().at_key?)?;
-        let [its, own] = [holder, permit].map(|permit| permit.waiting().key_position());
+        let (its, own) = (holder.waiting(), permit.waiting());
         let is_next = awaited.first(classes, now).is_some_and(|(_, first)| first == holder_slot);
-        let is_before = key_queue.rank(classes, now, &its) < key_queue.rank(classes, now, &own);
-        let holds_key = |charge| self.queue_of_key(charge).is_some_and(|queue| queue.kept_for() == Some(slot));
+        let is_before = key_queue.rank(classes, now, its) < key_queue.rank(classes, now, own);
+        let holds_key = |charge| self.queue_of_key(charge).is_some_and(|queue| queue.kept_for == Some(slot));
         let goes_on = (own.class, own.arrival) < (its.class, its.arrival) && permit.bill.keyed().any(holds_key);
         (is_next && is_before && !goes_on).then_some(holder)
     }
 
     /// The key queue that a request waits in, and the limit of its key.
-    pub(crate) fn key_queue_of(&self, waiting: &Waiting<R>) -> Option<(LimitId, &'a KeyQueue)> {
+    pub(crate) fn key_queue_of(&self, waiting: &Waiting<R>) -> Option<(LimitId, &KeyQueue)> {
         let bucket = waiting.at_key?;
         Some((self.ledger.keys.get(bucket)?.limit, self.queues.keys.get(bucket)?))
     }
@@ -159,7 +141,7 @@ impl<'a, R> WaitEstimator<'a, R> {
     /// ones. The request for which the key keeps an amount counts, too.
     fn key_demand(&self, charge: &KeyCharge, class: ClassId, promoted: &[&Bill]) -> Credit {
         let queue = self.queue_of_key(charge);
-        let holder = queue.and_then(KeyQueue::kept_for).map(|slot| self.permits.get(slot));
+        let holder = queue.and_then(|queue| queue.kept_for).map(|slot| self.permits.get(slot));
         let kept = holder.filter(|holder| holder.waiting().at_key.is_some() && holder.waiting().class <= class);
         let kept = kept.map(|holder| &*holder.bill).into_iter();
         let others = kept.chain(promoted.iter().copied()).filter_map(|bill| bill.key_charge(charge.limit));
@@ -168,12 +150,12 @@ impl<'a, R> WaitEstimator<'a, R> {
         others.fold(waiting, |sum, other| sum.saturating_add(self.resource.credit(other.limit, other.amount)))
     }
 
-    fn queue_of_key(&self, charge: &KeyCharge) -> Option<&'a KeyQueue> {
+    fn queue_of_key(&self, charge: &KeyCharge) -> Option<&KeyQueue> {
         self.queues.keys.get(self.ledger.keys.find(charge.limit, &charge.key)?)
     }
 
     /// When each request that may starve is due for promotion.
-    pub(crate) fn promotions(&self) -> impl Iterator<Item = (Time, ClassId, Slot)> + use<'a, R> {
+    pub(crate) fn promotions(&self) -> impl Iterator<Item = (Time, ClassId, Slot)> + use<'_, R> {
         let queues = self.queues.classes().iter().zip(self.resource.classes_by_id());
         queues.flat_map(|(queue, (id, class))| queue.promotions(class).map(move |(at, slot)| (at, id, slot)))
     }

@@ -4,32 +4,43 @@
 //! Each request gets the earliest start that is left, and is committed to it if it is within the
 //! horizon. A later start is only held during this dispatch, so that no other request takes it. It
 //! is not promised, and the next event may change it. A held request blocks the requests of its
-//! class that need the same limit, unless they [backfill] a window.
+//! class that need the same limit.
+//!
+//! A request that does not fit into the rest of a window waits for the next window. Meanwhile
+//! smaller requests of its class backfill what would be lost when the window ends. They delay no
+//! request, because the held start is kept. Their starts count towards their clients' shares, so
+//! that no client has more than its share for long.
+//!
+//! A request that a key's bucket holds up waits in the queue of that key, and blocks no request with
+//! other keys. The first request of a key queue moves to the queue of its class once the key can pay
+//! for it. There, another key may hold the request up. It then moves to the queue of that key, and the
+//! first key reserves the needed amount until the other can pay. Each key reserves for one request
+//! only, and only while that is the next request of the other key. Of requests that wait for each
+//! other's keys, the earliest goes on. So no request waits for ever. A key without a budget of the
+//! latest checkpoint waits for the next one, which lists it.
 //!
 //! A dispatch takes 256 steps: starts, refusals and looks at keys. The next event, due a nanosecond
 //! later, goes on there, before any less urgent class. So no other answer is delayed while a window
 //! pays for 100 000 requests.
 
-pub(super) mod backfill;
-pub(super) mod key_waits;
-pub(super) mod plan;
-
-use super::Scheduler;
-use super::dispatch::backfill::candidates;
-use super::dispatch::plan::HeldStart;
-use super::granting::Answered;
 use crate::collections::Slot;
 use crate::ids::{ClassId, LimitId, Tier};
-use crate::ledger::Offer;
+use crate::ledger::{Ledger, Offer};
 use crate::limits::{StartKey, just_past};
 use crate::permits::Stage;
-use crate::policy::KeyCharge;
-use crate::queue::{GrantedService, Service, StartReason};
+use crate::policy::{Bill, KeyCharge, LimitSet};
+use crate::queue::{Service, ServiceCount, StartReason};
 use crate::refusal::Refusal;
+use crate::scheduler::Scheduler;
+use crate::scheduler::dispatch_plan::HeldStart;
 use rampmeter_protocol::time::{Span, Time};
+use std::sync::Arc;
 
 /// How often requests that wait for proven stock are dispatched again.
 const RECHECK: Span = Span::from_millis(50);
+/// The most requests that are tried to backfill a window: enough to use nearly all of the rest, even
+/// if the queue is long.
+const MAX_CANDIDATES: usize = 64;
 
 impl<R: Clone> Scheduler<R> {
     /// Commits waiting requests to starts, as far as starts are left.
@@ -46,20 +57,20 @@ impl<R: Clone> Scheduler<R> {
             self.serve_class(now, class);
         }
         self.examine_keys(now);
-        let holds = self.plan.take_holds();
+        let holds = std::mem::take(&mut self.plan.holds);
         let charged = holds.iter().map(|hold| (hold.start, &*self.permits.get(hold.slot).bill));
         self.ledger.withdraw_holds(now, charged);
-        self.plan.set_next(match self.plan.has_steps() {
+        self.plan.next = match self.plan.has_steps() {
             true => self.next_dispatch_after(now, &holds),
             false => Some(just_past(now)),
-        });
+        };
     }
 
     /// Starts starved requests, or holds the starts that they wait for.
     fn promote(&mut self, now: Time) {
-        for (class, slot) in self.waits(now).starving() {
+        for (class, slot) in self.starving() {
             // A start may have ended the starvation of other requests of its class.
-            if self.waits(now).starving().contains(&(class, slot)) {
+            if self.starving().contains(&(class, slot)) {
                 self.take_turn(now, class, slot, StartReason::Promoted);
             }
         }
@@ -74,20 +85,43 @@ impl<R: Clone> Scheduler<R> {
             self.take_turn(now, class, slot, StartReason::InTurn);
         }
         let blocked = self.plan.blocked(class);
-        self.queues.set_contended(now, class, blocked);
+        self.queues.class_mut(class).set_contended(now, blocked);
         self.backfill(now, class);
     }
 
     /// Starts requests of `class` that fit into the rest of windows for which earlier requests are
     /// held.
     fn backfill(&mut self, now: Time, class: ClassId) {
-        let Some((until, slots)) = candidates(&self.waits(now), &self.plan, class) else { return };
+        let Some((until, slots)) = self.candidates(class) else { return };
         let tier = self.resource.tier(class);
         for slot in slots {
-            if self.waits(now).blocking_key(slot, tier).is_none() {
+            if self.blocking_key(slot, tier).is_none() {
                 self.start_or_hold(now, slot, tier, StartReason::Backfilled, until - Span::from_nanos(1));
             }
         }
+    }
+
+    /// The first start that `class` holds in a window, and the requests of `class` that fit into the
+    /// rest of these windows.
+    fn candidates(&self, class: ClassId) -> Option<(Time, Vec<Slot>)> {
+        let windowed = self.resource.windowed();
+        let held: Vec<&HeldStart> = self.plan.holds_of(class).filter(|hold| windowed.has(hold.limit)).collect();
+        let until = held.iter().map(|hold| hold.start.at).min()?;
+        let amount = |hold: &HeldStart| self.permits.get(hold.slot).bill.get(hold.limit);
+        // A request that needs as much as the held one cannot fit either.
+        let fits = |bill: &Bill| held.iter().all(|hold| bill.get(hold.limit) < amount(hold));
+        let is_held = |slot: Slot| self.plan.holds.iter().any(|hold| hold.slot == slot);
+        let front = self.queues.class(class).order.front(MAX_CANDIDATES);
+        let fitting = front.filter(|(slot, bill)| fits(bill) && !is_held(*slot));
+        Some((until, fitting.map(|(slot, _)| slot).collect()))
+    }
+
+    /// Whether a new request of `class` may backfill a window before the next dispatch.
+    /// `earliest` is the start that the request would get if no other request waited.
+    pub(crate) fn may_backfill(&self, class: ClassId, earliest: Time) -> bool {
+        let contended = self.queues.class(class).contended().and(self.resource.windowed());
+        let before = |next: Time| earliest - self.resource.spec().horizon < next;
+        contended != LimitSet::NONE && self.plan.next.is_none_or(before)
     }
 
     /// Starts a waiting request, refuses it, or holds its start, or lets it wait for a key.
@@ -158,7 +192,7 @@ impl<R: Clone> Scheduler<R> {
         let start = StartKey { at: offer.at.max(just_past(now)), serial };
         let due = offer.at - self.resource.spec().horizon;
         self.ledger.commit(now, start, &permit.bill, tier);
-        self.plan.hold(HeldStart { class, slot, start, due, limit });
+        self.plan.holds.push(HeldStart { class, slot, start, due, limit });
     }
 
     /// The limit that keeps a waiting request from its start: it can pay only later, or the store
@@ -176,11 +210,11 @@ impl<R: Clone> Scheduler<R> {
         if let Some(limit) = self.ledger.unproven(now, bill) {
             return Some(limit);
         }
-        if self.waits(now).is_covered(bill, offer.at) {
+        if self.is_covered(bill, offer.at) {
             return None;
         }
-        self.term.budget_mut().note_shortage(&self.resource, bill, offer.at.since(now));
-        self.term.budget().lacking(&self.resource, bill)
+        self.term.budget.note_shortage(&self.resource, bill, offer.at.since(now));
+        self.term.budget.lacking(&self.resource, bill)
     }
 
     /// Grants a waiting request the start of `offer`.
@@ -191,17 +225,12 @@ impl<R: Clone> Scheduler<R> {
         let bucket = |charge: &KeyCharge| self.ledger.keys.find(charge.limit, &charge.key);
         let keys = bill.keyed().filter_map(|charge| Some((charge, bucket(charge)?)));
         self.queues.serve(&self.resource, &waiting, keys, Service { now, reason });
+        let (share, waited) = (self.resource.dominant_share(bill), offer.at.since(waiting.arrival.at));
+        let service = ServiceCount::of_grant(share, waited, reason == StartReason::Promoted);
+        self.recent.note(now, waiting.class, bill.client, &service);
         let granted = self.next_start(offer, waiting.class, Stage::Sent);
-        let service = GrantedService {
-            class: waiting.class,
-            client: Some(&waiting.client),
-            share: self.resource.dominant_share(&self.permits.get(slot).bill),
-            waited: granted.start.at.since(waiting.arrival.at),
-            is_promoted: reason == StartReason::Promoted,
-        };
-        self.recent.note(now, &service);
         self.commit(now, slot, granted, tier, waiting.deadline.unwrap_or(Time::NEVER));
-        self.answer(now, slot, waiting.to, granted, Answered::AfterWaiting(now.since(waiting.arrival.at)));
+        self.answer(now, slot, waiting.to, granted, Some(now.since(waiting.arrival.at)));
     }
 
     /// Refuses requests whose deadlines would be missed even if they went first.
@@ -215,18 +244,87 @@ impl<R: Clone> Scheduler<R> {
             if deadline >= soonest {
                 return;
             }
-            let (_, offer) = self.waits(now).outlook(slot);
-            let is_held_by_store = offer.at <= deadline.max(now) && self.waits(now).is_held_by_store(&permit.bill);
+            let (_, offer) = self.outlook(slot);
+            let is_held_by_store = offer.at <= deadline.max(now) && self.is_held_by_store(&permit.bill);
             self.turn_away(slot, if is_held_by_store { Refusal::StoreSilent } else { offer.not_in_time(now) });
         }
     }
 
     fn next_dispatch_after(&self, now: Time, holds: &[HeldStart]) -> Option<Time> {
         let starts = holds.iter().map(|hold| hold.due);
-        let promotions = self.waits(now).promotions().map(|(at, ..)| at);
-        let key_queue = self.next_key_alarm().map(|at| at.max(just_past(now)));
+        let promotions = self.promotions().map(|(at, ..)| at);
+        let horizon = self.resource.spec().horizon;
+        let key_queue = self.queues.keys.next_alarm().map(|(alarm, _)| (alarm - horizon).max(just_past(now)));
         let deadline = self.queues.first_deadline().map(|(at, _)| just_past(at));
         let slow_start = (self.ledger.has_unproven() && !holds.is_empty()).then_some(now + RECHECK);
         starts.chain(promotions).chain(key_queue).chain(deadline).chain(slow_start).filter(|at| *at > now).min()
+    }
+}
+
+/// The buckets of the keys that a bill charges.
+pub(in crate::scheduler) fn keys_of(ledger: &Ledger, bill: &Bill) -> Vec<Slot> {
+    bill.keyed().filter_map(|charge| ledger.keys.find(charge.limit, &charge.key)).collect()
+}
+
+impl<R: Clone> Scheduler<R> {
+    /// Moves a request from the queue of its class to that of a key that holds it up. Returns false
+    /// if no key does.
+    pub(crate) fn wait_for_key(&mut self, now: Time, slot: Slot, tier: Tier) -> bool {
+        let Some(charge) = self.blocking_key(slot, tier).cloned() else { return false };
+        let bucket = self.ledger.keys.find_or_insert(now, &charge);
+        self.ledger.keys.set_awaited(bucket, true);
+        let cost = self.ledger.keys.limit_of(&charge).rate().credit(charge.amount);
+        let permit = self.permits.get_mut(slot);
+        let bill = Arc::clone(&permit.bill);
+        self.queues.wait_for_key(&self.resource, slot, permit.waiting_mut(), (bucket, cost));
+        keys_of(&self.ledger, &bill).into_iter().for_each(|key| self.ledger.keys.note_change(key));
+        true
+    }
+
+    /// Examines each key that has changed, or whose alarm goes off.
+    pub(crate) fn examine_keys(&mut self, now: Time) {
+        let latest = now + self.resource.spec().horizon;
+        while self.plan.has_steps()
+            && let Some(bucket) =
+                self.ledger.keys.changed.pop_first().or_else(|| self.queues.keys.next_alarm_until(latest))
+        {
+            self.plan.take_step();
+            self.examine_key(now, bucket, latest);
+        }
+    }
+
+    /// Moves the first request of a key queue to the queue of its class, or sets the alarm for when
+    /// it may go. The second request is examined after the first has left, or in the next dispatch.
+    fn examine_key(&mut self, now: Time, bucket: Slot, latest: Time) {
+        self.queues.keys.clear_alarm(bucket);
+        let queue = self.queues.keys.get(bucket);
+        let Some((_, first)) = queue.and_then(|queue| queue.first(self.resource.classes(), now)) else {
+            let is_awaited = !self.queues.keys.close_deserted(bucket);
+            return self.ledger.keys.set_awaited(bucket, is_awaited);
+        };
+        let permit = self.permits.get(first);
+        let limit = self.ledger.keys.get(bucket).expect("a bucket with a key queue stays").limit;
+        let charge = permit.bill.key_charge(limit).expect("a request in a key queue is charged for its key").clone();
+        let due = self.earliest_of_key(first, &charge, self.resource.tier(permit.waiting().class));
+        if due <= latest && self.lacks_budget(&charge) {
+            self.term.budget.note_key_shortage();
+            return self.queues.keys.wait_for_budget(bucket);
+        }
+        if due <= latest {
+            self.admit(bucket, first);
+            return self.queues.keys.set_alarm(bucket, just_past(latest));
+        }
+        let is_quota = self.resource[limit].is_quota();
+        // A refused request notes its key, which is examined again.
+        if !is_quota || !self.turn_away_if_spent(now, first) {
+            self.queues.keys.set_alarm(bucket, due);
+        }
+    }
+
+    /// Moves the first request of a key queue to the queue of its class.
+    fn admit(&mut self, bucket: Slot, slot: Slot) {
+        let is_kept_for_another = self.kept_before(slot, bucket).is_some();
+        self.queues.admit(slot, self.permits.get_mut(slot).waiting_mut(), bucket, !is_kept_for_another);
+        self.enter_queue(slot);
     }
 }

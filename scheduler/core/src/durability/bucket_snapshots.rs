@@ -1,4 +1,5 @@
-//! Keys of limits with long periods.
+//! Buckets in a snapshot: those without keys, freezes and spent quotas, and keys of limits with long
+//! periods.
 //!
 //! A million keys may change between two checkpoints, so a checkpoint can't contain all keys. A
 //! successor takes unknown keys for empty. For a limit with a long period, they would stay empty
@@ -8,21 +9,88 @@
 //! names the [pages](crate::ledger::key_pages) that record keys at rest. An unlisted key has a
 //! budget of one call, if that is a small part of its bucket.
 
-use super::limit_snapshots::UnlistedFreezes;
-use super::record_space::{MAX_PAGE_KEYS, MAX_UNPAGED_KEYS, RecordSpace, encoded, encoded_key};
-use super::snapshot::{KeyPage, KeySnapshot, KeysSnapshot, NewPage, OtherKeysSnapshot, RateSnapshot};
 use crate::arithmetic::{Credit, Offset};
 use crate::collections::Slot;
+use crate::durability::snapshot::{
+    FreezeSnapshot, KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, MAX_PAGE_KEYS, MAX_UNPAGED_KEYS, NewPage,
+    OtherKeysSnapshot, RateSnapshot, RecordSpace, encoded, encoded_key,
+};
 use crate::fencing::{KeyBudgets, long_charges};
 use crate::ids::LimitId;
 use crate::ledger::PageState;
-use crate::limits::{Bucket, BucketRecord};
+use crate::limits::{Bucket, StartKey, UsageBlock};
 use crate::policy::spec::LimitSpec;
 use crate::policy::{KeyName, Limit};
 use crate::scheduler::Scheduler;
 use rampmeter_protocol::time::Time;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+
+/// The freezes of keys get one part in this many of a record.
+const FREEZES_PART: usize = 8;
+
+impl<R: Clone> Scheduler<R> {
+    /// All levels, with every promise and the budget of each limit spent. Budgets are for starts
+    /// between now and a near time. Promises from `listed` on are listed one by one.
+    pub(crate) fn level_snapshots(
+        &self,
+        budgets: impl Iterator<Item = UsageBlock>,
+        listed: StartKey,
+    ) -> Vec<LevelSnapshot> {
+        let limits = self.resource.limits_by_id().zip(budgets).filter(|((_, limit), _)| !limit.is_keyed());
+        let level_snapshot = |((id, limit), granted): ((LimitId, &Limit), UsageBlock)| {
+            let adaptive = self.ledger.adaptive(id);
+            let level = adaptive.level(granted.from) - granted.credit;
+            let record = adaptive.bucket().record(limit, level, granted, listed);
+            LevelSnapshot {
+                limit: limit.spec().name.clone(),
+                micros: record.stored_micros(),
+                budget: limit.rate().micros_up(granted.credit),
+                pending_debits: record.pending_debits,
+                usage: record.usage,
+                rooms: record.rooms,
+            }
+        };
+        limits.map(level_snapshot).collect()
+    }
+
+    /// What a record has for keys and their freezes.
+    pub(crate) fn record_space(&self) -> RecordSpace {
+        RecordSpace::of(self.term.record_bytes, self.resource.limits().len())
+    }
+
+    /// All freezes that no served probe has ended, and all spent quotas. If those of keys have no
+    /// room, also returns when the last of the others ends. Until then, all known keys count as
+    /// frozen, and the caller has to leave all other keys empty.
+    pub(crate) fn freeze_snapshots(
+        &mut self,
+        now: Time,
+        space: &mut RecordSpace,
+    ) -> (Vec<FreezeSnapshot>, Option<Time>) {
+        let snapshot = |limit: &Limit, key: Option<&str>, until: Time, spent: bool| {
+            let (limit, key) = (limit.spec().name.clone(), key.map(str::to_owned));
+            FreezeSnapshot { limit, key, ends_in: until.since(now), spent, ordered: false }
+        };
+        let shared = self.ledger.adaptive_limits.iter().flat_map(|adaptive| {
+            let frozen = adaptive.bucket().freeze().map(|freeze| FreezeSnapshot {
+                ordered: freeze.is_ordered,
+                ..snapshot(adaptive.limit(), None, freeze.until, false)
+            });
+            let spent = adaptive.spent_until(now).map(|until| snapshot(adaptive.limit(), None, until, true));
+            frozen.into_iter().chain(spent)
+        });
+        let mut freezes: Vec<FreezeSnapshot> = shared.collect();
+        let keys = self.ledger.keys.frozen(now);
+        let keyed = keys.map(|(until, known)| snapshot(&self.resource[known.limit], Some(&*known.key), until, false));
+        let keyed = space.fitting(FREEZES_PART, usize::MAX, keyed, encoded);
+        let unlisted = self.ledger.keys.frozen(now).nth(keyed.len()).map(|(until, _)| until);
+        freezes.extend(keyed);
+        let all = |until| self.resource.keyed_limits().map(move |limit| (limit, until));
+        let all = unlisted.into_iter().flat_map(all);
+        freezes.extend(all.map(|(limit, until)| snapshot(&self.resource[limit], None, until, false)));
+        (freezes, unlisted)
+    }
+}
 
 /// The largest number of keys that one checkpoint examines: the keys of a page, and as many again.
 /// While more keys are in use, for example after a change of limits, a successor takes unlisted
@@ -52,7 +120,7 @@ impl<R: Clone> Scheduler<R> {
         let mut demand = wanted.clone();
         let used = self.ledger.keys.in_use(now, MAX_EXAMINED);
         let are_all = used.len() == self.ledger.keys.count_in_use();
-        let (latest, fades) = (self.term.budget().key_budgets(), self.term.budget().fades(now));
+        let (latest, fades) = (self.term.budget.key_budgets(), self.term.budget.fades(now));
         for name in used {
             let expected = latest.map_or(Credit::ZERO, |latest| latest.expected(&self.resource, &name, fades));
             demand.entry(name).and_modify(|budget| *budget = expected.max(*budget)).or_insert(expected);
@@ -61,16 +129,8 @@ impl<R: Clone> Scheduler<R> {
         (pages, if are_all { self.listable(now, demand, space) } else { None })
     }
 
-    /// Writes keys to new pages until the rest can be listed. For the end of a term: pages then
-    /// need no budgets.
-    pub(crate) fn write_all_pages(&mut self, now: Time) -> Vec<NewPage> {
-        let used = self.ledger.keys.in_use(now, usize::MAX);
-        let mut used = used.into_iter().map(|name| (name, Credit::ZERO)).collect();
-        self.write_pages(now, usize::MAX, &mut used, &BTreeMap::new())
-    }
-
     /// Moves the least demanded keys to new pages until the rest can be listed.
-    fn write_pages(
+    pub(crate) fn write_pages(
         &mut self,
         now: Time,
         most: usize,
@@ -93,7 +153,7 @@ impl<R: Clone> Scheduler<R> {
             for (name, _) in paged {
                 demand.remove(name);
             }
-            let stored = self.term.budget().confirmed();
+            let stored = self.term.budget.confirmed;
             let id = self.ledger.keys.pages.next_id(self.term.epoch(), stored);
             let nothing = vec![Credit::ZERO; self.resource.limits().len()];
             self.ledger.keys.add_page(id, now, nothing, paged.iter().map(|(_, slot)| *slot).collect());
@@ -133,7 +193,7 @@ impl<R: Clone> Scheduler<R> {
             return None;
         }
         let limits = self.resource.limits();
-        let unlisted: Vec<Credit> = limits.iter().zip(self.term.budget().largest()).map(unlisted_budget).collect();
+        let unlisted: Vec<Credit> = limits.iter().zip(&self.term.budget.largest).map(unlisted_budget).collect();
         let budget = |(name, demand): (KeyName, Credit)| {
             // A larger budget could not be used, and a crash would lose it.
             let level = self.near_level(now, &limits[name.limit.index()], &self.key_bucket(now, &name));
@@ -153,12 +213,8 @@ impl<R: Clone> Scheduler<R> {
     /// The demand for each key by pending requests, by requests in the queues of keys that wait for
     /// a budget, and by the first requests in the queues of classes.
     fn demand_for_keys(&self) -> BTreeMap<KeyName, Credit> {
-        let first = self
-            .queues
-            .classes()
-            .iter()
-            .flat_map(|queue| queue.order().front(MAX_FIRST_REQUESTS))
-            .take(MAX_FIRST_REQUESTS);
+        let classes = self.queues.classes().iter();
+        let first = classes.flat_map(|queue| queue.order.front(MAX_FIRST_REQUESTS)).take(MAX_FIRST_REQUESTS);
         let at_keys = self.queues.keys.next_for_budget().filter_map(|key| self.queues.keys.get(key));
         let at_keys = at_keys.flat_map(|queue| queue.iter().take(MAX_FIRST_OF_KEY));
         let at_keys = at_keys.map(|slot| &*self.permits.get(slot).bill);
@@ -175,8 +231,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// The keys of a snapshot: `listed` keys, keys on `pages`, and the budget of all other keys by
-    /// limit. Other keys without an `allowed` budget are empty until `empty`, and those of limits
-    /// with `unlisted` freezes until these end.
+    /// limit. Other keys without an `allowed` budget are empty until `empty`.
     pub(crate) fn keys_snapshot(
         &self,
         now: Time,
@@ -184,28 +239,23 @@ impl<R: Clone> Scheduler<R> {
         pages: Vec<KeyPage>,
         empty: Option<Time>,
         allowed: impl Fn(LimitId) -> Option<Credit>,
-        unlisted: &UnlistedFreezes,
     ) -> KeysSnapshot {
-        let allowed = |limit| allowed(limit).filter(|_| !unlisted.limits.contains(&limit));
         let (known, unknown): (Vec<LimitId>, Vec<LimitId>) =
             self.resource.keyed_limits().partition(|limit| allowed(*limit).is_some());
         let known = known.into_iter().map(|limit| self.other_keys(now, limit, allowed(limit).unwrap_or_default()));
         // Keys that a predecessor left empty stay empty for a successor, too.
         let begins = unknown.into_iter().filter_map(|limit| self.ledger.keys.empty_at(now, limit)).max();
-        let others_empty_in = empty.max(begins).max(unlisted.until).map(|time| Offset::between(now, time));
+        let others_empty_in = empty.max(begins).map(|time| Offset::between(now, time));
         let rates = if listed.is_empty() && pages.is_empty() { Vec::new() } else { self.key_rates() };
         KeysSnapshot { listed, known: known.collect(), others_empty_in, rates, pages }
     }
 
     fn key_rates(&self) -> Vec<RateSnapshot> {
-        let keyed = self.resource.keyed_limits().map(|id| self.resource[id].spec());
-        keyed
-            .map(|LimitSpec { name, capacity, period, .. }| RateSnapshot {
-                limit: name.clone(),
-                capacity_micros: capacity.micros(),
-                period: *period,
-            })
-            .collect()
+        let rate = |id: LimitId| {
+            let LimitSpec { name, capacity, period, .. } = self.resource[id].spec();
+            RateSnapshot { limit: name.clone(), capacity_micros: capacity.micros(), period: *period }
+        };
+        self.resource.keyed_limits().map(rate).collect()
     }
 
     /// References to all pages; `None` if they have no room. Each key on them may be granted
@@ -248,16 +298,6 @@ impl KeySnapshot {
         let record = bucket.key_record(limit, now, budget);
         let limit = limit.spec().name.clone();
         KeySnapshot { limit, key: key.to_owned(), micros: record.stored_micros(), usage: record.usage }
-    }
-
-    pub(crate) fn record(&self) -> BucketRecord {
-        BucketRecord::of_key(self.micros, self.usage.as_ref())
-    }
-}
-
-impl OtherKeysSnapshot {
-    pub(crate) fn record(&self) -> BucketRecord {
-        BucketRecord::of_key(self.micros, self.usage.as_ref())
     }
 }
 

@@ -1,0 +1,264 @@
+//! Tells why the upstream rejects calls, by what it has served before each rejection: in the last
+//! period, or since the rejection before if its buckets refill steadily.
+//!
+//! An upstream that allows less than is written rejects calls each time it has served about the
+//! same share of the written capacity. Strangers on the account leave a share that varies. If the
+//! whole capacity was served, the cause is our own: calls that cost more than estimated, or a burst
+//! that the margin does not cover. Causes are for people. Of what is seen, only a limit that is too high
+//! has an effect: [ceilings](super::Ceilings).
+
+use super::attribution::Limits;
+use crate::command::BucketName;
+use crate::ids::LimitId;
+use crate::policy::{Bill, Limit, Resource};
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::status::{self, RejectionCause};
+use rampmeter_protocol::time::{Span, Time};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// The number of buckets that are measured at once. Rejections by further ones teach nothing.
+const MAX_MEASURED_BUCKETS: usize = 256;
+/// A period is measured in so many parts.
+const PARTS: usize = 64;
+/// The number of samples that are remembered of each limit, and the fewest that tell a cause.
+const MAX_SAMPLES: usize = 8;
+const MIN_SAMPLES: usize = 3;
+/// Samples are at least half a period apart: calls that are on their way together are rejected
+/// together.
+const PARTS_BETWEEN_SAMPLES: u64 = PARTS as u64 / 2;
+
+/// A millionth of the written capacity.
+type Ppm = u64;
+const ALL: Ppm = 1_000_000;
+/// A limit that serves less than this is written too high, if its larger shares differ by less than
+/// one part in [`EVEN_PART`]. Strangers who take half of an account look the same.
+const LOWER: Ppm = 570_000;
+const EVEN_PART: u64 = 3;
+/// More than this is the whole capacity, if the larger shares differ by less than one part in
+/// [`EQUAL_PART`].
+const WHOLE: Ppm = 980_000;
+const EQUAL_PART: u64 = 16;
+
+/// A call that cost more than its permit explains rejections for a period, and at least for so long.
+const UNDERESTIMATED: Span = Span::from_secs(60);
+
+/// The upstream's rejections under the present limits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rejections {
+    measured: BTreeMap<BucketName, Served>,
+    samples: BTreeMap<LimitId, VecDeque<Sample>>,
+    /// When a call of each limit last cost more than its permit.
+    underestimated: BTreeMap<LimitId, Time>,
+    /// Rejections by a limit for whose cause there are too few samples.
+    undecided: BTreeMap<LimitId, u64>,
+}
+
+/// The share of its capacity that a bucket had served when it rejected a call.
+#[derive(Clone, Debug)]
+struct Sample {
+    key: Option<Arc<str>>,
+    share: Ppm,
+}
+
+impl Rejections {
+    /// Notes that a call was served which cost `actual` instead of `bill`.
+    pub(crate) fn note_served(&mut self, now: Time, bill: &Bill, actual: &Bill) {
+        for (limit, amount) in actual.amounts() {
+            if amount > bill.get(limit) {
+                self.underestimated.insert(limit, now);
+            }
+            if !self.measured.is_empty()
+                && let Some(served) = self.measured.get_mut(&actual.bucket(limit))
+            {
+                served.add(now, amount);
+            }
+        }
+    }
+
+    /// Counts a call with this bill that one of the limits `blamed` has rejected, by its cause. Former
+    /// ones are counted as soon as samples tell their cause. `lacks` says whether one of the limits had
+    /// too little stock by our own count. Returns the limit that is written too high, if one is, and the
+    /// capacity that the upstream seems to allow.
+    pub(crate) fn count(
+        &mut self,
+        now: Time,
+        resource: &Resource,
+        bill: &Bill,
+        blamed: &Limits,
+        lacks: bool,
+        counted: &mut status::Rejections,
+    ) -> Option<(LimitId, Amount)> {
+        self.sample(now, resource, bill, blamed);
+        let Some(limit) = blamed.iter().copied().max_by_key(|limit| self.evidence(*limit)) else {
+            counted.count(RejectionCause::Unknown);
+            return None;
+        };
+        let is_underestimated = blamed.iter().any(|limit| {
+            let last = self.underestimated.get(limit);
+            last.is_some_and(|last| now.since(*last) <= resource[*limit].spec().period.max(UNDERESTIMATED))
+        });
+        *self.undecided.entry(limit).or_default() += 1;
+        let cause = match self.evidence(limit) {
+            Evidence::Lower => RejectionCause::LimitTooHigh,
+            Evidence::None | Evidence::Varying if lacks && is_underestimated => RejectionCause::Ours,
+            Evidence::Whole if is_underestimated => RejectionCause::Ours,
+            Evidence::Whole => RejectionCause::Burst,
+            Evidence::Varying => RejectionCause::Strangers,
+            Evidence::None => return None,
+        };
+        (0..self.undecided.remove(&limit).unwrap_or_default()).for_each(|_| counted.count(cause));
+        self.allowed(limit, &resource[limit]).map(|allowed| (limit, allowed))
+    }
+
+    /// The number of rejections whose cause is not decided.
+    pub(crate) fn undecided(&self) -> u64 {
+        self.undecided.values().sum()
+    }
+
+    /// The capacity that the upstream seems to allow, if it is far lower than the written one.
+    pub(crate) fn allowed(&self, id: LimitId, limit: &Limit) -> Option<Amount> {
+        let (evidence, share) = self.evidence_and_share(id);
+        let micros = u128::from(limit.spec().capacity.micros()) * u128::from(share) / u128::from(ALL);
+        (evidence == Evidence::Lower).then(|| Amount::from_micros(u64::try_from(micros).ok()?).ok()).flatten()
+    }
+
+    /// Takes a sample of the bucket that has served the largest share of its capacity: it is the one
+    /// that most likely has rejected the call. Of calls that are rejected together, the last sample
+    /// counts, as answers to served calls may come between theirs.
+    fn sample(&mut self, now: Time, resource: &Resource, bill: &Bill, blamed: &Limits) {
+        let mut largest = None;
+        for limit in blamed.iter().filter(|limit| !resource[**limit].counts_calls_in_flight()) {
+            let (bucket, spec) = (bill.bucket(*limit), resource[*limit].spec());
+            if self.measured.len() < MAX_MEASURED_BUCKETS || self.measured.contains_key(&bucket) {
+                let served = self.measured.entry(bucket).or_insert_with(|| Served::new(now, spec.period));
+                let sample = served.sample(now, resource[*limit].has_tokens());
+                largest = largest.max(sample.map(|(amount, is_new)| (share(amount, spec.capacity), *limit, is_new)));
+            }
+        }
+        let Some((share, limit, is_new)) = largest else { return };
+        let (samples, key) = (self.samples.entry(limit).or_default(), bill.bucket(limit).1);
+        match samples.back_mut().filter(|last| !is_new && last.key == key) {
+            Some(last) => last.share = share,
+            None if is_new => samples.push_back(Sample { key, share }),
+            None => {}
+        }
+        samples.drain(..samples.len().saturating_sub(MAX_SAMPLES));
+    }
+
+    fn evidence(&self, limit: LimitId) -> Evidence {
+        self.evidence_and_share(limit).0
+    }
+
+    /// What the samples tell, and the share that is allowed. The larger half of them counts: before the
+    /// smaller ones, fewer calls were wanted. The largest one may have had a stock from a time without
+    /// calls.
+    fn evidence_and_share(&self, limit: LimitId) -> (Evidence, Ppm) {
+        let mut samples: Vec<Ppm> = self.samples.get(&limit).into_iter().flatten().map(|sample| sample.share).collect();
+        samples.sort_unstable_by(|one, other| other.cmp(one));
+        if samples.len() < MIN_SAMPLES {
+            return (Evidence::None, 0);
+        }
+        let (largest, most, least) = (samples[0], samples[1], samples[(samples.len() - 1) / 2]);
+        let evidence = match least {
+            WHOLE.. if largest - least < largest / EQUAL_PART => Evidence::Whole,
+            ..LOWER if most - least < most / EVEN_PART => Evidence::Lower,
+            _ => Evidence::Varying,
+        };
+        (evidence, most)
+    }
+}
+
+fn share(micros: u64, capacity: Amount) -> Ppm {
+    let ppm = u128::from(micros) * u128::from(ALL) / u128::from(capacity.micros().max(1));
+    Ppm::try_from(ppm).unwrap_or(Ppm::MAX)
+}
+
+/// What the samples of a limit tell. The greatest one of several limits counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Evidence {
+    None,
+    Whole,
+    Varying,
+    Lower,
+}
+
+/// The amount in millionths that a bucket has served in the last period, and since the last sample.
+#[derive(Clone, Debug)]
+struct Served {
+    /// The length of a part of the period.
+    part: Span,
+    /// The number of the present part since the origin of time, and that of the last sample.
+    present: u64,
+    sampled: u64,
+    /// How many parts after the last sample the next one is taken.
+    wait: u64,
+    since_sample: u64,
+    parts: [u64; PARTS],
+}
+
+impl Served {
+    fn new(now: Time, period: Span) -> Self {
+        let part = Span::from_nanos((period.nanos() / PARTS as u64).max(1));
+        let present = now.since(Time::ORIGIN).nanos() / part.nanos();
+        Served { part, present, sampled: present, wait: PARTS as u64, since_sample: 0, parts: [0; PARTS] }
+    }
+
+    fn add(&mut self, now: Time, amount: Amount) {
+        self.advance(now);
+        for counter in [&mut self.parts[self.present as usize % PARTS], &mut self.since_sample] {
+            *counter = counter.saturating_add(amount.micros());
+        }
+    }
+
+    /// The amount served in a period, once it was measured for so long: in the last one, or on average
+    /// since the last sample. Also whether this sample is a new one, and not of calls that were rejected
+    /// together with the last ones.
+    fn sample(&mut self, now: Time, on_average: bool) -> Option<(u64, bool)> {
+        self.advance(now);
+        let passed = self.present - self.sampled;
+        let is_new = passed >= self.wait;
+        let in_last_period = self.parts.iter().fold(0_u64, |sum, part| sum.saturating_add(*part));
+        let on_average_since = self.since_sample.saturating_mul(PARTS as u64) / passed.max(1);
+        if is_new {
+            (self.since_sample, self.sampled, self.wait) = (0, self.present, PARTS_BETWEEN_SAMPLES);
+        }
+        match (on_average, is_new) {
+            (true, true) => Some((on_average_since, true)),
+            (false, true) => Some((in_last_period, true)),
+            (false, false) if self.wait == PARTS_BETWEEN_SAMPLES => Some((in_last_period, false)),
+            (true | false, false) => None,
+        }
+    }
+
+    fn advance(&mut self, now: Time) {
+        let present = now.since(Time::ORIGIN).nanos() / self.part.nanos();
+        let passed = present.saturating_sub(self.present).min(PARTS as u64);
+        (0..passed).for_each(|back| self.parts[present.wrapping_sub(back) as usize % PARTS] = 0);
+        self.present = self.present.max(present);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::applies::Applies;
+    use crate::policy::spec::{LimitSpec, ResourceSpec};
+    use rampmeter_protocol::name::Name;
+
+    /// Reaches `MAX_MEASURED_BUCKETS` and `MAX_SAMPLES`.
+    #[test]
+    fn many_keys_that_are_rejected_for_long_take_bounded_memory() {
+        let name = |name| Name::new(name).unwrap();
+        let applies = Applies { key: vec!["user".to_owned()], ..Applies::default() };
+        let spec = LimitSpec::new(name("each"), name("requests"), Amount::ONE, Span::from_secs(1));
+        let resource = Resource::new(&ResourceSpec::new(name("api"), vec![LimitSpec { applies, ..spec }])).unwrap();
+        let (limit, mut rejections, mut counted) = (LimitId(0), Rejections::default(), status::Rejections::default());
+        for (second, key) in (0..20).flat_map(|second| (0..=MAX_MEASURED_BUCKETS).map(move |key| (second, key))) {
+            let (now, mut bill) = (Time::ORIGIN + Span::from_secs(second), Bill::default());
+            bill.charge(limit, Some(key.to_string().into()), Amount::ONE);
+            rejections.count(now, &resource, &bill, &Limits::from_slice(&[limit]), false, &mut counted);
+        }
+        assert_eq!((rejections.measured.len(), rejections.samples[&limit].len()), (MAX_MEASURED_BUCKETS, MAX_SAMPLES));
+    }
+}

@@ -1,0 +1,65 @@
+//! The answers that wait for the store, and the requests that are asked again then.
+
+use crate::event::Ask;
+use crate::ids::CheckpointNumber;
+use crate::policy::Bill;
+use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::time::{Span, Time};
+use std::collections::{BTreeMap, VecDeque};
+
+/// How long an answer waits for a checkpoint, before the request is refused.
+pub(super) const TIMEOUT: Span = Span::from_millis(500);
+
+/// Answers that wait for the store, oldest first.
+///
+/// Invariant: every request in `asks` has an answer in `answers`. The answer to a cancelled request
+/// stays there without its request.
+#[derive(Clone, Debug)]
+pub(crate) struct PendingAnswers<R> {
+    pub(super) answers: VecDeque<PendingAnswer<R>>,
+    /// The requests that are asked again.
+    pub(super) asks: BTreeMap<PermitId, Ask<R>>,
+}
+
+/// An answer that waits for the store, and since when.
+#[derive(Clone, Debug)]
+pub(super) struct PendingAnswer<R> {
+    pub(super) since: Time,
+    pub(super) answer: Answer<R>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Answer<R> {
+    /// To the request with this id, which is asked again.
+    Retry(PermitId),
+    /// A promised start, which the store knows once it holds this checkpoint. The serial tells it
+    /// from the start of a later permit with the same id.
+    Start { to: R, id: PermitId, serial: u64, checkpoint: CheckpointNumber },
+}
+
+impl<R> PendingAnswers<R> {
+    pub(crate) fn new() -> Self {
+        PendingAnswers { answers: VecDeque::new(), asks: BTreeMap::new() }
+    }
+
+    /// Lets a request wait until it is asked again.
+    pub(super) fn push_ask(&mut self, since: Time, ask: Ask<R>) {
+        self.answers.push_back(PendingAnswer { since, answer: Answer::Retry(ask.id.clone()) });
+        self.asks.insert(ask.id.clone(), ask);
+    }
+
+    /// When the oldest answer becomes a refusal.
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        Some(self.answers.front()?.since + TIMEOUT)
+    }
+
+    /// An answer that has waited since `since` or longer.
+    pub(super) fn pop_since(&mut self, since: Time) -> Option<Answer<R>> {
+        self.answers.pop_front_if(|pending| pending.since <= since).map(|pending| pending.answer)
+    }
+
+    /// The bills of requests that are asked again.
+    pub(crate) fn bills(&self) -> impl Iterator<Item = &Bill> {
+        self.asks.values().map(|ask| &ask.bill)
+    }
+}
