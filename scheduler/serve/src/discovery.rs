@@ -4,21 +4,19 @@
 //! The service module of async-nats is not used, because its endpoints subscribe in queue groups.
 //! Permit loops read their subjects themselves, and their reports are announced here.
 
-use crate::limits::differences::Differences;
+use crate::context::ProcessContext;
+use crate::health::{Health, ServingState};
 use crate::messages::inbound::{EndpointKind, answer_to};
 use crate::permits::answers::loop_request::Report;
 use crate::permits::answers::tally::Handled;
 use crate::permits::loop_handle::Reporter;
-use crate::service_messages::{
-    EndpointData, EndpointInfo, EndpointStats, InfoResponse, ServedRequests, ServiceIdentity, StatsResponse, Verb,
-};
+use crate::service_messages::{Endpoint, EndpointData, SERVICE, ServiceAnswer};
+use crate::wall_time;
 use anyhow::Context;
 use async_nats::{Client, Message, Subject};
 use futures::StreamExt;
 use futures::future::join_all;
 use futures::stream::select_all;
-use rampmeter_protocol::clock::{Clock, unix_ms};
-use rampmeter_protocol::code::Code;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::reason::Reason;
 use rampmeter_protocol::resources::Resources;
@@ -29,9 +27,11 @@ use rampmeter_scheduler_core::views::report::describe;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
+
+/// The troubles that a ping tells. Mostly all resources have the same one.
+const ANNOUNCED_TROUBLES: usize = 16;
 
 /// Announces this scheduler with the resources that it can lead, and answers which resources there
 /// are.
@@ -55,38 +55,24 @@ impl Known {
     }
 }
 
-/// The parts of an announcement, besides the resources.
-#[derive(Debug)]
-pub struct AnnouncementContext {
-    /// The connection for announcements.
-    pub client: Client,
-    /// The subjects of the schedulers that belong together.
-    pub subjects: Subjects,
-    /// This process.
-    pub leader: String,
-    /// The schedulers that count differently, and how this one counts.
-    pub differences: Arc<Differences>,
-    /// A reporter for each resource.
-    pub reporters: Vec<Reporter>,
-    /// The clock of this process.
-    pub clock: Clock,
-}
-
 impl Announcement {
-    /// Announces the resources `known` at first.
+    /// Announces the resources `known` at first. Each resource has a reporter.
     ///
     /// # Errors
     /// If the connection is closed.
-    pub async fn start(context: AnnouncementContext, known: Vec<Resource>) -> anyhow::Result<Self> {
+    pub async fn start(
+        context: ProcessContext,
+        reporters: Vec<Reporter>,
+        known: Vec<Resource>,
+    ) -> anyhow::Result<Self> {
         let (sender, known) = watch::channel(known);
-        let announcer = Arc::new(Announcer { context, known, started: utc_now(), listed: ListedResources::default() });
+        let (started, listed) = (wall_time::text(), Mutex::default());
+        let announcer = Arc::new(Announcer { context, reporters, known, started, listed });
         let mut answering = JoinSet::new();
         // Statistics wait for the permit loops, so that a task of their own answers them. Pings do
         // not wait.
-        for questions in [
-            vec![SrvQuestion::Verb(Verb::Ping), SrvQuestion::Verb(Verb::Info), SrvQuestion::Resources],
-            vec![SrvQuestion::Verb(Verb::Stats)],
-        ] {
+        for questions in [vec![SrvQuestion::Ping, SrvQuestion::Info, SrvQuestion::Resources], vec![SrvQuestion::Stats]]
+        {
             answering
                 .spawn(announcer.clone().answering(questions).await.context("the service could not be announced")?);
         }
@@ -108,26 +94,23 @@ impl Announcement {
 /// What a message asks for.
 #[derive(Clone, Copy, Debug)]
 enum SrvQuestion {
-    Verb(Verb),
+    Ping,
+    Info,
+    Stats,
     /// Which resources there are.
     Resources,
-}
-
-/// Questions for resources that were answered.
-#[derive(Debug, Default)]
-struct ListedResources {
-    requests: AtomicU64,
-    nanos: AtomicU64,
 }
 
 /// Tells the identity of this scheduler and what it serves.
 #[derive(Debug)]
 struct Announcer {
-    context: AnnouncementContext,
+    context: ProcessContext,
+    reporters: Vec<Reporter>,
     known: watch::Receiver<Vec<Resource>>,
     /// When the scheduler started, as text in UTC.
     started: String,
-    listed: ListedResources,
+    /// Questions for resources that were answered. The lock is held to count one.
+    listed: Mutex<Handled>,
 }
 
 impl Announcer {
@@ -151,93 +134,104 @@ impl Announcer {
         })
     }
 
+    /// The subjects of such questions: to all services, to all schedulers, and to one of them.
     fn subjects_of(&self, asked: SrvQuestion) -> Vec<String> {
-        match asked {
-            SrvQuestion::Verb(verb) => verb.subjects(&self.context.leader).into(),
-            SrvQuestion::Resources => {
-                vec![self.context.subjects.resources(), self.context.subjects.imported_resources()]
-            }
-        }
+        let ProcessContext { subjects, leader, .. } = &self.context;
+        let verb = match asked {
+            SrvQuestion::Ping => "PING",
+            SrvQuestion::Info => "INFO",
+            SrvQuestion::Stats => "STATS",
+            SrvQuestion::Resources => return vec![subjects.resources(), subjects.imported_resources()],
+        };
+        vec![format!("$SRV.{verb}"), format!("$SRV.{verb}.{SERVICE}"), format!("$SRV.{verb}.{SERVICE}.{leader}")]
     }
 
     async fn answer(&self, asked: SrvQuestion, message: Message) {
-        let AnnouncementContext { client, subjects, clock, .. } = &self.context;
+        let ProcessContext { client, subjects, clock, .. } = &self.context;
         let began = clock.now();
         let Some(to) = message.reply.and_then(|reply| answer_to(subjects, &message.subject, reply)) else { return };
         match asked {
-            SrvQuestion::Verb(Verb::Ping) => send(client, to, &self.identity()).await,
-            SrvQuestion::Verb(Verb::Info) => {
-                send(client, to, &InfoResponse::new(self.identity(), self.endpoints())).await;
-            }
-            SrvQuestion::Verb(Verb::Stats) => send(client, to, &self.statistics().await).await,
+            SrvQuestion::Ping => send(client, to, &self.identity()).await,
+            SrvQuestion::Info => send(client, to, &self.info()).await,
+            SrvQuestion::Stats => send(client, to, &self.statistics().await).await,
             SrvQuestion::Resources => {
                 let resources = Resources { resources: self.known.borrow().iter().map(describe).collect() };
                 send(client, to, &resources).await;
-                self.listed.requests.fetch_add(1, Ordering::Relaxed);
-                self.listed.nanos.fetch_add(clock.now().since(began).nanos(), Ordering::Relaxed);
+                let mut listed = self.listed.lock().await;
+                listed.messages += 1;
+                listed.spent = listed.spent + clock.now().since(began);
             }
         }
     }
 
-    fn identity(&self) -> ServiceIdentity {
-        let AnnouncementContext { subjects, leader, differences, .. } = &self.context;
+    fn identity(&self) -> ServiceAnswer {
+        let ProcessContext { subjects, leader, differences, health, .. } = &self.context;
         let names: Vec<String> = self.known.borrow().iter().map(|resource| resource.name().to_string()).collect();
         let metadata = BTreeMap::from([
             ("prefix", subjects.prefix().to_string()),
             ("leader", leader.clone()),
             ("resources", names.join(",")),
             ("fingerprints", differences.announced()),
+            ("troubles", troubles(health)),
         ]);
-        ServiceIdentity::ping(leader, metadata)
+        ServiceAnswer::ping(leader, metadata)
     }
 
     /// The subjects that this process serves now: another scheduler may lead a resource.
-    fn endpoints(&self) -> Vec<EndpointInfo> {
-        let AnnouncementContext { subjects, reporters, .. } = &self.context;
-        let led = reporters.iter().filter(|reporter| reporter.is_leading()).map(Reporter::resource);
+    fn endpoints(&self) -> Vec<Endpoint> {
+        let subjects = &self.context.subjects;
+        let led = self.reporters.iter().filter(|reporter| reporter.is_leading()).map(Reporter::resource);
         let of_resources = led.flat_map(|resource| EndpointKind::ALL.map(|kind| endpoint(kind, subjects, resource)));
         [listing(subjects)].into_iter().chain(of_resources).collect()
     }
 
-    async fn statistics(&self) -> StatsResponse {
-        let AnnouncementContext { subjects, reporters, .. } = &self.context;
-        let (requests, nanos) =
-            (self.listed.requests.load(Ordering::Relaxed), self.listed.nanos.load(Ordering::Relaxed));
-        let listed = ServedRequests { requests, errors: 0, nanos };
-        let reports = join_all(reporters.iter().map(Reporter::report)).await;
+    fn info(&self) -> ServiceAnswer {
+        let (kind, description) = ("io.nats.micro.v1.info_response", Some("permits for rate-limited APIs"));
+        ServiceAnswer { kind, description, endpoints: Some(self.endpoints()), ..self.identity() }
+    }
+
+    /// What was served since this process leads each resource.
+    async fn statistics(&self) -> ServiceAnswer {
+        let subjects = &self.context.subjects;
+        let listed = listing(subjects).with(*self.listed.lock().await, None);
+        let reports = join_all(self.reporters.iter().map(Reporter::report)).await;
         let of_resources = reports
             .iter()
             .flatten()
             .flat_map(|report| EndpointKind::ALL.map(|kind| statistics_of(kind, subjects, report)));
-        let endpoints = [EndpointStats::new(listing(subjects), listed, "")].into_iter().chain(of_resources).collect();
-        StatsResponse::new(self.identity(), self.started.clone(), endpoints)
+        let endpoints = Some([listed].into_iter().chain(of_resources).collect());
+        let (kind, started) = ("io.nats.micro.v1.stats_response", Some(self.started.clone()));
+        ServiceAnswer { kind, started, endpoints, ..self.identity() }
     }
 }
 
-fn listing(subjects: &Subjects) -> EndpointInfo {
-    EndpointInfo::new("resources", subjects.resources())
+/// Why this scheduler can't serve resources that no other one serves, as JSON.
+fn troubles(health: &Health) -> String {
+    let troubled = health.duties().into_iter().filter_map(|(name, duty)| match duty {
+        ServingState::Troubled { reason } => Some((name, reason)),
+        ServingState::Starting | ServingState::Leading { .. } | ServingState::Standby | ServingState::Stopping => None,
+    });
+    let first: BTreeMap<Name, String> = troubled.take(ANNOUNCED_TROUBLES).collect();
+    serde_json::to_string(&first).expect("names and texts")
+}
+
+fn listing(subjects: &Subjects) -> Endpoint {
+    Endpoint::new("resources", subjects.resources())
 }
 
 /// The endpoint of a resource.
-fn endpoint(kind: EndpointKind, subjects: &Subjects, resource: &Name) -> EndpointInfo {
+fn endpoint(kind: EndpointKind, subjects: &Subjects, resource: &Name) -> Endpoint {
     let (name, subject) = match kind {
         EndpointKind::Permit => ("permit", subjects.permit(resource)),
         EndpointKind::Settle => ("settle", subjects.settle(resource)),
         EndpointKind::Status => ("status", subjects.status(resource)),
     };
-    EndpointInfo::of_resource(name, resource, subject)
+    Endpoint::of_resource(name, resource, subject)
 }
 
-/// What the endpoint of a resource has served since this process leads it.
-fn statistics_of(kind: EndpointKind, subjects: &Subjects, report: &Report) -> EndpointStats {
-    let Handled { messages, refused, last_refusal, spent } = report.tally.handled(kind);
-    let served = ServedRequests { requests: messages, errors: refused, nanos: spent.nanos() };
-    let last_error = last_refusal.map_or("", Code::as_str);
-    let stats = EndpointStats::new(endpoint(kind, subjects, &report.status.resource), served, last_error);
-    match kind {
-        EndpointKind::Permit => stats.with(data(&report.status)),
-        EndpointKind::Settle | EndpointKind::Status => stats,
-    }
+fn statistics_of(kind: EndpointKind, subjects: &Subjects, report: &Report) -> Endpoint {
+    let data = (kind == EndpointKind::Permit).then(|| data(&report.status));
+    endpoint(kind, subjects, &report.status.resource).with(report.tally.handled(kind), data)
 }
 
 fn data(status: &Status) -> EndpointData {
@@ -255,10 +249,4 @@ async fn send(client: &Client, to: Subject, answer: &impl Serialize) {
     if let Err(error) = client.publish(to, text.into()).await {
         tracing::debug!(%error, "an answer could not be sent");
     }
-}
-
-/// The wall time as text.
-fn utc_now() -> String {
-    let now = i64::try_from(unix_ms()).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
-    now.unwrap_or_default().to_string()
 }

@@ -7,6 +7,7 @@
 
 pub mod audit;
 pub mod connection;
+pub mod context;
 pub mod denials;
 pub mod discovery;
 mod forecast;
@@ -19,28 +20,26 @@ pub mod permits;
 mod service_messages;
 pub mod stop;
 pub mod telemetry;
+mod wall_time;
 
 use anyhow::{Context, anyhow};
 use connection::{connect_noting, state_keys, warn_of_open_files};
+use context::ProcessContext;
 use denials::Denials;
-use discovery::{Announcement, AnnouncementContext};
+use discovery::Announcement;
 use health::{Health, ServingState};
-use leadership::context::LeaderContext;
-use leadership::peer_discovery::{KnownPeers, keep_calling};
-use leadership::resource_task::ResourceTask;
-use limits::differences::Differences;
+use leadership::peer_discovery::keep_calling;
+use leadership::resource_task::{PublishedResource, ResourceTask};
 use limits::limit_sources::LimitSources;
 use limits::rulebook::RulebookReceiver;
 use peers::Peers;
 use permits::loop_handle::{LoopPublisher, LoopWatch, Reporter};
 use permits::permit_thread::{Ended, PermitThreads};
 use permits::watch::stall_detector::ProcessWatch;
-use rampmeter_account::{ProviderSettings, ProviderSource};
+use rampmeter_account::SentinelHub;
 use rampmeter_config::{Config, Configured, NatsTable};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::subject::Subjects;
-use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_store::Store;
 use rampmeter_telemetry::{Exporter, Spans};
 use std::collections::BTreeMap;
@@ -61,37 +60,24 @@ pub struct Scheduler {
     work: Work,
     announcement: Announcement,
     view: Arc<SchedulerView>,
-    spans: Option<Spans>,
     exporter: Option<Exporter>,
 }
 
 /// The parts of a running scheduler that its HTTP front reads.
 #[derive(Debug)]
 pub struct SchedulerView {
-    /// A name that no other scheduler process has.
-    pub name: String,
-    /// What this scheduler does for each resource.
-    pub health: Arc<Health>,
-    /// All schedulers that live.
-    pub peers: Arc<Peers>,
-    /// The schedulers that count differently.
-    pub differences: Arc<Differences>,
+    /// What the tasks of the process share. The state of its connection counts for readiness.
+    pub context: ProcessContext,
     /// The rules in force, and why later ones are not.
     pub rules: RulebookReceiver,
     /// A reporter for each resource.
     pub reporters: Vec<Reporter>,
     /// The resources of this scheduler's configuration, with the loops of those that it leads.
     pub led: BTreeMap<Name, LoopWatch>,
-    /// The connection whose state counts for readiness.
-    pub client: async_nats::Client,
-    /// The subjects of schedulers.
-    pub subjects: Subjects,
     /// The settings of the connection.
     pub nats: NatsTable,
     /// Shows that the process stops.
     pub stopping: Stop,
-    /// The clock.
-    pub clock: Clock,
 }
 
 /// Starts leading the resources in `config`, or standing by for them.
@@ -118,85 +104,50 @@ pub async fn start(config: Config) -> anyhow::Result<Scheduler> {
     tokio::spawn(limits::rules_desk::serve(client.clone(), subjects.clone()).await?);
     let (permits, permits_ended) = start_threads(&config, &leader, &stopping).await?;
     let process = ProcessWatch::start(clock)?;
-    let health = Arc::new(Health::new(config.resources.iter().map(|resource| resource.name())));
     let providers =
         config.resources.iter().map(|configured| open(configured, clock)).collect::<anyhow::Result<Vec<_>>>()?;
     let known = config.resources.iter().filter_map(Configured::resource).collect();
-    let differences = Arc::new(Differences::default());
     let (loops, reporters) = loops_of(&config.resources);
-    let peers = Arc::new(Peers::new(&leader));
-    let context = LeaderContext {
-        client: client.clone(),
+    let context = ProcessContext {
+        client,
         denials,
         store,
-        permits,
-        subjects: subjects.clone(),
-        health: health.clone(),
-        peers: peers.clone(),
-        differences: differences.clone(),
+        subjects,
+        health: Arc::new(Health::new(config.resources.iter().map(Configured::name))),
+        peers: Arc::new(Peers::new(&leader)),
+        differences: Arc::default(),
         clock,
         process,
-        leader: leader.clone(),
-        spans: spans.clone(),
+        leader,
+        spans,
     };
-    let announcement = announce(&context, nats.prefix.clone(), reporters.clone(), known, &stopping).await?;
+    let announcement = Announcement::start(context.clone(), reporters.clone(), known).await?;
+    tokio::spawn(keep_calling(context.clone(), stopping.clone()));
     let led = loops.iter().map(|(_, led)| led.clone());
     let led = config.resources.iter().map(Configured::name).cloned().zip(led).collect();
     let resources = config.resources.into_iter().zip(providers).zip(loops);
-    let leaders = spawn_resources(&context, &announcement, &rules, resources, &stopping);
-    let view = SchedulerView {
-        name: leader,
-        health,
-        peers,
-        differences,
-        rules,
-        reporters,
-        led,
-        client,
-        subjects,
-        nats,
-        stopping,
-        clock,
-    };
+    let leaders = spawn_resources(&context, &permits, &announcement, &rules, resources, &stopping);
+    let view = Arc::new(SchedulerView { context, rules, reporters, led, nats, stopping });
     let work = Work { leaders, permits_ended };
-    Ok(Scheduler { stop, work, announcement, view: Arc::new(view), spans, exporter })
-}
-
-/// Announces this scheduler and looks for its peers, until `stopping`.
-async fn announce(
-    context: &LeaderContext,
-    prefix: Name,
-    reporters: Vec<Reporter>,
-    known: Vec<Resource>,
-    stopping: &Stop,
-) -> anyhow::Result<Announcement> {
-    let LeaderContext { client, subjects, peers, differences, clock, leader, .. } = context.clone();
-    let announced = AnnouncementContext {
-        client: client.clone(),
-        subjects,
-        leader,
-        differences: differences.clone(),
-        reporters,
-        clock,
-    };
-    let announcement = Announcement::start(announced, known).await?;
-    tokio::spawn(keep_calling(client, prefix, KnownPeers { peers, differences }, clock, stopping.clone()));
-    Ok(announcement)
+    Ok(Scheduler { stop, work, announcement, view, exporter })
 }
 
 /// Starts a task for each resource, which leads it or stands by.
 fn spawn_resources(
-    context: &LeaderContext,
+    context: &ProcessContext,
+    permits: &PermitThreads,
     announcement: &Announcement,
     rules: &RulebookReceiver,
-    resources: impl Iterator<Item = ((Configured, Option<ProviderSource>), (LoopPublisher, LoopWatch))>,
+    resources: impl Iterator<Item = ((Configured, Option<SentinelHub>), (LoopPublisher, LoopWatch))>,
     stopping: &Stop,
 ) -> JoinSet<anyhow::Result<()>> {
     let mut leaders = JoinSet::new();
     for ((configured, provider), led) in resources {
-        let kind = configured.provider.as_ref().map(|settings| settings.kind.name());
-        let limits = LimitSources::new(rules.clone(), configured.spec.clone(), kind);
-        let task = ResourceTask::new(context.clone(), announcement.known(), led, limits, stopping.clone());
+        let mut limits = LimitSources::new(rules.clone(), configured.spec.clone(), provider.is_some());
+        limits.notes.clone_from(&configured.uncosted);
+        let shown = PublishedResource { known: announcement.known(), context: context.clone() };
+        let (context, permits, stop) = (context.clone(), permits.clone(), stopping.clone());
+        let task = ResourceTask { context, permits, shown, led, limits, stop };
         leaders.spawn(task.run(configured, provider));
     }
     leaders
@@ -229,9 +180,9 @@ fn permit_threads(resources: usize) -> usize {
 }
 
 /// The provider of a resource, ready to be asked.
-fn open(configured: &Configured, clock: Clock) -> anyhow::Result<Option<ProviderSource>> {
-    let Some(ProviderSettings { kind, .. }) = &configured.provider else { return Ok(None) };
-    kind.open(clock).map(Some).with_context(|| format!("the provider of resource `{}`", configured.name()))
+fn open(configured: &Configured, clock: Clock) -> anyhow::Result<Option<SentinelHub>> {
+    let opened = configured.provider.as_ref().map(|settings| SentinelHub::open(settings, clock)).transpose();
+    opened.with_context(|| format!("the provider of resource `{}`", configured.name()))
 }
 
 impl Scheduler {
@@ -244,12 +195,12 @@ impl Scheduler {
     /// Where spans go, if this process sends any.
     #[must_use]
     pub fn spans(&self) -> Option<Spans> {
-        self.spans.clone()
+        self.view.context.spans.clone()
     }
 
     /// Returns when every resource is led, by this scheduler or another.
     pub async fn ready(&self) {
-        self.view.health.ready().await;
+        self.view.context.health.ready().await;
     }
 
     /// Waits until every resource is led, and returns the leader of each: another scheduler, or
@@ -257,12 +208,13 @@ impl Scheduler {
     pub fn leaders(&self) -> impl Future<Output = Vec<(Name, Option<String>)>> + use<> {
         let view = self.view.clone();
         async move {
-            view.health.ready().await;
+            let ProcessContext { health, peers, .. } = &view.context;
+            health.ready().await;
             let leader = |(name, duty): (Name, ServingState)| {
-                let other = (!matches!(duty, ServingState::Leading { .. })).then(|| view.peers.leader_of(&name));
+                let other = (!matches!(duty, ServingState::Leading { .. })).then(|| peers.leader_of(&name));
                 (name, other)
             };
-            view.health.duties().into_iter().map(leader).collect()
+            health.duties().into_iter().map(leader).collect()
         }
     }
 
@@ -325,12 +277,12 @@ fn process_name() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::sync::mpsc;
+    use tokio::sync::oneshot;
 
     /// Why work with this leader is broken, while its permit threads go on.
     async fn broken(leader: impl Future<Output = anyhow::Result<()>> + Send + 'static) -> String {
-        let (_goes_on, ends) = mpsc::unbounded_channel();
-        let mut work = Work { leaders: JoinSet::new(), permits_ended: Ended::when(ends) };
+        let (_goes_on, end) = oneshot::channel();
+        let mut work = Work { leaders: JoinSet::new(), permits_ended: Ended([end].into_iter().collect()) };
         work.leaders.spawn(std::future::pending());
         work.leaders.spawn(leader);
         work.broken().await.to_string()
@@ -345,10 +297,10 @@ mod tests {
 
     #[tokio::test]
     async fn work_is_broken_when_a_permit_thread_ends() {
-        let (end, ends) = mpsc::unbounded_channel();
-        let mut work = Work { leaders: JoinSet::new(), permits_ended: Ended::when(ends) };
+        let (ending, end) = oneshot::channel();
+        let mut work = Work { leaders: JoinSet::new(), permits_ended: Ended([end].into_iter().collect()) };
         work.leaders.spawn(std::future::pending());
-        end.send(()).unwrap();
+        drop(ending);
         assert_eq!(work.broken().await.to_string(), "a permit thread has ended");
     }
 }

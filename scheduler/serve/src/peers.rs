@@ -100,10 +100,10 @@ impl Peers {
         (mine >= state.count(least) + WORTH_MOVING && last == resource).then(|| least.to_owned())
     }
 
-    /// How many other live schedulers could lead `resource`.
+    /// The other live schedulers that could lead `resource`.
     #[must_use]
-    pub fn standbys(&self, now: Time, resource: &Name) -> u64 {
-        self.lock().others(now, &self.me, resource).count() as u64
+    pub fn standbys(&self, now: Time, resource: &Name) -> Vec<String> {
+        self.lock().others(now, &self.me, resource).map(str::to_owned).collect()
     }
 
     /// The name of this scheduler.

@@ -18,26 +18,16 @@ pub struct LastSeenRecord {
     pub led_since: Time,
 }
 
-/// How a record that is found relates to one that was seen before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecordOrder {
-    /// The record is the same, or came later.
-    Later,
-    /// The record was written before: the store went back.
-    Earlier,
-}
-
 impl LastSeenRecord {
-    /// How `record` at `revision` relates to this one.
+    /// Whether this record was written later than `record` at `revision`. A store that shows such
+    /// an earlier record went back.
     #[must_use]
-    pub fn order_of(&self, record: &StateRecord, revision: Revision) -> RecordOrder {
-        let same_term = record.nonce == self.record.nonce;
-        let order = match record.epoch.cmp(&self.record.epoch) {
-            Ordering::Equal if same_term => record.checkpoint.cmp(&self.record.checkpoint),
-            Ordering::Equal => revision.cmp(&self.revision),
-            Ordering::Less | Ordering::Greater => record.epoch.cmp(&self.record.epoch),
-        };
-        if order == Ordering::Less { RecordOrder::Earlier } else { RecordOrder::Later }
+    pub fn is_later_than(&self, record: &StateRecord, revision: Revision) -> bool {
+        match self.record.epoch.cmp(&record.epoch) {
+            Ordering::Equal if record.nonce == self.record.nonce => self.record.checkpoint > record.checkpoint,
+            Ordering::Equal => self.revision > revision,
+            order @ (Ordering::Less | Ordering::Greater) => order == Ordering::Greater,
+        }
     }
 
     /// For how long this record has certainly been in the store at `now`. It counts from when the
@@ -52,8 +42,7 @@ impl LastSeenRecord {
 pub fn note(seen: &mut Option<LastSeenRecord>, now: Time, record: StateRecord, revision: Revision) -> bool {
     let known = seen.as_ref();
     let news = known.is_none_or(|known| {
-        (known.revision != revision || known.record != record)
-            && known.order_of(&record, revision) == RecordOrder::Later
+        (known.revision != revision || known.record != record) && !known.is_later_than(&record, revision)
     });
     if news {
         let same_term = known.filter(|known| known.record.nonce == record.nonce);
@@ -79,12 +68,13 @@ mod tests {
             checkpoint,
             released: false,
             successor: None,
+            standbys: Vec::new(),
             saved,
             permit_parts: 0,
             levels: Vec::new(),
             keys: KeysRecord::default(),
             freezes: Vec::new(),
-            found: Vec::new(),
+            discovered: Vec::new(),
             rules_revision: RulesRevision::NONE,
             server: None,
         }
@@ -95,24 +85,24 @@ mod tests {
     }
 
     /// Epoch, nonce, checkpoint and revision of what was seen, and of what is found.
-    fn check(seen: (u64, u64, u64, Revision), found: (u64, u64, u64, Revision), order: RecordOrder) {
+    fn check(seen: (u64, u64, u64, Revision), found: (u64, u64, u64, Revision), went_back: bool) {
         let mut last_seen = None;
         note(&mut last_seen, at(0), record(seen.0, seen.1, seen.2), seen.3);
-        let actual = last_seen.unwrap().order_of(&record(found.0, found.1, found.2), found.3);
-        assert_eq!(actual, order, "{seen:?}, then {found:?}");
+        let actual = last_seen.unwrap().is_later_than(&record(found.0, found.1, found.2), found.3);
+        assert_eq!(actual, went_back, "{seen:?}, then {found:?}");
     }
 
     #[test]
     fn a_later_record_is_told_from_an_earlier_one() {
-        check((7, 1, 3, 40), (7, 1, 4, 41), RecordOrder::Later);
-        check((7, 1, 3, 40), (8, 2, 1, 41), RecordOrder::Later);
-        check((7, 1, 3, 40), (6, 9, 9, 41), RecordOrder::Earlier);
-        check((7, 1, 3, 40), (7, 1, 2, 40), RecordOrder::Earlier);
-        check((7, 1, 3, 40), (7, 2, 3, 39), RecordOrder::Earlier);
+        check((7, 1, 3, 40), (7, 1, 4, 41), false);
+        check((7, 1, 3, 40), (8, 2, 1, 41), false);
+        check((7, 1, 3, 40), (6, 9, 9, 41), true);
+        check((7, 1, 3, 40), (7, 1, 2, 40), true);
+        check((7, 1, 3, 40), (7, 2, 3, 39), true);
         // The store went back under a leader, which writes on at lower revisions.
-        check((7, 1, 3, 40), (7, 1, 4, 12), RecordOrder::Later);
+        check((7, 1, 3, 40), (7, 1, 4, 12), false);
         // Revisions begin again in a bucket that was made again.
-        check((7, 1, 3, 40), (1_795_000_000_000, 5, 0, 1), RecordOrder::Later);
+        check((7, 1, 3, 40), (1_795_000_000_000, 5, 0, 1), false);
     }
 
     #[test]

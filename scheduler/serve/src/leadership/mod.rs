@@ -29,19 +29,22 @@
 //!   memory, buckets start empty. A damaged record leaves the debts of the record before it and no
 //!   stock.
 //! * **A server that restarted.** A record names the server that held the store when it was
-//!   written. A server has a new id after each start. The record may be old if a single server
+//!   written. A server has a new id after each start; a private server keeps its name over a clean
+//!   stop if nothing has touched its data since. The record may be old if a single server
 //!   restarted and no process has watched the store since before. Limits of less than ten minutes
 //!   then start empty, in an epoch above all known ones. A cluster has no such id, and needs none
 //!   while one server keeps its data.
 //! * **A lost connection.** A revision may occur twice after a power loss. After a lost connection
 //!   the record is therefore read again, and has to carry the nonce of this term.
-//! * **A store without writes.** The leader keeps granting within its checkpoint. `on_kv_loss =
-//!   "hold"` stops at the checkpoint's end. `"ride"` goes on for `ride_for`, and risks that much if
-//!   the scheduler dies. A leader never makes a deleted KV bucket again; `rampmeter state init`
-//!   does.
+//! * **A silent store.** A record lists the standbys, as far as NATS is a cluster: a single server
+//!   takes their connections with it. A checkpoint that the store does not take within 0.1 s goes to
+//!   all of them, and counts once each holds it. This goes on for 40 s after the last record. Whoever
+//!   takes over seals the memory of one standby of the record, which then holds nothing more for the
+//!   former leader, and goes on from the latest checkpoint that it or the store has. If none answers,
+//!   it waits until the record is 45 s old, and buckets start empty. Without standbys, the leader
+//!   grants what its last record covers.
+//! * **A deleted bucket.** A leader never makes it again; `rampmeter state init` does.
 
-pub mod context;
-pub(crate) mod failover;
 pub mod last_seen;
 mod limit_forecasts;
 pub mod peer_discovery;
@@ -50,6 +53,7 @@ pub(crate) mod provider_watch;
 pub mod resource_leader;
 pub(crate) mod resource_state;
 pub(crate) mod resource_task;
+pub(crate) mod standby;
 pub(crate) mod state_writer;
 pub(crate) mod store_clock;
 pub(crate) mod token_endpoint;

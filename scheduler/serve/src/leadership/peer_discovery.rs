@@ -1,57 +1,46 @@
 //! Finding the other schedulers, by NATS' own discovery (ADR-32).
 
-use crate::limits::differences::{Differences, Fingerprints};
-use crate::peers::Peers;
-use crate::stop::stopped;
-use async_nats::Client;
+use crate::context::ProcessContext;
+use crate::limits::differences::Fingerprints;
+use crate::stop::{Stop, stopped};
 use futures::StreamExt;
-use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
 use serde::Deserialize;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// The subject that every scheduler answers at.
-const PING: &str = "$SRV.PING.rampmeter";
+pub const PING: &str = "$SRV.PING.rampmeter";
 /// How often the other schedulers are called.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// What a scheduler says of itself.
 #[derive(Debug, Deserialize)]
-struct ServiceInfo {
+pub struct ServiceInfo {
     version: String,
-    metadata: Metadata,
+    /// What it does.
+    pub metadata: Metadata,
 }
 
+/// What a scheduler does.
 #[derive(Debug, Deserialize)]
-struct Metadata {
-    prefix: String,
-    leader: String,
+pub struct Metadata {
+    /// The prefix of its subjects.
+    pub prefix: String,
+    /// Its name.
+    pub leader: String,
     resources: String,
     /// JSON; earlier builds say nothing.
     #[serde(default)]
     fingerprints: String,
+    /// Why it can't serve resources, as JSON; earlier builds say nothing.
+    #[serde(default)]
+    pub troubles: String,
 }
 
-/// What this scheduler knows of other schedulers.
-#[derive(Clone, Debug)]
-pub struct KnownPeers {
-    /// Which schedulers live, and what they lead.
-    pub peers: Arc<Peers>,
-    /// Which schedulers count differently.
-    pub differences: Arc<Differences>,
-}
-
-/// Calls the schedulers that serve `prefix` again and again, and notes those that answer, until
+/// Calls the schedulers of the same prefix again and again, and notes those that answer, until
 /// `stop`.
-pub async fn keep_calling(
-    client: Client,
-    prefix: Name,
-    neighbours: KnownPeers,
-    clock: Clock,
-    mut stop: watch::Receiver<bool>,
-) {
+pub async fn keep_calling(context: ProcessContext, mut stop: Stop) {
+    let ProcessContext { client, differences, clock, .. } = &context;
     let inbox = client.new_inbox();
     let Ok(mut answers) = client.subscribe(inbox.clone()).await else { return };
     let mut calls = tokio::time::interval(EVERY);
@@ -61,10 +50,10 @@ pub async fn keep_calling(
                 if let Err(error) = client.publish_with_reply(PING, inbox.clone(), "".into()).await {
                     tracing::debug!(%error, "the other schedulers could not be called");
                 }
-                neighbours.differences.compare(clock.now());
+                differences.compare(clock.now());
             }
             answer = answers.next() => match answer {
-                Some(answer) => note(&neighbours, &prefix, clock, &answer.payload),
+                Some(answer) => note(&context, &answer.payload),
                 None => return,
             },
             () = stopped(&mut stop) => return,
@@ -72,16 +61,17 @@ pub async fn keep_calling(
     }
 }
 
-fn note(neighbours: &KnownPeers, prefix: &Name, clock: Clock, payload: &[u8]) {
+fn note(context: &ProcessContext, payload: &[u8]) {
+    let ProcessContext { subjects, peers, differences, clock, .. } = context;
     let Ok(ServiceInfo { version, metadata }) = serde_json::from_slice(payload) else { return };
-    if *metadata.prefix == **prefix {
+    if *metadata.prefix == **subjects.prefix() {
         let resources = metadata.resources.split(',').filter_map(|name| Name::new(name).ok());
-        neighbours.peers.note(clock.now(), &metadata.leader, resources);
+        peers.note(clock.now(), &metadata.leader, resources);
         let fingerprints = serde_json::from_str::<Fingerprints>(&metadata.fingerprints);
         if let Ok(fingerprints) = fingerprints
             && version == env!("CARGO_PKG_VERSION")
         {
-            neighbours.differences.note(clock.now(), &metadata.leader, fingerprints);
+            differences.note(clock.now(), &metadata.leader, fingerprints);
         }
     }
 }

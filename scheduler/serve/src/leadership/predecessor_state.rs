@@ -1,58 +1,53 @@
 //! The state that a new leader goes on from: the store's record, or what this process knows of it.
 
-use crate::leadership::last_seen::RecordOrder;
 use crate::leadership::resource_state::ResourceState;
+use crate::leadership::standby::witnesses::{self, CERTAINLY_OVER, Latest};
 use crate::messages::reply::ReplyTo;
 use rampmeter_discovery::{DiscoveredSnapshot, Discovery};
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::durability::snapshot::{PermitSnapshot, Snapshot};
+use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::StartPolicy;
 use rampmeter_scheduler_core::scheduler::Scheduler;
-use rampmeter_store::{ClockReading, Revision, StateRecord, StoreError, StoredEntry, StoredPages, StoredState};
+use rampmeter_store::{ClockReading, Revision, StateRecord, StoreError, StoredEntry, StoredState};
 
 /// The state that a new leader goes on from.
 pub(crate) enum PredecessorState {
     /// The store never knew the resource.
     None,
-    /// The latest record.
-    Latest(Inherited),
-    /// A record that may have had successors, which the store has lost.
-    Doubtful(Inherited),
-    /// A state that was known once, and its epoch. Another leader may have gone on from it.
-    Outdated(Outdated),
+    /// A record is known.
+    Known(Box<Inherited>),
     /// A record that cannot be used.
     Lost,
 }
 
-/// What is left of an outdated record.
-pub(crate) struct Outdated {
+/// What a successor takes over from a predecessor's record.
+pub(crate) struct Inherited {
     snapshot: Snapshot,
     discovered: Vec<DiscoveredSnapshot>,
+    /// The successor's epoch.
     epoch: Epoch,
-}
-
-/// A predecessor's record, the permits and pages that it names, and its age in the store.
-pub(crate) struct Inherited {
-    record: Box<StateRecord>,
-    permits: Vec<PermitSnapshot>,
-    pages: StoredPages,
-    /// How long the record has been in the store.
+    /// How long the record has certainly been in the store.
     there_for: Span,
+    /// Whether the record may have had successors, which the store has lost.
+    is_doubtful: bool,
 }
 
 impl PredecessorState {
     /// The predecessor's state, from the record in the store and the record that was seen before.
     pub(crate) async fn of(state: &ResourceState, found: StoredEntry) -> Result<Self, StoreError> {
         let (StoredEntry { revision, state: found }, resource) = (found, state.name());
+        if let Some(witnessed) = Self::witnessed(state, &found, revision).await? {
+            return Ok(witnessed);
+        }
         Ok(match (found, state.seen()) {
             (StoredState::Newer(version), _) => {
                 let reason = format!("its state is in format {version}, which a newer build wrote");
                 return Err(StoreError::Unavailable(reason));
             }
-            (StoredState::Record(record), Some(seen)) if seen.order_of(&record, revision) == RecordOrder::Earlier => {
+            (StoredState::Record(record), Some(seen)) if seen.is_later_than(&record, revision) => {
                 tracing::error!(%resource, "the store went back to an older state");
                 outdated(state, &seen.record).await?
             }
@@ -77,6 +72,39 @@ impl PredecessorState {
         })
     }
 
+    /// What the standbys of the latest known record tell, if the leader may have gone on with them.
+    async fn witnessed(
+        state: &ResourceState,
+        found: &StoredState,
+        revision: Revision,
+    ) -> Result<Option<Self>, StoreError> {
+        let (context, name, seen) = (state.context(), state.name(), state.seen());
+        let found = if let StoredState::Record(found) = found { Some(&**found) } else { None };
+        let newer = seen.filter(|seen| found.is_none_or(|found| seen.is_later_than(found, revision)));
+        let Some(last) = newer.map(|seen| &seen.record).or(found) else { return Ok(None) };
+        match witnesses::latest(context, name, state.memory(), last, revision).await {
+            Latest::Stored => Ok(None),
+            Latest::Held(held) => {
+                let pages = context.store.read_pages(name, &held.record).await?;
+                let there_for = held.certainly_there_for(state.now(), &ClockReading::now(), None);
+                let (epoch, checkpoint) = (held.record.epoch.get(), held.record.checkpoint);
+                tracing::info!(resource = %name, epoch, checkpoint, "going on from what a standby holds");
+                let (snapshot, discovered) = (held.record.snapshot(Vec::new(), pages), held.record.discovered);
+                let epoch = held.record.epoch.next();
+                let inherited = Inherited { snapshot, discovered, epoch, there_for, is_doubtful: false };
+                Ok(Some(PredecessorState::Known(Box::new(inherited))))
+            }
+            Latest::Unknown if there_for(state, last, revision).await? < CERTAINLY_OVER => {
+                let reason = "its leader may go on with standbys that do not answer here".to_owned();
+                Err(StoreError::Unavailable(reason))
+            }
+            Latest::Unknown => {
+                tracing::error!(resource = %name, "the leader is lost with all of its standbys");
+                outdated(state, last).await.map(Some)
+            }
+        }
+    }
+
     async fn inherited(
         state: &ResourceState,
         record: Box<StateRecord>,
@@ -85,43 +113,28 @@ impl PredecessorState {
         let (store, name) = (&state.context().store, state.name());
         let permits = store.read_permits(name, &record).await?;
         let pages = store.read_pages(name, &record).await?;
-        let there_for = match state.seen().filter(|seen| seen.revision == revision && seen.record == *record) {
-            Some(seen) => seen.certainly_there_for(state.now(), &ClockReading::now(), None),
-            None => {
-                let by_store = store.age(name, revision).await?;
-                record.saved.certainly_past(&ClockReading::now(), Some(by_store))
-            }
-        };
+        let there_for = there_for(state, &record, revision).await?;
         let (epoch, remembered) = (record.epoch.get(), permits.len());
         tracing::info!(resource = %name, epoch, %there_for, permits = remembered, "going on from the stored state");
-        let latest = state.is_latest(&record);
-        let inherited = Inherited { record, permits, pages, there_for };
-        if latest {
-            return Ok(PredecessorState::Latest(inherited));
+        let is_doubtful = !state.is_latest(&record);
+        if is_doubtful {
+            tracing::warn!(
+                resource = %name,
+                "the NATS server was started anew since the state was written, and may hold an older copy: limits of short periods start empty"
+            );
         }
-        tracing::warn!(
-            resource = %name,
-            "the NATS server was started anew since the state was written, and may hold an older copy: limits of short periods start empty"
-        );
-        Ok(PredecessorState::Doubtful(inherited))
+        let epoch = if is_doubtful { above_all(record.epoch) } else { record.epoch.next() };
+        let (snapshot, discovered) = (record.snapshot(permits, pages), record.discovered);
+        let inherited = Inherited { snapshot, discovered, epoch, there_for, is_doubtful };
+        Ok(PredecessorState::Known(Box::new(inherited)))
     }
 
-    /// The core and the discovery of limits as the predecessor left them, in the next epoch. If the
-    /// last epoch is uncertain, the next one is the wall time, which is above any counted epoch.
+    /// The core and the discovery of limits as the predecessor left them, in the next epoch.
     pub(crate) fn restore(self, written: Resource, now: Time) -> (Scheduler<ReplyTo>, Discovery) {
-        let discovery = Discovery::begin(&written, now, &self.discovered());
+        let discovered = if let PredecessorState::Known(inherited) = &self { &inherited.discovered[..] } else { &[] };
+        let discovery = Discovery::begin(&written, now, discovered);
         let core = self.restore_core(discovery.extended(written), now);
         (core.fenced().with_pages_from(rand::random::<u32>() / 2), discovery)
-    }
-
-    fn discovered(&self) -> Vec<DiscoveredSnapshot> {
-        match self {
-            PredecessorState::None | PredecessorState::Lost => Vec::new(),
-            PredecessorState::Latest(inherited) | PredecessorState::Doubtful(inherited) => {
-                inherited.record.discovered()
-            }
-            PredecessorState::Outdated(outdated) => outdated.discovered.clone(),
-        }
     }
 
     fn restore_core(self, resource: Resource, now: Time) -> Scheduler<ReplyTo> {
@@ -131,28 +144,19 @@ impl PredecessorState {
                 tracing::info!(resource = %resource.name(), "the store does not know the resource: {start}");
                 Scheduler::new(resource, Epoch::FIRST, now)
             }
-            PredecessorState::Latest(inherited) => {
-                let epoch = inherited.record.epoch.next();
-                inherited.restore(resource, epoch, now)
-            }
-            PredecessorState::Doubtful(inherited) => {
-                let epoch = Epoch::new(unix_ms()).max(inherited.record.epoch.next());
-                inherited.restore(resource, epoch, now).without_stock(now)
-            }
-            PredecessorState::Outdated(Outdated { snapshot, epoch, .. }) => {
-                let epoch = Epoch::new(unix_ms()).max(epoch.next());
-                Scheduler::restore(resource, epoch, now, now, &snapshot)
+            PredecessorState::Known(inherited) => {
+                let Inherited { snapshot, epoch, there_for, is_doubtful, .. } = *inherited;
+                let core = Scheduler::restore(resource, epoch, now, now - there_for, &snapshot);
+                if is_doubtful { core.without_stock(now) } else { core }
             }
             PredecessorState::Lost => Scheduler::cautious(resource, Epoch::new(unix_ms()), now),
         }
     }
 }
 
-impl Inherited {
-    fn restore(self, resource: Resource, epoch: Epoch, now: Time) -> Scheduler<ReplyTo> {
-        let snapshot = self.record.snapshot(self.permits, self.pages);
-        Scheduler::restore(resource, epoch, now, now - self.there_for, &snapshot)
-    }
+/// The epoch after an uncertain one: the wall time, which is above any counted epoch.
+fn above_all(epoch: Epoch) -> Epoch {
+    Epoch::new(unix_ms()).max(epoch.next())
 }
 
 fn start_text(start: StartPolicy) -> &'static str {
@@ -163,11 +167,24 @@ fn start_text(start: StartPolicy) -> &'static str {
     }
 }
 
+/// For how long `record` has certainly been in the store, at `revision` or as it was seen before.
+async fn there_for(state: &ResourceState, record: &StateRecord, revision: Revision) -> Result<Span, StoreError> {
+    match state.seen().filter(|seen| seen.record == *record) {
+        Some(seen) => Ok(seen.certainly_there_for(state.now(), &ClockReading::now(), None)),
+        None => {
+            let by_store = state.context().store.age(state.name(), revision).await?;
+            Ok(record.saved.certainly_past(&ClockReading::now(), Some(by_store)))
+        }
+    }
+}
+
 /// The state of an outdated record. Everything that has come in since may be spent.
 async fn outdated(state: &ResourceState, record: &StateRecord) -> Result<PredecessorState, StoreError> {
     let pages = state.context().store.read_pages(state.name(), record).await?;
-    let (snapshot, discovered) = (record.cautious_snapshot(pages), record.discovered());
-    Ok(PredecessorState::Outdated(Outdated { snapshot, discovered, epoch: record.epoch }))
+    let (snapshot, discovered) = (record.cautious_snapshot(pages), record.discovered.clone());
+    let (epoch, there_for) = (above_all(record.epoch), Span::ZERO);
+    let inherited = Inherited { snapshot, discovered, epoch, there_for, is_doubtful: false };
+    Ok(PredecessorState::Known(Box::new(inherited)))
 }
 
 /// Whether no permit was ever granted, as far as the store tells. Such a store may also be a new

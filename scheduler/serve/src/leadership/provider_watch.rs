@@ -4,55 +4,53 @@
 //! What a provider needs for its requests, such as an access token, is kept from one term to the
 //! next.
 
-use crate::leadership::token_endpoint::{TokenEndpoint, TokenRequests};
+use crate::context::ProcessContext;
+use crate::leadership::token_endpoint::TokenRequests;
 use crate::limits::provider_view::ProviderNews;
 use crate::permits::answers::loop_request::LoopRequest;
-use crate::permits::loop_handle::{LoopHandle, LoopWatch};
+use crate::permits::loop_handle::{LoopWatch, next_term};
 use rampmeter_account::poll_schedule::{PollSchedule, Topic};
-use rampmeter_account::{Provider, ProviderError, ProviderSettings};
+use rampmeter_account::{ProviderError, ProviderSettings, SentinelHub};
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Time;
 use tokio::sync::mpsc;
 
-/// Asks `provider` as often as `settings` say, and tells the loop that leads. Returns when `led` is
-/// closed.
+/// Asks `provider` of `resource` as often as `settings` say, and tells the loop that leads. Returns
+/// when `led` is closed.
 pub(crate) async fn keep_asking(
-    mut provider: impl Provider,
-    (settings, endpoint): (ProviderSettings, Option<TokenEndpoint>),
-    clock: Clock,
+    context: ProcessContext,
+    resource: Name,
+    (mut provider, settings): (SentinelHub, ProviderSettings),
     mut led: LoopWatch,
 ) {
-    loop {
-        let handle = match led.wait_for(Option::is_some).await {
-            Ok(handle) => handle.clone(),
-            Err(_ended) => return,
-        };
-        let Some(LoopHandle { orders, .. }) = handle else { continue };
+    while let Some(orders) = next_term(&mut led).await {
         tokio::select! {
             biased;
             // The end of the term ends the question that is under way.
             changed = led.changed() => if changed.is_err() { return },
-            () = ask_for_a_term(&mut provider, (&settings, endpoint.as_ref()), clock, &orders) => {}
+            () = ask_for_a_term(&context, &resource, (&mut provider, &settings), &orders) => {}
         }
     }
 }
 
 /// Asks without end: the term's end cancels this.
 async fn ask_for_a_term(
-    provider: &mut impl Provider,
-    (settings, endpoint): (&ProviderSettings, Option<&TokenEndpoint>),
-    clock: Clock,
+    context: &ProcessContext,
+    resource: &Name,
+    (provider, settings): (&mut SentinelHub, &ProviderSettings),
     orders: &mpsc::Sender<LoopRequest>,
 ) {
-    let mut schedule = PollSchedule::new(settings, clock.now());
-    let mut requests = TokenRequests::open(endpoint).await;
+    let clock = context.clock;
+    let mut schedule = PollSchedule::new(settings.contract_every, settings.levels_every, clock.now());
+    let mut requests = TokenRequests::open(context, resource, settings.share_token).await;
     loop {
         let (at, topic) = schedule.next();
         tokio::select! {
             biased;
             () = tokio::time::sleep_until(tokio::time::Instant::from_std(clock.instant(at))) => {}
             question = requests.next() => {
-                requests.answer(question, provider, clock).await;
+                requests.answer(question, provider).await;
                 continue;
             }
         }
@@ -79,7 +77,7 @@ async fn ask_for_a_term(
 
 /// What the provider tells; nothing if it has nothing to tell.
 async fn ask(
-    provider: &mut impl Provider,
+    provider: &mut SentinelHub,
     topic: Topic,
     asked: Time,
     clock: Clock,

@@ -4,24 +4,21 @@
 //! `failover` sees merely decides which scheduler tries.
 
 use crate::health::ServingState;
-use crate::leadership::context::LeaderContext;
-use crate::leadership::failover::Failover;
-use crate::leadership::last_seen::RecordOrder;
 use crate::leadership::predecessor_state::{PredecessorState, is_fresh};
 use crate::leadership::resource_state::ResourceState;
+use crate::leadership::standby::failover::Failover;
+use crate::leadership::standby::memory;
 use crate::leadership::state_writer::StateWriter;
 use crate::leadership::store_clock;
 use crate::leadership::usage_book::UsageBook;
 use crate::limits::limit_sources::LimitSources;
 use crate::messages::reply::ReplyTo;
-use crate::permits::answers::loop_request::{LoopRequest, PendingCheckpoint};
-use crate::permits::loop_handle::{LeaderChannels, LoopPublisher, channels};
-use crate::permits::permit_loop::Parts;
-use crate::permits::permit_thread::RunningLoop;
+use crate::permits::answers::loop_request::{Handover, LoopRequest, LoopState};
+use crate::permits::loop_handle::{LeaderChannels, LoopPublisher, ask, channels};
+use crate::permits::permit_loop::{Parts, Upstream};
+use crate::permits::permit_thread::{PermitThreads, RunningLoop};
 use crate::stop::{Stop, stopped};
 use anyhow::bail;
-use rampmeter_config::Pricing;
-use rampmeter_dialects::Reader;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::log_throttle::LogThrottle;
 use rampmeter_protocol::time::Time;
@@ -29,35 +26,13 @@ use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::views::Use;
-use rampmeter_store::{ClockReading, Revision, Store, StoreError, StoredEntry, StoredState};
-use std::sync::Arc;
+use rampmeter_store::{Revision, Store, StoreError, StoredEntry, StoredState};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinSet;
 
-/// Why a scheduler does not lead a vacant resource.
-#[derive(Debug)]
-enum TakeOverError {
-    /// Another scheduler was faster.
-    Superseded,
-    /// The take-over failed, and is to be tried again.
-    Failed(anyhow::Error),
-}
-
-impl From<StoreError> for TakeOverError {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Superseded => TakeOverError::Superseded,
-            error @ (StoreError::TooLarge(_) | StoreError::Unavailable(_)) => TakeOverError::Failed(error.into()),
-        }
-    }
-}
-
-impl From<anyhow::Error> for TakeOverError {
-    fn from(error: anyhow::Error) -> Self {
-        TakeOverError::Failed(error)
-    }
-}
-
+/// Why the first checkpoint of a term is there.
+const OPEN: &str = "a new budget is open for checkpoints";
 /// Pause after a failure.
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
 /// The longest time of a write that is not reported as late. A healthy store takes a millisecond.
@@ -67,30 +42,23 @@ const HALVINGS: usize = 8;
 /// How often a leader looks whether another scheduler should lead the resource.
 const BALANCE_EVERY: Duration = Duration::from_secs(2);
 
-/// What a leader knows of its resource besides its limits.
-#[derive(Debug)]
-pub struct ResourceServices {
-    /// Reads the upstream's responses.
-    pub reader: Reader,
-    /// How costs of calls are computed, if they are.
-    pub pricing: Option<Pricing>,
-    /// Whether another task answers questions for the access token.
-    pub shares_token: bool,
-    /// Where the last use of a term goes.
-    pub(crate) uses: UsageBook,
-}
-
 /// Leads one resource, over all terms of this process.
 #[derive(Debug)]
-pub struct ResourceLeader {
-    state: ResourceState,
-    resource: Resource,
-    upstream: ResourceServices,
+pub(crate) struct ResourceLeader {
+    pub(crate) state: ResourceState,
+    pub(crate) resource: Resource,
+    pub(crate) upstream: Upstream,
+    /// Where the last use of a term goes.
+    pub(crate) uses: UsageBook,
+    /// Where loops run.
+    pub(crate) permits: PermitThreads,
     /// The limits in force.
-    limits: LimitSources,
-    led: LoopPublisher,
-    stop: Stop,
-    log: LogThrottle,
+    pub(crate) limits: LimitSources,
+    /// Shows the loop.
+    pub(crate) led: LoopPublisher,
+    /// Ends the leader.
+    pub(crate) stop: Stop,
+    pub(crate) log: LogThrottle,
 }
 
 /// One term as leader.
@@ -114,25 +82,14 @@ enum End {
 }
 
 impl ResourceLeader {
-    /// A leader of `resource`. `limits` can change its limits, `led` shows its loop, and `stop`
-    /// ends it.
-    #[must_use]
-    pub fn new(
-        context: LeaderContext,
-        (resource, upstream): (Resource, ResourceServices),
-        limits: LimitSources,
-        led: LoopPublisher,
-        stop: Stop,
-    ) -> Self {
-        let state = ResourceState::new(context, resource.name().clone());
-        ResourceLeader { state, resource, upstream, limits, led, stop, log: LogThrottle::default() }
-    }
-
     /// Stands by, leads, hands over.
     ///
     /// # Errors
     /// If a loop ends that should go on. The process should then be replaced.
-    pub async fn run(mut self) -> anyhow::Result<()> {
+    pub(crate) async fn run(mut self) -> anyhow::Result<()> {
+        let (context, name) = (self.state.context().clone(), self.resource.name().clone());
+        let mut standing_by = JoinSet::new();
+        standing_by.spawn(memory::answer(context, name, self.state.memory().clone()));
         loop {
             let mut stop = self.stop.clone();
             let term = tokio::select! {
@@ -159,13 +116,10 @@ impl ResourceLeader {
                 Err(error) => error,
             };
             let resource = self.resource.name();
-            let error = match error {
-                TakeOverError::Superseded => {
-                    tracing::info!(%resource, "another scheduler was faster");
-                    continue;
-                }
-                TakeOverError::Failed(error) => error,
-            };
+            if let Some(StoreError::Superseded) = error.downcast_ref() {
+                tracing::info!(%resource, "another scheduler was faster");
+                continue;
+            }
             let reason = self.state.reason(&error);
             let now = self.state.context().clock.now();
             if let Some(left_out) = self.log.admit(now, "take-over") {
@@ -178,7 +132,7 @@ impl ResourceLeader {
 
     /// Writes the next epoch's first checkpoint into the state record, and starts the loop.
     /// `leads_alone` says that the last leader hears no settles any more.
-    async fn take_over(&mut self, leads_alone: bool) -> Result<Term, TakeOverError> {
+    async fn take_over(&mut self, leads_alone: bool) -> anyhow::Result<Term> {
         let context = self.state.context().clone();
         let found = context.store.read(self.resource.name()).await?;
         let (revision, fresh) = (found.revision, is_fresh(&found));
@@ -197,18 +151,12 @@ impl ResourceLeader {
         // Restoring a long record takes time, so that checkpoints and probes of other resources go
         // on meanwhile.
         let restoring = tokio::task::spawn_blocking(move || predecessor.restore(resource, now));
-        let (mut core, discovery) = restoring.await.map_err(anyhow::Error::from)?;
+        let (mut core, discovery) = restoring.await?;
         if leads_alone {
             core.lead_alone();
         }
-        let first = PendingCheckpoint {
-            epoch: core.epoch(),
-            moment: ClockReading::now(),
-            checkpoint: core.checkpoint(now).expect("a new budget is open for checkpoints"),
-            discovered: discovery.snapshot(now),
-            rules_revision: self.limits.revision(),
-            named_epoch: None,
-        };
+        let checkpoint = core.checkpoint(now).expect(OPEN);
+        let first = LoopState::of(checkpoint, discovery.snapshot(now), core.epoch(), self.limits.revision());
         let (first, writer) = self.begin_term(first, revision, &mut core, now).await?;
         let number = first.checkpoint.number;
         if !fresh {
@@ -218,21 +166,13 @@ impl ResourceLeader {
         let parts = Parts {
             core,
             discovery,
-            reader: self.upstream.reader.clone(),
-            pricing: self.upstream.pricing,
-            subjects: context.subjects,
-            clock: context.clock,
-            process: Arc::clone(&context.process),
-            leader: context.leader,
+            upstream: self.upstream.clone(),
+            context: context.clone(),
             channels: loop_channels,
             unconfirmed: fresh.then_some(number),
-            shares_token: self.upstream.shares_token,
             limits: self.limits.clone(),
-            peers: context.peers,
-            differences: context.differences,
-            spans: context.spans,
         };
-        let running = context.permits.run(parts).await?;
+        let running = self.permits.run(parts).await?;
         let (name, orders) = (self.resource.name().clone(), channels.handle.orders.downgrade());
         tokio::spawn(store_clock::watch(name, context.store, context.clock, orders, wall_clock));
         Ok(Term { epoch: first.epoch, writer, channels, running })
@@ -241,16 +181,16 @@ impl ResourceLeader {
     /// Writes the first checkpoint of a term. One that is too large for the store is made anew.
     async fn begin_term(
         &mut self,
-        mut first: PendingCheckpoint,
+        mut first: LoopState,
         revision: Revision,
         core: &mut Scheduler<ReplyTo>,
         now: Time,
-    ) -> Result<(PendingCheckpoint, StateWriter), StoreError> {
+    ) -> Result<(LoopState, StateWriter), StoreError> {
         for _ in 0..HALVINGS {
             match StateWriter::begin(&mut self.state, &first, revision).await {
                 Err(StoreError::TooLarge(_)) => {
                     core.handle(now, Event::CheckpointRefused(first.checkpoint.number));
-                    first.checkpoint = core.checkpoint(now).expect("a new budget is open for checkpoints");
+                    first.checkpoint = core.checkpoint(now).expect(OPEN);
                 }
                 written => return written.map(|writer| (first, writer)),
             }
@@ -262,7 +202,7 @@ impl ResourceLeader {
     fn check_vacant(&mut self, found: &StoredEntry) -> Result<(), StoreError> {
         let (StoredState::Record(record), Some(seen)) = (&found.state, self.state.seen()) else { return Ok(()) };
         let another = !record.released && record.nonce != seen.record.nonce;
-        if another && seen.order_of(record, found.revision) == RecordOrder::Later {
+        if another && !seen.is_later_than(record, found.revision) {
             self.state.note((**record).clone(), found.revision);
             return Err(StoreError::Superseded);
         }
@@ -321,29 +261,50 @@ impl ResourceLeader {
                 }
             };
             let Some(mut pending) = pending else { return End::Broken };
-            term.writer.take_pages(&mut pending.checkpoint.state.new_pages);
+            term.writer.take_pages(&mut pending);
             term.epoch = pending.epoch;
             let orders = term.channels.handle.orders.clone();
             tokio::select! {
                 biased;
                 () = stopped(&mut stop) => return End::Stopped,
                 kept = self.keep(&mut term.writer, &pending, &orders) => match kept {
-                    Err(Superseded) => return End::Lost,
-                    Ok(outcome) => if orders.send(outcome).await.is_err() { return End::Broken },
+                    None => return End::Lost,
+                    Some(outcome) => if orders.send(outcome).await.is_err() { return End::Broken },
                 },
             }
             self.state.set_duty(ServingState::Leading { epoch: term.epoch, named_epoch: pending.named_epoch });
         }
     }
 
-    /// Writes a checkpoint, and repeats the write until the store has taken or refused it, which the
-    /// loop is to learn, or another scheduler leads.
+    /// Has the store or the standbys hold a checkpoint, and returns what the loop is to learn. `None` if
+    /// another scheduler leads.
     async fn keep(
         &mut self,
         writer: &mut StateWriter,
-        pending: &PendingCheckpoint,
+        pending: &LoopState,
         orders: &mpsc::Sender<LoopRequest>,
-    ) -> Result<LoopRequest, Superseded> {
+    ) -> Option<LoopRequest> {
+        let witnessed = writer.witnessed(&self.state, pending);
+        tokio::select! {
+            biased;
+            kept = self.write(writer, pending, orders) => return kept,
+            () = witnessed => {}
+        }
+        writer.note_failure();
+        if let Some(left_out) = self.log.admit(self.state.now(), "silent store") {
+            tracing::warn!(resource = %self.resource.name(), left_out, "the store is silent; the standbys hold the checkpoints");
+        }
+        Some(LoopRequest::CheckpointWitnessed(pending.checkpoint.number))
+    }
+
+    /// Writes a checkpoint, and repeats the write until the store has taken or refused it. `None` if
+    /// another scheduler leads.
+    async fn write(
+        &mut self,
+        writer: &mut StateWriter,
+        pending: &LoopState,
+        orders: &mpsc::Sender<LoopRequest>,
+    ) -> Option<LoopRequest> {
         let number = pending.checkpoint.number;
         let (mut is_reported, mut complained) = (false, false);
         loop {
@@ -354,11 +315,11 @@ impl ResourceLeader {
             )
             .await
             {
-                Ok(()) => return Ok(LoopRequest::CheckpointWritten(number)),
-                Err(StoreError::Superseded) => return Err(Superseded),
+                Ok(()) => return Some(LoopRequest::CheckpointWritten(number)),
+                Err(StoreError::Superseded) => return None,
                 Err(error @ StoreError::TooLarge(_)) => {
                     tracing::error!(resource = %self.resource.name(), %error, "the next checkpoint is made smaller");
-                    return Ok(LoopRequest::CheckpointRefused(number));
+                    return Some(LoopRequest::CheckpointRefused(number));
                 }
                 Err(StoreError::Unavailable(reason)) => reason,
             };
@@ -383,14 +344,13 @@ impl ResourceLeader {
         if term.channels.handle.orders.send(LoopRequest::HandOver(to)).await.is_err() {
             return;
         }
-        let Ok(mut handover) = handover.await else { return };
+        let Ok(Handover { mut state, used }) = handover.await else { return };
         while let Ok(mut pending) = term.channels.checkpoints.try_recv() {
-            term.writer.take_pages(&mut pending.checkpoint.state.new_pages);
+            term.writer.take_pages(&mut pending);
         }
-        term.writer.take_pages(&mut handover.snapshot.new_pages);
-        let used = std::mem::take(&mut handover.used);
+        term.writer.take_pages(&mut state);
         let resource = self.resource.name();
-        match term.writer.write_handover(&mut self.state, handover, successor).await {
+        match term.writer.write_handover(&mut self.state, &state, successor).await {
             Ok(permits) => tracing::info!(%resource, permits, "state is saved"),
             Err(error) => {
                 let reason = self.state.reason(&error);
@@ -403,17 +363,14 @@ impl ResourceLeader {
 
     /// Keeps the use that the loop of a lost term has counted, because its calls were made.
     async fn keep_last_use(&self, term: &Term) {
-        let (to, used) = oneshot::channel();
-        if term.channels.handle.orders.send(LoopRequest::TakeUse(to)).await.is_ok()
-            && let Ok(Ok(used)) = tokio::time::timeout(LATE, used).await
-        {
+        if let Some(used) = ask(&term.channels.handle.orders, LoopRequest::TakeUse).await {
             self.keep_use(&used).await;
         }
     }
 
     /// Writes what was used, unless the store takes too long.
     async fn keep_use(&self, used: &Use) {
-        let written = tokio::time::timeout(LATE, self.upstream.uses.add(used)).await;
+        let written = tokio::time::timeout(LATE, self.uses.add(used)).await;
         if let Err(reason) =
             written.map_err(|late| late.to_string()).and_then(|done| done.map_err(|error| error.to_string()))
         {
@@ -421,9 +378,6 @@ impl ResourceLeader {
         }
     }
 }
-
-/// Another scheduler has written the record.
-struct Superseded;
 
 /// The outcome of a write. If the write is late, the term's loop learns of it before the write
 /// ends.

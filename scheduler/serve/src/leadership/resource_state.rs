@@ -1,8 +1,9 @@
 //! The state record of one resource, as this process knows it.
 
+use crate::context::ProcessContext;
 use crate::health::ServingState;
-use crate::leadership::context::LeaderContext;
 use crate::leadership::last_seen::{LastSeenRecord, note};
+use crate::leadership::standby::memory::StandbyMemory;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Time;
 use rampmeter_store::{CLOCK_KEY, Revision, StateRecord, StoredState};
@@ -13,19 +14,21 @@ use std::sync::atomic::Ordering;
 /// A record that was written before the known one never takes its place.
 #[derive(Debug)]
 pub(crate) struct ResourceState {
-    context: LeaderContext,
+    context: ProcessContext,
     name: Name,
     seen: Option<LastSeenRecord>,
+    /// What leaders have this process hold.
+    memory: StandbyMemory,
     /// The server that held the store when this process first read a record there.
     first_server: Option<String>,
 }
 
 impl ResourceState {
-    pub(crate) fn new(context: LeaderContext, name: Name) -> Self {
-        ResourceState { context, name, seen: None, first_server: None }
+    pub(crate) fn new(context: ProcessContext, name: Name) -> Self {
+        ResourceState { context, name, seen: None, memory: StandbyMemory::default(), first_server: None }
     }
 
-    pub(crate) fn context(&self) -> &LeaderContext {
+    pub(crate) fn context(&self) -> &ProcessContext {
         &self.context
     }
 
@@ -36,6 +39,10 @@ impl ResourceState {
 
     pub(crate) fn seen(&self) -> Option<&LastSeenRecord> {
         self.seen.as_ref()
+    }
+
+    pub(crate) fn memory(&self) -> &StandbyMemory {
+        &self.memory
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -71,6 +78,7 @@ impl ResourceState {
 
     /// Notes a record that was read or written. Returns whether it is news.
     pub(crate) fn note(&mut self, record: StateRecord, revision: Revision) -> bool {
+        self.memory.note_stored(&record, revision);
         note(&mut self.seen, self.context.clock.now(), record, revision)
     }
 

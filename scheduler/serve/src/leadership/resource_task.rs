@@ -1,56 +1,44 @@
 //! Everything for one resource, from its first limits to its last hand-over.
 
+use crate::context::ProcessContext;
 use crate::discovery::Known;
 use crate::health::ServingState;
-use crate::leadership::context::LeaderContext;
 use crate::leadership::provider_watch;
-use crate::leadership::resource_leader::{ResourceLeader, ResourceServices};
-use crate::leadership::token_endpoint::TokenEndpoint;
+use crate::leadership::resource_leader::ResourceLeader;
+use crate::leadership::resource_state::ResourceState;
 use crate::leadership::token_permits;
 use crate::leadership::usage_book::UsageBook;
 use crate::leadership::usage_keeper::UsageKeeper;
-use crate::limits::differences::Differences;
 use crate::limits::fingerprint::Fingerprint;
 use crate::limits::limit_sources::LimitSources;
 use crate::limits::provider_view::first_limits;
 use crate::permits::loop_handle::{LoopPublisher, LoopWatch};
+use crate::permits::permit_loop::Upstream;
+use crate::permits::permit_thread::PermitThreads;
 use crate::stop::{Stop, stopped};
-use rampmeter_account::ProviderSource;
+use rampmeter_account::SentinelHub;
 use rampmeter_config::Configured;
+use rampmeter_protocol::log_throttle::LogThrottle;
 use rampmeter_scheduler_core::policy::resource::Resource;
-use std::sync::Arc;
 
 /// Serves one resource until the process stops.
 pub(crate) struct ResourceTask {
-    context: LeaderContext,
-    shown: PublishedResource,
-    led: (LoopPublisher, LoopWatch),
-    limits: LimitSources,
-    stop: Stop,
+    pub(crate) context: ProcessContext,
+    /// Where its loops run.
+    pub(crate) permits: PermitThreads,
+    pub(crate) shown: PublishedResource,
+    /// Where its loop is shown.
+    pub(crate) led: (LoopPublisher, LoopWatch),
+    pub(crate) limits: LimitSources,
+    pub(crate) stop: Stop,
 }
 
 impl ResourceTask {
-    /// A task that shows the limits to `known` and its loop to `led`.
-    pub(crate) fn new(
-        context: LeaderContext,
-        known: Known,
-        led: (LoopPublisher, LoopWatch),
-        limits: LimitSources,
-        stop: Stop,
-    ) -> Self {
-        let shown = PublishedResource { known, differences: context.differences.clone() };
-        ResourceTask { context, shown, led, limits, stop }
-    }
-
     /// Returns when the process stops.
-    pub(crate) async fn run(
-        mut self,
-        configured: Configured,
-        mut provider: Option<ProviderSource>,
-    ) -> anyhow::Result<()> {
-        if let Some(resource) = configured.provider.as_ref().and_then(|settings| settings.kind.token_resource()) {
-            let permits = token_permits::of(&self.context, resource);
-            provider = provider.map(|provider| provider.with_token_permits(permits));
+    pub(crate) async fn run(mut self, configured: Configured, mut provider: Option<SentinelHub>) -> anyhow::Result<()> {
+        let token_resource = configured.provider.as_ref().and_then(|settings| settings.token_resource.as_ref());
+        if let (Some(resource), Some(provider)) = (token_resource, &mut provider) {
+            provider.set_token_permits(token_permits::of(&self.context, resource));
         }
         let mut stop = self.stop.clone();
         let resource = tokio::select! {
@@ -62,15 +50,24 @@ impl ResourceTask {
         let uses = UsageBook::new(self.context.store.clone(), configured.name().clone());
         let keeper = UsageKeeper::new(self.context.clone(), configured.name().clone(), uses.clone());
         tokio::spawn(keeper.keep(led.clone()));
+        let shares_token = configured.provider.as_ref().is_some_and(|settings| settings.share_token);
         if let (Some(provider), Some(settings)) = (provider, configured.provider.clone()) {
-            let endpoint = settings.kind.shares_token().then(|| TokenEndpoint::new(&self.context, configured.name()));
-            tokio::spawn(provider_watch::keep_asking(provider, (settings, endpoint), self.context.clock, led));
+            let (context, resource) = (self.context.clone(), configured.name().clone());
+            tokio::spawn(provider_watch::keep_asking(context, resource, (provider, settings), led));
         }
-        let shares_token = configured.provider.as_ref().is_some_and(|settings| settings.kind.shares_token());
-        let upstream =
-            ResourceServices { reader: configured.reader.clone(), pricing: configured.pricing, shares_token, uses };
+        let upstream = Upstream { reader: configured.reader.clone(), pricing: configured.pricing, shares_token };
         let announcing = self.shown.keep(configured, self.limits.clone());
-        let leader = ResourceLeader::new(self.context, (resource, upstream), self.limits, publisher, self.stop);
+        let leader = ResourceLeader {
+            state: ResourceState::new(self.context, resource.name().clone()),
+            resource,
+            upstream,
+            uses,
+            permits: self.permits,
+            limits: self.limits,
+            led: publisher,
+            stop: self.stop,
+            log: LogThrottle::default(),
+        };
         tokio::select! {
             ended = leader.run() => ended,
             () = announcing => Ok(()),
@@ -78,7 +75,7 @@ impl ResourceTask {
     }
 
     /// The resource with the limits of the rules, or else of the file, or else of its provider.
-    async fn resource(&mut self, configured: &Configured, provider: &mut Option<ProviderSource>) -> Resource {
+    async fn resource(&mut self, configured: &Configured, provider: &mut Option<SentinelHub>) -> Resource {
         let (health, clock) = (self.context.health.clone(), self.context.clock);
         let trouble = |reason: String| health.set(configured.name(), ServingState::Troubled { reason });
         self.limits.until_known(trouble).await;
@@ -93,21 +90,29 @@ impl ResourceTask {
             }
         };
         self.shown.set(configured, &resource);
+        self.shown.log_differences(&self.limits);
         resource
     }
 }
 
 /// What other schedulers see of the resource.
-struct PublishedResource {
-    known: Known,
-    differences: Arc<Differences>,
+pub(crate) struct PublishedResource {
+    pub(crate) known: Known,
+    pub(crate) context: ProcessContext,
 }
 
 impl PublishedResource {
     /// Shows the resource. The fingerprint is set first, because the announcement carries it.
     fn set(&self, configured: &Configured, resource: &Resource) {
-        self.differences.set_own(resource.name(), Fingerprint::of(configured, resource));
+        self.context.differences.set_own(resource.name(), Fingerprint::of(configured, resource));
         self.known.set(resource);
+    }
+
+    /// Logs how the rules in force differ from the file of this scheduler.
+    fn log_differences(&self, limits: &LimitSources) {
+        for difference in limits.differ(&self.context.leader) {
+            tracing::warn!(resource = %limits.name(), "{difference}");
+        }
     }
 
     /// Keeps the appearance up to date, whether this scheduler leads or not. Never returns.
@@ -116,6 +121,7 @@ impl PublishedResource {
             limits.changed().await;
             if let Some(resource) = limits.take_rules() {
                 self.set(&configured, &resource);
+                self.log_differences(&limits);
             }
         }
     }

@@ -1,10 +1,15 @@
 //! Writing the state record of one term, by compare-and-set.
 
+use crate::context::ProcessContext;
 use crate::leadership::resource_state::ResourceState;
-use crate::permits::answers::loop_request::{Handover, PendingCheckpoint};
+use crate::leadership::standby::witnesses::{LONGEST_RIDE, MAX_STANDBYS, PATIENCE, Witnesses};
+use crate::permits::answers::loop_request::LoopState;
+use crate::permits::watch::stall_detector::uptime;
+use rampmeter_protocol::name::Name;
+use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::durability::snapshot::NewPage;
-use rampmeter_store::{DiscoveredRecord, KeysRecord, Revision, StateRecord, StoreError, StoredEntry, StoredState};
+use rampmeter_store::{KeysRecord, Revision, StateRecord, StoreError, StoredEntry, StoredState};
 
 /// Writes the records of one term.
 ///
@@ -19,6 +24,10 @@ pub(crate) struct StateWriter {
     /// The count of connections when the last record was known to be of this term. `None` if that
     /// is not known any more.
     connects: Option<u64>,
+    /// The standbys of the records that the store may hold.
+    witnesses: Witnesses,
+    /// When the last successful write began, by the time since the machine was started.
+    stored_at: Time,
 }
 
 impl StateWriter {
@@ -27,11 +36,12 @@ impl StateWriter {
     /// lagging replica.
     pub(crate) async fn begin(
         state: &mut ResourceState,
-        first: &PendingCheckpoint,
+        first: &LoopState,
         revision: Revision,
     ) -> Result<Self, StoreError> {
         let nonce = rand::random();
-        let record = checkpoint_record(state, first, nonce);
+        let record = record(state.context(), state.name(), first, nonce);
+        let stored_at = uptime(state.now());
         let (store, name) = (state.context().store.clone(), state.name().clone());
         store.write_pages(&name, &first.checkpoint.state.new_pages).await?;
         let revision_before = revision;
@@ -39,23 +49,43 @@ impl StateWriter {
         if revision_before > 0 {
             delete_other_pages(state, record.clone());
         }
+        let witnesses = Witnesses::of(&record);
         state.note(record, revision);
-        Ok(StateWriter { nonce, revision, pages: Vec::new(), connects: Some(state.connects()) })
+        Ok(StateWriter { nonce, revision, pages: Vec::new(), connects: Some(state.connects()), witnesses, stored_at })
     }
 
     /// Takes the pages that a checkpoint names, for the next write.
-    pub(crate) fn take_pages(&mut self, pages: &mut Vec<NewPage>) {
-        self.pages.append(pages);
+    pub(crate) fn take_pages(&mut self, state: &mut LoopState) {
+        self.pages.append(&mut state.checkpoint.state.new_pages);
     }
 
     /// Writes a checkpoint.
     pub(crate) async fn write_checkpoint(
         &mut self,
         state: &mut ResourceState,
-        pending: &PendingCheckpoint,
+        pending: &LoopState,
     ) -> Result<(), StoreError> {
-        let record = checkpoint_record(state, pending, self.nonce);
+        let record = record(state.context(), state.name(), pending, self.nonce);
         self.write_with_pages(state, record).await
+    }
+
+    /// Returns once the standbys hold a checkpoint that the store does not take in time; never if
+    /// there are none, or if the store has been silent for too long.
+    pub(crate) fn witnessed<'p>(
+        &self,
+        state: &ResourceState,
+        pending: &'p LoopState,
+    ) -> impl Future<Output = ()> + use<'p> {
+        let (context, resource) = (state.context().clone(), state.name().clone());
+        let (nonce, witnesses, rides_until) = (self.nonce, self.witnesses.clone(), self.stored_at + LONGEST_RIDE);
+        async move {
+            tokio::time::sleep(PATIENCE).await;
+            let record = record(&context, &resource, pending, nonce);
+            witnesses.hold(&context, &resource, &record).await;
+            if uptime(context.clock.now()) > rides_until {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     /// Notes that a write has failed, so that the record is read before the next one. A bucket that
@@ -68,30 +98,19 @@ impl StateWriter {
     pub(crate) async fn write_handover(
         &mut self,
         state: &mut ResourceState,
-        handover: Handover,
+        last: &LoopState,
         successor: Option<String>,
     ) -> Result<usize, StoreError> {
-        let store = &state.context().store;
-        let Handover { snapshot, discovered, epoch, moment, rules_revision, .. } = handover;
-        let permit_parts = store.write_permits(state.name(), epoch, &snapshot.permits).await?;
+        let permits = &last.checkpoint.state.permits;
+        let permit_parts = state.context().store.write_permits(state.name(), last.epoch, permits).await?;
         let record = StateRecord {
-            epoch,
-            leader: state.context().leader.clone(),
-            nonce: self.nonce,
-            checkpoint: u64::MAX,
             released: true,
             successor,
-            saved: moment,
             permit_parts,
-            levels: snapshot.levels,
-            keys: KeysRecord::of(&snapshot.keys),
-            freezes: snapshot.freezes,
-            found: discovered.iter().map(DiscoveredRecord::from).collect(),
-            rules_revision,
-            server: store.server(),
+            ..record(state.context(), state.name(), last, self.nonce)
         };
         self.write_with_pages(state, record).await?;
-        Ok(snapshot.permits.len())
+        Ok(permits.len())
     }
 
     /// Writes a record, after the pages that it may name.
@@ -104,7 +123,8 @@ impl StateWriter {
 
     /// Writes a record over the last one of this term.
     async fn write(&mut self, state: &mut ResourceState, record: StateRecord) -> Result<(), StoreError> {
-        let connects = state.connects();
+        let (connects, begun) = (state.connects(), uptime(state.now()));
+        self.witnesses.note_written(&record);
         // After a power loss a revision can occur twice, so on a new connection it proves nothing.
         if self.connects != Some(connects) {
             self.find_own(state).await?;
@@ -120,6 +140,7 @@ impl StateWriter {
             }
             Err(error @ (StoreError::TooLarge(_) | StoreError::Unavailable(_))) => return Err(error),
         };
+        (self.witnesses, self.stored_at) = (Witnesses::of(&record), begun);
         state.note(record, self.revision);
         Ok(())
     }
@@ -145,30 +166,28 @@ impl StateWriter {
     }
 }
 
-fn checkpoint_record(state: &ResourceState, pending: &PendingCheckpoint, nonce: u64) -> StateRecord {
-    let PendingCheckpoint {
-        checkpoint: Checkpoint { number, state: snapshot },
-        discovered,
-        epoch,
-        moment,
-        rules_revision,
-        ..
-    } = pending;
+/// The record of a state in the term of this nonce.
+fn record(context: &ProcessContext, resource: &Name, saved: &LoopState, nonce: u64) -> StateRecord {
+    let LoopState { checkpoint: Checkpoint { number, state: snapshot }, discovered, moment, .. } = saved;
+    let (server, mut standbys) = (context.store.server(), context.peers.standbys(context.clock.now(), resource));
+    // A single server takes all connections with it when it stops.
+    standbys.truncate(if server.is_none() { MAX_STANDBYS } else { 0 });
     StateRecord {
-        epoch: *epoch,
-        leader: state.context().leader.clone(),
+        epoch: saved.epoch,
+        leader: context.leader.clone(),
         nonce,
         checkpoint: number.0,
         released: false,
         successor: None,
+        standbys,
         saved: moment.clone(),
         permit_parts: 0,
         levels: snapshot.levels.clone(),
         keys: KeysRecord::of(&snapshot.keys),
         freezes: snapshot.freezes.clone(),
-        found: discovered.iter().map(DiscoveredRecord::from).collect(),
-        rules_revision: *rules_revision,
-        server: state.context().store.server(),
+        discovered: discovered.clone(),
+        rules_revision: saved.rules_revision,
+        server,
     }
 }
 

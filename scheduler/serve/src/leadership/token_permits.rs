@@ -1,18 +1,15 @@
 //! Permits for a provider's requests to its token endpoint. They are asked for over NATS, as any
 //! worker asks, because another scheduler may lead their resource.
 
-use crate::leadership::context::LeaderContext;
-use async_nats::Client;
+use crate::context::ProcessContext;
 use rampmeter_account::token_permits::{TokenPermit, TokenPermits, WantedPermit};
 use rampmeter_protocol::answer::Answer;
-use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::code::Remedy;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::settle::{Headers, Report, Response, Settle};
-use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::{Span, Time};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -27,16 +24,13 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// Asks for permits of one resource.
 #[derive(Clone, Debug)]
 struct Asker {
-    client: Client,
-    subjects: Subjects,
+    context: ProcessContext,
     resource: Name,
-    clock: Clock,
 }
 
 /// Permits of `resource`. A task asks for them until the returned value is dropped.
-pub(crate) fn of(context: &LeaderContext, resource: &Name) -> TokenPermits {
-    let (client, subjects, clock) = (context.client.clone(), context.subjects.clone(), context.clock);
-    let asker = Asker { client, subjects, resource: resource.clone(), clock };
+pub(crate) fn of(context: &ProcessContext, resource: &Name) -> TokenPermits {
+    let asker = Asker { context: context.clone(), resource: resource.clone() };
     let (permits, mut wanted) = TokenPermits::channel();
     tokio::spawn(async move {
         while let Some(wanted) = wanted.recv().await {
@@ -64,8 +58,9 @@ impl Asker {
 
     /// Returns when the start of a permit under this id has come.
     async fn permit(&self, id: &PermitId) -> Result<(), String> {
-        let (began, mut why) = (self.clock.now(), "no scheduler answers".to_owned());
-        while self.clock.now().since(began) < PERMIT_TIMEOUT {
+        let clock = self.context.clock;
+        let (began, mut why) = (clock.now(), "no scheduler answers".to_owned());
+        while clock.now().since(began) < PERMIT_TIMEOUT {
             let pause = match self.ask(id, began).await {
                 Some(Asked::Granted(delay)) => {
                     tokio::time::sleep(delay).await;
@@ -84,10 +79,11 @@ impl Asker {
     }
 
     async fn ask(&self, id: &PermitId, began: Time) -> Option<Asked> {
-        let age_ms = Millis::from(self.clock.now().since(began));
+        let ProcessContext { client, subjects, clock, .. } = &self.context;
+        let age_ms = Millis::from(clock.now().since(began));
         let request = PermitRequest { id: Some(id.clone()), mode: Mode::Wait, age_ms, ..PermitRequest::default() };
         let payload = serde_json::to_vec(&request).expect("a request has a JSON form");
-        let asking = self.client.request(self.subjects.permit(&self.resource), payload.into());
+        let asking = client.request(subjects.permit(&self.resource), payload.into());
         let answer = tokio::time::timeout(ANSWER, asking).await.ok()?.ok()?;
         Some(match serde_json::from_slice::<Answer>(&answer.payload).ok()? {
             Answer::Granted(granted) => Asked::Granted(span(granted.delay_ms)),
@@ -105,7 +101,8 @@ impl Asker {
 
     async fn settle(&self, settle: Settle<'static>) {
         let payload = serde_json::to_vec(&settle).expect("a settle has a JSON form");
-        self.client.publish(self.subjects.settle(&self.resource), payload.into()).await.ok();
+        let ProcessContext { client, subjects, .. } = &self.context;
+        client.publish(subjects.settle(&self.resource), payload.into()).await.ok();
     }
 }
 

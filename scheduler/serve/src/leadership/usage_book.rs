@@ -3,8 +3,9 @@
 //! What the permit loops of this process have counted is added to the values of its days. A part
 //! that could not be written stays here, and is tried again under its number.
 
+use crate::wall_time;
 use jiff::civil::Date;
-use jiff::{Timestamp, tz::TimeZone};
+use jiff::tz::TimeZone;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::views::Use;
@@ -29,8 +30,7 @@ pub(crate) struct DayHour {
 impl DayHour {
     /// The present day and hour, by the clock of this machine.
     pub(crate) fn now() -> Self {
-        let millis = i64::try_from(unix_ms()).unwrap_or_default();
-        let now = Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(TimeZone::UTC);
+        let now = wall_time::now().to_zoned(TimeZone::UTC);
         DayHour { day: now.date(), hour: usize::try_from(now.hour()).unwrap_or_default() }
     }
 

@@ -1,12 +1,12 @@
 //! Keeps what was used, and tells when limits end, while this process leads the resource.
 
+use crate::context::ProcessContext;
 use crate::forecast::DAYS;
-use crate::leadership::context::LeaderContext;
 use crate::leadership::limit_forecasts::limit_forecasts;
 use crate::leadership::usage_book::{DayHour, UsageBook};
 use crate::messages::inbound::answer_to;
 use crate::permits::answers::loop_request::LoopRequest;
-use crate::permits::loop_handle::{LoopHandle, LoopWatch};
+use crate::permits::loop_handle::{LoopWatch, ask, next_term};
 use async_nats::{Message, Subscriber};
 use futures::StreamExt;
 use jiff::ToSpan;
@@ -16,7 +16,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::usage::{ClientUsage, DayUsage, KEPT_DAYS, UsageQuery};
 use rampmeter_store::{StoreError, StoredClientUsage, StoredDayUsage};
 use std::time::Duration;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 /// How often use is written, if there is any. A crash loses the count of this time.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
@@ -24,12 +24,10 @@ const WRITE_EVERY: Duration = Duration::from_secs(5);
 const WRITES_PER_FORECAST: u64 = 12;
 /// Old days are deleted after this many writes, which is once an hour.
 const WRITES_PER_DELETION: u64 = 720;
-/// How long a permit loop may take to tell something.
-const ANSWER: Duration = Duration::from_secs(1);
 
 /// Keeps the use of one resource.
 pub(crate) struct UsageKeeper {
-    context: LeaderContext,
+    context: ProcessContext,
     resource: Name,
     book: UsageBook,
     /// Whole days before today, the earliest first, and the day for which they were read.
@@ -39,18 +37,13 @@ pub(crate) struct UsageKeeper {
 }
 
 impl UsageKeeper {
-    pub(crate) fn new(context: LeaderContext, resource: Name, book: UsageBook) -> Self {
+    pub(crate) fn new(context: ProcessContext, resource: Name, book: UsageBook) -> Self {
         UsageKeeper { context, resource, book, history: None, is_failing: false }
     }
 
     /// Keeps what the loop counts that `led` shows. Returns when `led` is closed.
     pub(crate) async fn keep(mut self, mut led: LoopWatch) {
-        loop {
-            let handle = match led.wait_for(Option::is_some).await {
-                Ok(handle) => handle.clone(),
-                Err(_ended) => return,
-            };
-            let Some(LoopHandle { orders, .. }) = handle else { continue };
+        while let Some(orders) = next_term(&mut led).await {
             let orders = orders.downgrade();
             tokio::select! {
                 biased;
@@ -87,13 +80,12 @@ impl UsageKeeper {
 
     /// Writes what was used since the last write. The task that writes goes on if the term ends.
     async fn write(&mut self, orders: &mpsc::Sender<LoopRequest>) {
-        let (to, used) = oneshot::channel();
-        if orders.send(LoopRequest::TakeUse(to)).await.is_err() {
-            return;
-        }
-        let book = self.book.clone();
+        let (orders, book) = (orders.clone(), self.book.clone());
         let writing = tokio::spawn(async move {
-            let Ok(Ok(used)) = tokio::time::timeout(ANSWER, used).await else { return Ok(()) };
+            let used = ask(&orders, LoopRequest::TakeUse).await;
+            // The loop ends with the last sender of orders.
+            drop(orders);
+            let Some(used) = used else { return Ok(()) };
             book.add(&used).await
         });
         if let Ok(written) = writing.await {
@@ -113,11 +105,7 @@ impl UsageKeeper {
 
     /// Makes a forecast, and has the loop show it.
     async fn update_forecast(&mut self, orders: &mpsc::Sender<LoopRequest>) {
-        let (to, report) = oneshot::channel();
-        if orders.send(LoopRequest::Report(to)).await.is_err() {
-            return;
-        }
-        let Ok(Ok(report)) = tokio::time::timeout(ANSWER, report).await else { return };
+        let Some(report) = ask(orders, LoopRequest::Report).await else { return };
         let Some(days) = self.known_days().await else { return };
         let limits = report.status.limits;
         let now = DayHour::unix_hours();

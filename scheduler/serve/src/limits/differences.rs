@@ -4,7 +4,7 @@
 //! once a second. A difference is reported when it has lasted for 3 s. New rules reach schedulers
 //! one by one, and a difference meanwhile means nothing.
 
-use crate::limits::fingerprint::{Difference, Fingerprint};
+use crate::limits::fingerprint::Fingerprint;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::DifferingScheduler;
 use rampmeter_protocol::time::{Span, Time};
@@ -44,9 +44,9 @@ struct Announced {
 /// old form is reported until the new one has lasted.
 #[derive(Debug)]
 struct Deviation {
-    difference: Difference,
+    difference: DifferingScheduler,
     since: Time,
-    reported: Option<Difference>,
+    reported: Option<DifferingScheduler>,
 }
 
 impl Differences {
@@ -110,13 +110,10 @@ impl Differences {
     pub fn all(&self) -> BTreeMap<Name, Vec<DifferingScheduler>> {
         let state = self.lock();
         let mut all: BTreeMap<Name, Vec<DifferingScheduler>> = BTreeMap::new();
-        for ((resource, scheduler), found) in &state.found {
-            let Some(Difference { limits, settings }) = &found.reported else { continue };
-            all.entry(resource.clone()).or_default().push(DifferingScheduler {
-                scheduler: scheduler.clone(),
-                limits: limits.clone(),
-                settings: settings.iter().map(|&setting| setting.to_owned()).collect(),
-            });
+        for ((resource, _), found) in &state.found {
+            if let Some(differing) = &found.reported {
+                all.entry(resource.clone()).or_default().push(differing.clone());
+            }
         }
         all
     }
@@ -128,11 +125,11 @@ impl Differences {
 
 impl State {
     /// Where the schedulers that live differ from this one.
-    fn differences(&self) -> BTreeMap<(Name, String), Difference> {
+    fn differences(&self) -> BTreeMap<(Name, String), DifferingScheduler> {
         let mut differences = BTreeMap::new();
         for (scheduler, other) in &self.others {
             for (resource, other) in &other.fingerprints {
-                if let Some(difference) = self.own.get(resource).and_then(|own| own.difference(other)) {
+                if let Some(difference) = self.own.get(resource).and_then(|own| own.difference(scheduler, other)) {
                     differences.insert((resource.clone(), scheduler.clone()), difference);
                 }
             }

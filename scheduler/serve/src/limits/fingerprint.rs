@@ -1,14 +1,14 @@
 //! What a scheduler applies to a resource, in a few bytes, so that schedulers can compare it.
 
-use rampmeter_account::Kind;
 use rampmeter_config::Configured;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::status::DifferingScheduler;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt::{self, Debug, Display};
+use std::fmt::Debug;
 
 /// Hashes of the limits and settings that count at one scheduler for one resource.
 ///
@@ -21,13 +21,6 @@ pub struct Fingerprint {
     settings: u32,
 }
 
-/// Where two fingerprints differ.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Difference {
-    pub(crate) limits: Vec<Name>,
-    pub(crate) settings: Vec<&'static str>,
-}
-
 impl Fingerprint {
     /// The fingerprint of `resource`, which has the limits in force now.
     ///
@@ -35,42 +28,33 @@ impl Fingerprint {
     /// Limits that the provider alone tells do not count at all.
     #[must_use]
     pub fn of(configured: &Configured, resource: &Resource) -> Self {
-        let Configured { provider, reader, pricing, spec: written } = configured;
+        let Configured { provider, reader, pricing, spec: written, .. } = configured;
         let ResourceSpec { limits, classes, default_class, .. } = resource.spec();
-        let is_asked = provider.as_ref().is_some_and(|provider| !matches!(provider.kind, Kind::Static(_)));
-        let corrected = |limit: &LimitSpec| match is_asked {
+        let corrected = |limit: &LimitSpec| match provider.is_some() {
             true => LimitSpec { capacity: Amount::ONE, ..limit.clone() },
             false => limit.clone(),
         };
-        let counting = limits.iter().filter(|_| !is_asked || !written.limits.is_empty());
+        let counting = limits.iter().filter(|_| provider.is_none() || !written.limits.is_empty());
         let rest =
             ResourceSpec { limits: Vec::new(), classes: Vec::new(), default_class: None, ..resource.spec().clone() };
         Fingerprint {
             limits: counting.map(|limit| (limit.name.clone(), hash(&corrected(limit)))).collect(),
             classes: hash(&(classes, default_class)),
-            settings: hash(&(rest, provider.as_ref().map(|provider| provider.kind.name()), reader, pricing)),
+            settings: hash(&(rest, provider.is_some(), reader, pricing)),
         }
     }
 
-    /// Where `other` differs, if it does.
-    pub(crate) fn difference(&self, other: &Self) -> Option<Difference> {
+    /// Where the fingerprint `other` of `scheduler` differs, if it does.
+    pub(crate) fn difference(&self, scheduler: &str, other: &Self) -> Option<DifferingScheduler> {
         let all = self.limits.keys().chain(other.limits.keys().filter(|name| !self.limits.contains_key(*name)));
         let mut limits: Vec<Name> =
             all.filter(|name| self.limits.get(*name) != other.limits.get(*name)).cloned().collect();
         limits.sort();
         let settings =
             [("classes", self.classes == other.classes), ("other settings", self.settings == other.settings)];
-        let settings = settings.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect();
-        let difference = Difference { limits, settings };
-        (difference != Difference::default()).then_some(difference)
-    }
-}
-
-impl Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let limits = self.limits.iter().map(|limit| format!("limit `{limit}`"));
-        let parts: Vec<String> = limits.chain(self.settings.iter().map(|&setting| setting.to_owned())).collect();
-        f.write_str(&parts.join(", "))
+        let settings = settings.into_iter().filter(|(_, same)| !same).map(|(name, _)| name.to_owned()).collect();
+        let differing = DifferingScheduler { scheduler: scheduler.to_owned(), limits, settings };
+        (self != other).then_some(differing)
     }
 }
 
@@ -119,9 +103,10 @@ mod tests {
         assert!(text.contains(before), "{before}");
         let (one, another) = (fingerprint(text), fingerprint(&text.replacen(before, after, 1)));
         for (mine, other) in [(&one, &another), (&another, &one)] {
-            let Difference { limits, settings } = mine.difference(other).unwrap_or_default();
-            let found: Vec<&str> = limits.iter().map(|name| &**name).chain(settings).collect();
-            assert_eq!(found, expected, "{before} → {after}");
+            let found = mine.difference("other", other);
+            let limits = found.iter().flat_map(|found| &found.limits).map(|name| &**name);
+            let settings = found.iter().flat_map(|found| &found.settings).map(String::as_str);
+            assert_eq!(limits.chain(settings).collect::<Vec<_>>(), expected, "{before} → {after}");
         }
     }
 

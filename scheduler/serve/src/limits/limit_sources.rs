@@ -2,6 +2,7 @@
 
 use crate::limits::provider_view::ProviderView;
 use crate::limits::rulebook::RulebookReceiver;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::news::LimitNews;
 use rampmeter_protocol::status::{ProviderStatus, RulesStatus};
 use rampmeter_protocol::time::Time;
@@ -30,15 +31,19 @@ pub struct LimitSources {
     ruled: Option<Vec<LimitSpec>>,
     revision: RulesRevision,
     status: Option<RulesStatus>,
+    /// Remarks of the configuration on limits, by name.
+    pub(crate) notes: Vec<(Name, String)>,
     /// `None` if the resource has no provider.
     pub(crate) provider: Option<ProviderView>,
 }
 
 impl LimitSources {
-    /// Limits by `spec` and `rules`, which a provider of the kind `provider` may correct.
-    pub(crate) fn new(rules: RulebookReceiver, spec: ResourceSpec, provider: Option<&'static str>) -> Self {
-        let (own, provider) = (spec.has_limits().then(|| spec.limits.clone()), provider.map(ProviderView::new));
-        LimitSources { rules, spec, own, ruled: None, revision: RulesRevision::NONE, status: None, provider }
+    /// Limits by `spec` and `rules`, which a provider may correct if there is one.
+    pub(crate) fn new(rules: RulebookReceiver, spec: ResourceSpec, has_provider: bool) -> Self {
+        let (own, provider) =
+            (spec.has_limits().then(|| spec.limits.clone()), has_provider.then(ProviderView::default));
+        let (ruled, status, notes) = (None, None, Vec::new());
+        LimitSources { rules, spec, own, ruled, revision: RulesRevision::NONE, status, notes, provider }
     }
 
     /// Returns when the rules were read. Until then, `trouble` gets why they were not.
@@ -101,6 +106,33 @@ impl LimitSources {
         (self.provider.as_ref().map(|provider| provider.status(now)), self.status.clone())
     }
 
+    /// The name of the resource.
+    pub(crate) fn name(&self) -> &Name {
+        &self.spec.name
+    }
+
+    /// The limits that would count without the rules in force, if there are such rules.
+    pub(crate) fn configured(&self) -> Option<&[LimitSpec]> {
+        self.own.as_deref().filter(|_| self.ruled.is_some())
+    }
+
+    /// How the rules in force differ from the file of `scheduler`, a sentence for each limit.
+    pub(crate) fn differ(&self, scheduler: &str) -> Vec<String> {
+        let own = self.configured().filter(|_| self.provider.is_none());
+        let (Some(ruled), Some(own)) = (&self.ruled, own) else { return Vec::new() };
+        let others = own.iter().filter(|written| !ruled.iter().any(|rule| rule.name == written.name));
+        let names = ruled.iter().filter(|rule| !own.contains(rule)).chain(others).map(|limit| &limit.name);
+        let sentence = |name: &Name| match own.iter().find(|written| written.name == *name) {
+            Some(LimitSpec { capacity, period, .. }) => {
+                format!(
+                    "the file of {scheduler} still says {capacity} in {period} for `{name}`, which the rules replace"
+                )
+            }
+            None => format!("the file of {scheduler} has no `{name}`, which the rules have"),
+        };
+        names.map(sentence).collect()
+    }
+
     /// Notes the edition that is in force, and returns its limits.
     fn take_edition(&mut self) -> Option<Vec<LimitSpec>> {
         let book = self.rules.borrow_and_update();
@@ -128,7 +160,6 @@ mod tests {
     use rampmeter_account::matching::limits_of;
     use rampmeter_account::{Contract, ProvidedLimit};
     use rampmeter_protocol::amount::Amount;
-    use rampmeter_protocol::name::Name;
     use rampmeter_protocol::time::Span;
     use tokio::sync::watch;
 
@@ -175,7 +206,7 @@ mod tests {
     #[test]
     fn rules_replace_the_limits_of_the_configuration() {
         let (book, rules) = watch::channel(Rulebook::default());
-        let mut sources = LimitSources::new(rules, spec(&contract(300, 9000)), None);
+        let mut sources = LimitSources::new(rules, spec(&contract(300, 9000)), false);
         let present = sources.resource().unwrap();
         assert_eq!(
             (changed(&resource(1, 1), Some(present.clone())), sources.revision().get()),
@@ -199,7 +230,7 @@ mod tests {
     #[test]
     fn without_any_limits_there_is_no_resource() {
         let (book, rules) = watch::channel(Rulebook::default());
-        let mut sources = LimitSources::new(rules, ResourceSpec::new(Name::new("hub").unwrap(), Vec::new()), None);
+        let mut sources = LimitSources::new(rules, ResourceSpec::new(Name::new("hub").unwrap(), Vec::new()), false);
         assert!(sources.resource().is_none());
         book.send_replace(edition(1, Some((200, 9000))));
         assert!(sources.resource().is_some());
@@ -215,7 +246,7 @@ mod tests {
     #[test]
     fn a_contract_corrects_the_rules_that_come_after_it() {
         let (book, rules) = watch::channel(Rulebook::default());
-        let mut sources = LimitSources::new(rules, spec(&contract(300, 9000)), Some("portal"));
+        let mut sources = LimitSources::new(rules, spec(&contract(300, 9000)), true);
         let present = sources.resource().unwrap();
         let provider = sources.provider.as_mut().unwrap();
         assert_eq!(changed(&present, provider.keep_to_contract(&present)), NOTHING, "no contract is known");
@@ -235,13 +266,13 @@ mod tests {
     fn status_tells_the_notes_and_failures_of_the_provider() {
         let (_book, rules) = watch::channel(Rulebook::default());
         let one = Contract { limits: contract(300, 8000).limits[..1].to_vec(), notes: Vec::new() };
-        let mut sources = LimitSources::new(rules.clone(), spec(&one), Some("portal"));
+        let mut sources = LimitSources::new(rules.clone(), spec(&one), true);
         let present = sources.resource().unwrap();
         sources.provider.as_mut().unwrap().take_contract(Time::ORIGIN, &present, contract(300, 8000));
         let (provider, _) = sources.status(Time::ORIGIN + Span::from_secs(1));
         let provider = provider.unwrap();
         assert_eq!(provider.notes, ["no limit is configured for 8000 requests in 3600s"]);
         assert_eq!(provider.contract_age_ms, Some(1000.0));
-        assert_eq!(LimitSources::new(rules, spec(&one), None).status(Time::ORIGIN), (None, None));
+        assert_eq!(LimitSources::new(rules, spec(&one), false).status(Time::ORIGIN), (None, None));
     }
 }

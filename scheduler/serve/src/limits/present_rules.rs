@@ -1,8 +1,9 @@
 //! The rules in the store, as a command that changes them reads and shows them.
 
+use crate::limits::rulebook::latest_valid;
+use crate::wall_time;
 use anyhow::{Context, bail};
-use rampmeter_config::{Applied, ResourceRules, Rules, limit_tables, parse_stored_rules};
-use rampmeter_protocol::clock::unix_ms;
+use rampmeter_config::{Applied, ResourceRules, Rules, limit_default, limit_tables};
 use rampmeter_store::{RuleStore, RulesRevision, StoreError};
 use sha2::{Digest, Sha256};
 use std::fmt::Write as _;
@@ -15,7 +16,7 @@ const STORED: &str = "rules in the store";
 const HEAD: &str = "# Written by `rampmeter apply`: limits in place of the configuration's.\n\n";
 
 /// The rules in the store.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PresentRules {
     /// The revision of the latest edition, valid or not.
     pub revision: RulesRevision,
@@ -24,6 +25,8 @@ pub struct PresentRules {
     /// The limits in force now, for resources whose leaders were asked; for others, those of `rules`
     /// are.
     pub in_force: Rules,
+    /// The limits that would count without rules, for resources whose leaders were asked.
+    pub configured: Rules,
     /// Why the latest edition is invalid, if it is.
     pub refused: Option<String>,
 }
@@ -43,40 +46,19 @@ enum Sort {
 }
 
 impl PresentRules {
-    /// No rules.
-    #[must_use]
-    pub fn none() -> Self {
-        PresentRules {
-            revision: RulesRevision::NONE,
-            rules: Rules::default(),
-            in_force: Rules::default(),
-            refused: None,
-        }
-    }
-
     /// Reads the rules in the store.
     ///
     /// # Errors
     /// If the store does not tell them.
     pub async fn read(store: &RuleStore) -> anyhow::Result<Self> {
         let editions = store.editions().await?;
-        let mut present = PresentRules::none();
-        for (index, edition) in editions.iter().enumerate() {
-            if index == 0 {
-                present.revision = edition.revision;
-            }
-            let Some(text) = &edition.text else { break };
-            match parse_stored_rules(Path::new(STORED), &String::from_utf8_lossy(text)) {
-                Ok(rules) => {
-                    present.rules = rules;
-                    break;
-                }
-                Err(error) => {
-                    present.refused.get_or_insert(error.to_string());
-                }
-            }
-        }
-        Ok(present)
+        let (valid, refused) = latest_valid(&editions, Path::new(STORED));
+        Ok(PresentRules {
+            revision: editions.first().map_or(RulesRevision::NONE, |latest| latest.revision),
+            rules: valid.map(|(_, rules)| rules).unwrap_or_default(),
+            refused: refused.map(|refused| refused.reason),
+            ..PresentRules::default()
+        })
     }
 
     /// The differences of `after` from the present rules, resource by resource; empty if there are
@@ -97,7 +79,7 @@ impl PresentRules {
             }
         }
         for rules in before.resources.iter().filter(|rules| after.of(&rules.name).is_none()) {
-            let lines = of_resource(Some(rules), None, paint);
+            let lines = of_resource(in_force.of(&rules.name).or(Some(rules)), self.configured.of(&rules.name), paint);
             write!(text, "resource `{}`: the configuration's limits in place of these rules\n{lines}", rules.name)
                 .expect("a string takes everything");
         }
@@ -132,9 +114,7 @@ pub fn written_by(mut rules: Rules, author: &str, file: &str, text: &str) -> Rul
         write!(digits, "{byte:02x}").expect("a string takes everything");
         digits
     });
-    let now = i64::try_from(unix_ms() / 1000).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
-    let at = now.map_or_else(String::new, |now| now.to_string());
-    let applied = Applied { by: author.to_owned(), at, file: file.to_owned(), sha256 };
+    let applied = Applied { by: author.to_owned(), at: wall_time::text(), file: file.to_owned(), sha256 };
     rules.resources.iter_mut().for_each(|rules| rules.applied = Some(applied.clone()));
     rules
 }
@@ -167,7 +147,7 @@ fn of_resource(before: Option<&ResourceRules>, after: Option<&ResourceRules>, pa
         }
     }
     for limit in before.iter().filter(|limit| find(&after, limit).is_none()) {
-        text += &paint.line(Sort::Gone, &name(limit));
+        text += &paint.line(Sort::Gone, &format!("{}: {}", name(limit), all_but_name(limit)));
     }
     text
 }
@@ -182,12 +162,16 @@ fn all_but_name(limit: &Table) -> String {
 }
 
 fn changes(before: &Table, after: &Table) -> String {
-    let shown = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), ToString::to_string);
+    let shown = |key: &str, value: Option<&Value>| match (value, limit_default(key)) {
+        (Some(value), _) => value.to_string(),
+        (None, Some(default)) => format!("{default} (the default)"),
+        (None, None) => "none".to_owned(),
+    };
     let mut keys: Vec<&String> = before.keys().chain(after.keys()).collect();
     keys.sort();
     keys.dedup();
     let changed = keys.into_iter().filter(|key| before.get(*key) != after.get(*key));
-    let change = |key: &String| format!("{key} {} → {}", shown(before.get(key)), shown(after.get(key)));
+    let change = |key: &String| format!("{key} {} → {}", shown(key, before.get(key)), shown(key, after.get(key)));
     changed.map(change).collect::<Vec<_>>().join(", ")
 }
 
@@ -206,7 +190,7 @@ mod tests {
 
     fn diff(before: &Rules, in_force: &Rules, after: &Rules, paint: Paint) -> String {
         let (rules, in_force) = (before.clone(), in_force.clone());
-        PresentRules { rules, in_force, ..PresentRules::none() }.diff(after, paint)
+        PresentRules { rules, in_force, ..PresentRules::default() }.diff(after, paint)
     }
 
     #[test]
@@ -220,11 +204,11 @@ mod tests {
         assert_eq!(plain(&[("a", few)], &[("a", more)]), "resource `api`\n  ~ a: capacity 10 → 20\n");
         assert_eq!(
             plain(&[("a", few)], &[("b", keyed)]),
-            "resource `api`\n  + b: capacity = 3, key = [\"client\"], match = { route = \"/a*\" }, period = \"1s\"\n  - a\n"
+            "resource `api`\n  + b: capacity = 3, key = [\"client\"], match = { route = \"/a*\" }, period = \"1s\"\n  - a: capacity = 10, period = \"1s\"\n"
         );
         assert_eq!(
             plain(&[("a", few)], &[("a", keyed)]),
-            "resource `api`\n  ~ a: capacity 10 → 3, key nothing → [\"client\"], match nothing → { route = \"/a*\" }\n"
+            "resource `api`\n  ~ a: capacity 10 → 3, key none → [\"client\"], match none → { route = \"/a*\" }\n"
         );
     }
 
@@ -238,7 +222,14 @@ mod tests {
         );
         assert_eq!(
             diff(&some, &none, &none, plain),
-            "resource `api`: the configuration's limits in place of these rules\n  - a\n"
+            "resource `api`: the configuration's limits in place of these rules\n  - a: capacity = 10, period = \"1s\"\n"
+        );
+        let configured = rules(&[("a", "algorithm = \"sliding-window\"\ncapacity = 3\nperiod = \"1s\"")]);
+        let present = PresentRules { rules: some.clone(), configured, ..PresentRules::default() };
+        assert_eq!(
+            present.diff(&none, plain),
+            "resource `api`: the configuration's limits in place of these rules\n  ~ a: algorithm \"token-bucket\" (the \
+             default) → \"sliding-window\", capacity 10 → 3\n"
         );
         let in_force = rules(&[("a", "capacity = 3\nperiod = \"1000ms\"")]);
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use rampmeter_account::matching::{NewLimit, limits_of, new_levels, new_limits, unmatched};
 use rampmeter_account::poll_schedule::{PollSchedule, Topic};
-use rampmeter_account::{Contract, ProvidedLevel, Provider, ProviderError};
+use rampmeter_account::{Contract, KIND, ProvidedLevel, ProviderError, SentinelHub};
 use rampmeter_config::Configured;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::clock::Clock;
@@ -37,9 +37,8 @@ pub enum ProviderNews {
 /// What a permit loop knows of its provider, for status and metrics.
 ///
 /// The last contract that was read stays here, because it goes on to count when rules change.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct ProviderView {
-    kind: &'static str,
     state: ProviderState,
     reason: Option<String>,
     contract_read: Option<Time>,
@@ -48,22 +47,10 @@ pub(crate) struct ProviderView {
 }
 
 impl ProviderView {
-    /// A provider of this kind that has sent nothing yet.
-    pub(crate) fn new(kind: &'static str) -> Self {
-        ProviderView {
-            kind,
-            state: ProviderState::Unknown,
-            reason: None,
-            contract_read: None,
-            contract: None,
-            notes: Vec::new(),
-        }
-    }
-
     /// The status as the protocol has it.
     pub(crate) fn status(&self, now: Time) -> ProviderStatus {
         ProviderStatus {
-            kind: self.kind.to_owned(),
+            kind: KIND.to_owned(),
             state: self.state,
             reason: self.reason.clone(),
             contract_age_ms: self.contract_read.map(|read| now.since(read).millis()),
@@ -144,12 +131,12 @@ pub(crate) fn levels_by_limit(resource: &Resource, took: Span, levels: &[Provide
 /// then, nothing is granted, and `trouble` gets why the resource can't be led.
 pub(crate) async fn first_limits(
     configured: &Configured,
-    provider: &mut impl Provider,
+    provider: &mut SentinelHub,
     clock: Clock,
     trouble: impl Fn(String),
 ) -> Resource {
     let settings = configured.provider.as_ref().expect("a provider has settings");
-    let mut agenda = PollSchedule::new(settings, clock.now());
+    let mut agenda = PollSchedule::new(settings.contract_every, settings.levels_every, clock.now());
     loop {
         let (at, _contract) = agenda.next();
         tokio::time::sleep_until(tokio::time::Instant::from_std(clock.instant(at))).await;

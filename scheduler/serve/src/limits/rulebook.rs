@@ -80,42 +80,25 @@ impl Rulebook {
             counts: own.is_some(),
             by: applied.map(|applied| applied.by.clone()),
             at: applied.map(|applied| applied.at.clone()),
+            differ: Vec::new(),
             refused: self.refused.clone(),
         })
     }
 
-    /// Takes the editions that the store keeps, the latest first. The first valid one
-    /// comes into force.
-    fn open(&mut self, editions: &[Edition]) {
-        self.known = true;
-        self.trouble = None;
-        let mut refused = None;
-        for edition in editions {
-            match read(edition) {
-                Ok(rules) => {
-                    self.put_in_force(edition.revision, rules);
-                    break;
-                }
-                Err(reason) => {
-                    refused.get_or_insert(RefusedRules { revision: edition.revision.get(), reason });
-                }
-            }
-        }
-        self.refuse(refused);
+    /// The latest edition that was seen.
+    fn latest(&self) -> RulesRevision {
+        self.refused.as_ref().map_or(self.revision, |refused| RulesRevision::new(refused.revision))
     }
 
-    /// Takes an edition of the store. An edition that is in force already only ends a refusal.
-    fn take(&mut self, edition: &Edition) {
-        if self.revision == edition.revision {
-            return self.refuse(None);
+    /// Takes editions of the store, the latest first. The first valid one comes into force.
+    fn take(&mut self, editions: &[Edition]) {
+        self.known = true;
+        self.trouble = None;
+        let (valid, refused) = latest_valid(editions, Path::new(SOURCE));
+        if let Some((revision, rules)) = valid {
+            self.put_in_force(revision, rules);
         }
-        match read(edition) {
-            Ok(rules) => {
-                self.put_in_force(edition.revision, rules);
-                self.refuse(None);
-            }
-            Err(reason) => self.refuse(Some(RefusedRules { revision: edition.revision.get(), reason })),
-        }
+        self.refuse(refused);
     }
 
     fn put_in_force(&mut self, revision: RulesRevision, rules: Rules) {
@@ -161,11 +144,27 @@ impl Rulebook {
     }
 }
 
-/// The rules in an edition; none if it was deleted.
-fn read(edition: &Edition) -> Result<Rules, String> {
-    let Some(text) = &edition.text else { return Ok(Rules::default()) };
+/// The first valid one of these editions, and why the one that comes first is refused, if it is.
+/// Faults name `source` as their file.
+pub(crate) fn latest_valid(
+    editions: &[Edition],
+    source: &Path,
+) -> (Option<(RulesRevision, Rules)>, Option<RefusedRules>) {
+    let mut refused = None;
+    for Edition { revision, text } in editions {
+        match read(text.as_deref(), source) {
+            Ok(rules) => return (Some((*revision, rules)), refused),
+            Err(reason) => refused = refused.or(Some(RefusedRules { revision: revision.get(), reason })),
+        }
+    }
+    (None, refused)
+}
+
+/// The rules in the text of an edition; none if it was deleted.
+fn read(text: Option<&[u8]>, source: &Path) -> Result<Rules, String> {
+    let Some(text) = text else { return Ok(Rules::default()) };
     let text = std::str::from_utf8(text).map_err(|error| format!("no text: {error}"))?;
-    parse_stored_rules(Path::new(SOURCE), text).map_err(|error| error.to_string())
+    parse_stored_rules(source, text).map_err(|error| error.to_string())
 }
 
 /// Keeps the result up to date until the last reader is dropped. Nothing is known at first.
@@ -202,7 +201,7 @@ async fn follow(
     };
     let mut watch = store.watch().await?;
     let editions = store.editions().await?;
-    book.send_modify(|book| book.open(&editions));
+    book.send_modify(|book| book.take(&editions));
     let revision = book.borrow().revision;
     let mut edition_in_force = editions.into_iter().find(|edition| edition.revision == revision);
     keep_copy_in_force(store, book, &mut edition_in_force).await;
@@ -214,7 +213,7 @@ async fn follow(
         };
         let known = book.borrow().latest();
         if let Some(edition) = news.filter(|edition| edition.revision != known) {
-            book.send_modify(|book| book.take(&edition));
+            book.send_modify(|book| book.take(std::slice::from_ref(&edition)));
             if edition.revision == book.borrow().revision {
                 edition_in_force = Some(edition);
             }
@@ -236,20 +235,13 @@ async fn keep_copy_in_force(store: &RuleStore, book: &watch::Sender<Rulebook>, e
     }
 }
 
-impl Rulebook {
-    /// The latest edition that was seen.
-    fn latest(&self) -> RulesRevision {
-        self.refused.as_ref().map_or(self.revision, |refused| RulesRevision::new(refused.revision))
-    }
-}
-
 #[cfg(test)]
 impl Rulebook {
     /// The rules in this text, in force at this revision; those without text were deleted.
     pub(crate) fn of_edition(revision: u64, text: Option<&str>) -> Self {
         let mut book = Rulebook::default();
         let text = text.map(|text| text.as_bytes().to_vec());
-        book.take(&Edition { revision: RulesRevision::new(revision), text });
+        book.take(&[Edition { revision: RulesRevision::new(revision), text }]);
         assert_eq!(book.refused, None);
         book
     }
@@ -287,10 +279,10 @@ mod tests {
         ];
         for (editions, expected) in table {
             let mut opened = Rulebook::default();
-            opened.open(&editions);
+            opened.take(&editions);
             assert_eq!(seen(&opened), expected, "{editions:?} at the start");
             let mut rulebook = Rulebook::default();
-            editions.iter().rev().for_each(|edition| rulebook.take(edition));
+            editions.iter().rev().for_each(|edition| rulebook.take(std::slice::from_ref(edition)));
             assert_eq!(seen(&rulebook), expected, "{editions:?} one by one");
         }
     }
@@ -298,14 +290,14 @@ mod tests {
     #[test]
     fn an_edition_that_comes_twice_is_refused_once() {
         let mut book = Rulebook::default();
-        book.open(&[edition(1, "1")]);
-        book.take(&edition(2, "0"));
-        book.take(&edition(2, "0"));
+        book.take(&[edition(1, "1")]);
+        book.take(&[edition(2, "0")]);
+        book.take(&[edition(2, "0")]);
         assert_eq!(
             (book.refusals, book.refused.as_ref().map(|refused| &*refused.reason)),
             (1, Some("rules:5:12: a capacity is above 0"))
         );
-        book.take(&edition(3, "3"));
+        book.take(&[edition(3, "3")]);
         assert_eq!((book.refusals, seen(&book)), (1, (3, Some(3.0), None)));
     }
 }

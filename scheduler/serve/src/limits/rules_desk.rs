@@ -12,7 +12,6 @@ use futures::StreamExt;
 use rampmeter_config::{Rules, parse_stored_rules};
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_store::{RuleStore, RulesRevision};
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
@@ -78,8 +77,7 @@ impl RulesDesk {
             let store = RuleStore::open_beside_state(&self.client, self.subjects.prefix()).await?;
             return write(&store, present, after).await;
         }
-        let text = if after.resources.is_empty() { String::new() } else { after.text() };
-        let order = message(&Head { revision: present.revision, refused: None }, &text);
+        let order = message(&Head { revision: present.revision, refused: None }, after);
         let answer = self.client.request(self.subjects.rules("write"), order.into());
         let answer = tokio::time::timeout(ANSWER, answer).await.context("no scheduler has answered; look again")??;
         match serde_json::from_slice(&answer.payload)? {
@@ -115,29 +113,28 @@ pub(crate) async fn serve(client: Client, subjects: Subjects) -> anyhow::Result<
 async fn read(client: &Client, subjects: &Subjects) -> anyhow::Result<PresentRules> {
     match RuleStore::existing(client, subjects.prefix()).await? {
         Some(store) => PresentRules::read(&store).await,
-        None => Ok(PresentRules::none()),
+        None => Ok(PresentRules::default()),
     }
 }
 
 /// Writes the rules of an order.
 async fn take(client: &Client, subjects: &Subjects, order: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let (head, text) = parts::<Head>(order)?;
-    let present = PresentRules { revision: head.revision, ..PresentRules::none() };
+    let (Head { revision, .. }, after) = parts(order)?;
+    let present = PresentRules { revision, ..PresentRules::default() };
     let store = RuleStore::open_beside_state(client, subjects.prefix()).await?;
-    Ok(json(&Outcome::Written(write(&store, &present, &rules(text)?).await?)))
+    Ok(json(&Outcome::Written(write(&store, &present, &after).await?)))
 }
 
 fn text_of(PresentRules { revision, rules, refused, .. }: &PresentRules) -> Vec<u8> {
-    let text = if rules.resources.is_empty() { String::new() } else { rules.text() };
-    message(&Head { revision: *revision, refused: refused.as_deref().map(shortened) }, &text)
+    message(&Head { revision: *revision, refused: refused.as_deref().map(shortened) }, rules)
 }
 
 fn present(answer: &[u8]) -> anyhow::Result<PresentRules> {
     if let Ok(Outcome::Error(error)) = serde_json::from_slice(answer) {
         bail!(error);
     }
-    let (Head { revision, refused }, text) = parts(answer)?;
-    Ok(PresentRules { revision, refused, rules: rules(text)?, ..PresentRules::none() })
+    let (Head { revision, refused }, rules) = parts(answer)?;
+    Ok(PresentRules { revision, refused, rules, ..PresentRules::default() })
 }
 
 fn rules(text: &str) -> anyhow::Result<Rules> {
@@ -147,14 +144,15 @@ fn rules(text: &str) -> anyhow::Result<Rules> {
     }
 }
 
-fn message(head: &Head, text: &str) -> Vec<u8> {
+fn message(head: &Head, rules: &Rules) -> Vec<u8> {
+    let text = if rules.resources.is_empty() { String::new() } else { rules.text() };
     [&json(head)[..], b"\n", text.as_bytes()].concat()
 }
 
-fn parts<H: DeserializeOwned>(message: &[u8]) -> anyhow::Result<(H, &str)> {
+fn parts(message: &[u8]) -> anyhow::Result<(Head, Rules)> {
     let text = std::str::from_utf8(message).context("no text")?;
     let (head, text) = text.split_once('\n').context("no line with the revision")?;
-    Ok((serde_json::from_str(head).context("the line with the revision")?, text))
+    Ok((serde_json::from_str(head).context("the line with the revision")?, rules(text)?))
 }
 
 fn json(value: &impl Serialize) -> Vec<u8> {
@@ -176,7 +174,7 @@ mod tests {
         let long = "é".repeat(MAX_ERROR + 1);
         for (text, refused) in [(text, None), ("", None), (text, Some(long))] {
             let revision = RulesRevision::new(7);
-            let written = PresentRules { revision, rules: rules(text).unwrap(), refused, ..PresentRules::none() };
+            let written = PresentRules { revision, rules: rules(text).unwrap(), refused, ..PresentRules::default() };
             let read = present(&text_of(&written)).unwrap();
             assert_eq!((read.revision, read.rules.text()), (revision, written.rules.text()));
             let expected = written.refused.map(|refused| refused.chars().count() - 1);

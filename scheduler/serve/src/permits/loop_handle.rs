@@ -1,13 +1,13 @@
 //! How the rest of the process reaches a permit loop.
 
 use crate::messages::inbound::Inbound;
-use crate::permits::answers::loop_request::{LoopRequest, PendingCheckpoint, Report};
+use crate::permits::answers::loop_request::{LoopRequest, LoopState, Report};
 use rampmeter_protocol::name::Name;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// How long a report may take.
-const REPORT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a loop may take to tell something.
+const ANSWER: Duration = Duration::from_secs(1);
 /// Orders that may be under way: a report or two, a checkpoint, and the handover.
 const ORDERS: usize = 16;
 /// Messages from this process that may be under way. All other requests go over NATS.
@@ -31,21 +31,14 @@ pub struct LoopHandle {
 /// The loop's ends of its channels.
 #[derive(Debug)]
 pub struct LoopChannels {
-    /// What comes from the rest of the process.
-    pub inbox: LoopInbox,
-    /// Where checkpoints go.
-    pub checkpoints: mpsc::Sender<PendingCheckpoint>,
-    /// Hears when permits are granted.
-    pub opened: oneshot::Sender<()>,
-}
-
-/// What comes to a loop from the rest of its process.
-#[derive(Debug)]
-pub struct LoopInbox {
     /// Orders to the loop.
     pub orders: mpsc::Receiver<LoopRequest>,
     /// Messages of this process.
     pub inbound: mpsc::Receiver<Inbound>,
+    /// Where checkpoints go.
+    pub checkpoints: mpsc::Sender<LoopState>,
+    /// Hears when permits are granted.
+    pub opened: oneshot::Sender<()>,
 }
 
 /// The leader's ends of the same channels.
@@ -54,7 +47,7 @@ pub struct LeaderChannels {
     /// The ways into the loop.
     pub handle: LoopHandle,
     /// Checkpoints to be written.
-    pub checkpoints: mpsc::Receiver<PendingCheckpoint>,
+    pub checkpoints: mpsc::Receiver<LoopState>,
     /// Resolves when permits are granted.
     pub opened: oneshot::Receiver<()>,
 }
@@ -69,8 +62,13 @@ pub fn channels() -> (LeaderChannels, LoopChannels) {
     let (open, opened) = oneshot::channel();
     (
         LeaderChannels { handle: LoopHandle { orders, inbound }, checkpoints: pending, opened },
-        LoopChannels { inbox: LoopInbox { orders: orders_taken, inbound: inbound_taken }, checkpoints, opened: open },
+        LoopChannels { orders: orders_taken, inbound: inbound_taken, checkpoints, opened: open },
     )
+}
+
+/// The orders to the loop of the next term; `None` if `led` is closed.
+pub(crate) async fn next_term(led: &mut LoopWatch) -> Option<mpsc::Sender<LoopRequest>> {
+    led.wait_for(Option::is_some).await.ok()?.as_ref().map(|handle| handle.orders.clone())
 }
 
 /// Asks a resource's loop for reports, while this process leads the resource.
@@ -102,8 +100,16 @@ impl Reporter {
     /// A report; `None` if another scheduler leads, or the loop does not answer in time.
     pub async fn report(&self) -> Option<Report> {
         let LoopHandle { orders, .. } = self.led.borrow().clone()?;
-        let (to, report) = oneshot::channel();
-        orders.send(LoopRequest::Report(to)).await.ok()?;
-        tokio::time::timeout(REPORT_TIMEOUT, report).await.ok()?.ok()
+        ask(&orders, LoopRequest::Report).await
     }
+}
+
+/// The answer to a question to the loop; `None` if the loop has ended, or does not answer in time.
+pub(crate) async fn ask<A>(
+    orders: &mpsc::Sender<LoopRequest>,
+    question: impl FnOnce(oneshot::Sender<A>) -> LoopRequest,
+) -> Option<A> {
+    let (to, answer) = oneshot::channel();
+    orders.send(question(to)).await.ok()?;
+    tokio::time::timeout(ANSWER, answer).await.ok()?.ok()
 }

@@ -10,6 +10,7 @@ pub mod loop_handle;
 mod orders;
 pub mod permit_loop;
 pub mod permit_thread;
+mod recent_counts;
 pub(crate) mod reports;
 pub(crate) mod succession;
 pub(crate) mod term_guard;

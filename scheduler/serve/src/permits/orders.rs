@@ -7,8 +7,9 @@ use crate::permits::answers::loop_request::{LoopRequest, Report};
 use crate::permits::permit_loop::PermitLoop;
 use rampmeter_config::limits_text;
 use rampmeter_protocol::explain::Question;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::news::News;
-use rampmeter_protocol::status::{Status, StatusQuery};
+use rampmeter_protocol::status::{RulesStatus, Status, StatusQuery};
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::policy::resource::Resource;
@@ -20,12 +21,10 @@ impl PermitLoop {
         match request {
             // It ends the loop.
             LoopRequest::HandOver(_) => {}
-            LoopRequest::CheckpointWritten(number) => self.note_checkpoint(now, number),
+            LoopRequest::CheckpointWritten(number) => self.note_checkpoint(now, Event::CheckpointStored(number)),
+            LoopRequest::CheckpointWitnessed(number) => self.note_checkpoint(now, Event::CheckpointWitnessed(number)),
             LoopRequest::CheckpointRefused(number) => self.term.note_refused_checkpoint(now, driver, number),
-            LoopRequest::StoreLost => {
-                driver.tally.store_losses += 1;
-                driver.handle(now, Event::StoreLost);
-            }
+            LoopRequest::StoreLost => driver.tally.store_losses += 1,
             LoopRequest::WallClock { origin, ahead_secs } => {
                 driver.tally.clock_ahead_secs = ahead_secs;
                 driver.handle(now, Event::WallClock(origin));
@@ -87,8 +86,11 @@ impl PermitLoop {
             Some(known) => known,
             None => {
                 let limits_toml = asked.limits_toml.then(|| limits_text(&self.driver.limits_in_force()));
+                let configured_toml = self.limits.configured().filter(|_| asked.limits_toml).map(limits_text);
                 let shares = asked.shares.then(|| self.driver.shares(now));
-                let status = Status { limits_toml, shares, ..self.status(now) };
+                let (counters, tally) = (self.driver.core().counters(), &self.driver.tally);
+                let recent = asked.recent.then(|| self.recent.report(now, counters, tally));
+                let status = Status { limits_toml, configured_toml, shares, recent, ..self.status(now) };
                 let text = self.reports.note_text(now, asked, &status);
                 self.reports.spend(now, self.timer.now().since(now));
                 text
@@ -111,10 +113,17 @@ impl PermitLoop {
 
     fn status(&mut self, now: Time) -> Status {
         let (provider, rules) = self.limits.status(now);
+        let differ = self.limits.differ(&self.context.leader);
+        let rules = rules.map(|rules| RulesStatus { differ, ..rules });
         let name = self.driver.core().resource().name();
-        let (differing, standbys) = (self.differences.of(name), Some(self.peers.standbys(now, name)));
+        let (differing, standbys) =
+            (self.context.differences.of(name), Some(self.context.peers.standbys(now, name).len() as u64));
         let forecasts = self.reports.forecasts(now);
-        Status { provider, rules, standbys, differing, forecasts, ..self.driver.status(now, self.term.leader()) }
+        let status = self.driver.status(now, &self.context.leader);
+        let is_there = |limit: &Name| status.limits.iter().any(|shown| shown.name == *limit);
+        let notes = self.limits.notes.iter().filter(|(limit, _)| is_there(limit)).map(|(_, note)| note.clone());
+        let (notes, since) = (notes.collect(), Some(self.since.clone()));
+        Status { notes, provider, rules, standbys, differing, forecasts, since, ..status }
     }
 
     pub(super) fn explain(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {

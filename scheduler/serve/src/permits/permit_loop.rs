@@ -1,11 +1,10 @@
 //! The loop that answers requests for one resource: one subscription, one thread, one core.
 
 use crate::audit::Action;
-use crate::limits::differences::Differences;
+use crate::context::ProcessContext;
 use crate::limits::limit_sources::LimitSources;
 use crate::messages::inbound::{Address, Endpoint, Endpoints, Inbound};
 use crate::messages::reply::ReplyTo;
-use crate::peers::Peers;
 use crate::permits::answers::core_driver::CoreDriver;
 use crate::permits::answers::loop_request::{Handover, LoopRequest};
 use crate::permits::answers::outbox::Outbox;
@@ -14,26 +13,24 @@ use crate::permits::incoming::intake::{Intake, Received};
 use crate::permits::incoming::pricing::{Priced, PricedMessage, Prices};
 use crate::permits::incoming::purges::Purges;
 use crate::permits::loop_handle::LoopChannels;
+use crate::permits::recent_counts::RecentCounts;
 use crate::permits::reports::Reports;
 use crate::permits::succession::Succession;
 use crate::permits::term_guard::TermGuard;
 use crate::permits::timer::Timer;
 use crate::permits::watch::leadership_check::LeadershipCheck;
 use crate::permits::watch::loopback_check::LoopbackCheck;
-use crate::permits::watch::stall_detector::ProcessWatch;
+use crate::wall_time;
 use async_nats::{Client, Message, SubscribeError};
 use rampmeter_config::Pricing;
 use rampmeter_dialects::Reader;
 use rampmeter_discovery::Discovery;
-use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::log_throttle::LogThrottle;
 use rampmeter_protocol::status::StatusQuery;
-use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::ids::CheckpointNumber;
 use rampmeter_scheduler_core::scheduler::{Scheduler, Wakeup};
-use rampmeter_telemetry::Spans;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -61,33 +58,28 @@ pub struct Parts {
     pub core: Scheduler<ReplyTo>,
     /// The discovery of limits that the core was restored with.
     pub discovery: Discovery,
-    /// Reads the upstream's responses.
-    pub reader: Reader,
-    /// How costs of calls are computed, if they are.
-    pub pricing: Option<Pricing>,
-    /// Where the loop subscribes.
-    pub subjects: Subjects,
-    /// The clock that the core was restored with.
-    pub clock: Clock,
-    /// Tells when this process stood still.
-    pub process: Arc<ProcessWatch>,
-    /// The name of this scheduler process.
-    pub leader: String,
+    /// What is known of the upstream.
+    pub upstream: Upstream,
+    /// What the process shares; the core was restored with its clock.
+    pub context: ProcessContext,
     /// The channels to the rest of the process.
     pub channels: LoopChannels,
     /// The first checkpoint of a store without a record. It counts once the leader has listened,
     /// unless a worker knows of another leader.
     pub unconfirmed: Option<CheckpointNumber>,
-    /// Whether another task answers questions for the access token.
-    pub shares_token: bool,
     /// The sources of the limits.
     pub limits: LimitSources,
-    /// The other schedulers.
-    pub peers: Arc<Peers>,
-    /// Those that count differently.
-    pub differences: Arc<Differences>,
-    /// Where spans go, if this process sends any.
-    pub spans: Option<Spans>,
+}
+
+/// What a leader knows of the upstream besides its limits.
+#[derive(Clone, Debug)]
+pub struct Upstream {
+    /// Reads its responses.
+    pub reader: Reader,
+    /// How costs of calls are computed, if they are.
+    pub pricing: Option<Pricing>,
+    /// Whether another task answers questions for the access token.
+    pub shares_token: bool,
 }
 
 /// Answers the requests for one resource.
@@ -95,21 +87,22 @@ pub struct Parts {
 /// Between two turns every event that has happened is in the core, and every answer is published.
 #[derive(Debug)]
 pub struct PermitLoop {
+    /// The connection of the thread.
     client: Client,
-    subjects: Subjects,
+    pub(super) context: ProcessContext,
     pub(super) timer: Timer,
     intake: Intake,
     pub(super) driver: CoreDriver,
     pub(super) term: TermGuard,
     pub(super) limits: LimitSources,
-    pub(super) peers: Arc<Peers>,
-    pub(super) differences: Arc<Differences>,
-    shares_token: bool,
+    pub(super) upstream: Upstream,
     /// When another scheduler last asked whether this loop lives.
     probed_at: Time,
-    pub(super) reader: Reader,
     purges: Purges,
     pub(super) reports: Reports,
+    pub(super) recent: RecentCounts,
+    /// When the loop began, as text in UTC.
+    pub(super) since: String,
     pub(super) log: LogThrottle,
 }
 
@@ -119,33 +112,34 @@ impl PermitLoop {
     /// # Errors
     /// If the connection is closed.
     pub async fn subscribe(client: Client, parts: Parts) -> Result<Self, SubscribeError> {
-        let (subjects, leader, channels) = (parts.subjects, parts.leader, parts.channels);
-        let name = parts.core.resource().name().clone();
-        let outbox = Outbox::new(client.clone(), &subjects, &name);
-        let endpoints = Endpoints::new(&subjects, &name, parts.spans.is_some());
-        let (probes, no_responders) = (subjects.probe(&name, &leader), outbox.undelivered.all());
-        let prices = parts.pricing.and_then(Prices::start);
-        let intake = Intake::subscribe(&client, endpoints, probes, no_responders, channels.inbox, prices).await?;
-        let now = parts.clock.now();
-        let leadership = LeadershipCheck::new(now, parts.unconfirmed, parts.process);
-        let loopback = LoopbackCheck::new(now, &leader);
-        let connects = outbox.connects();
-        let term = TermGuard::new(leader, connects, leadership, loopback, channels.opened, channels.checkpoints);
+        let Parts { core, discovery, upstream, context, channels, unconfirmed, limits } = parts;
+        let ProcessContext { subjects, leader, spans, .. } = &context;
+        let name = core.resource().name().clone();
+        let outbox = Outbox::new(client.clone(), subjects, &name);
+        let endpoints = Endpoints::new(subjects, &name, spans.is_some());
+        let (probes, no_responders) = (subjects.probe(&name, leader), outbox.undelivered.all());
+        let prices = upstream.pricing.and_then(Prices::start);
+        let here = (channels.orders, channels.inbound);
+        let intake = Intake::subscribe(&client, endpoints, probes, no_responders, here, prices).await?;
+        let now = context.clock.now();
+        let leadership = LeadershipCheck::new(now, unconfirmed, Arc::clone(&context.process));
+        let (loopback, connects) = (LoopbackCheck::new(now, leader), outbox.connects());
+        let term =
+            TermGuard::new(leader.clone(), connects, leadership, loopback, channels.opened, channels.checkpoints);
         Ok(PermitLoop {
             client,
-            subjects,
-            timer: Timer::new(parts.clock),
+            timer: Timer::new(context.clock),
             intake,
-            driver: CoreDriver::new(parts.core, parts.discovery, outbox, Traces::new(parts.spans, &name)),
+            driver: CoreDriver::new(core, discovery, outbox, Traces::new(spans.clone(), &name)),
             term,
-            limits: parts.limits,
-            peers: parts.peers,
-            differences: parts.differences,
-            shares_token: parts.shares_token,
+            limits,
+            context,
+            upstream,
             probed_at: Time::ORIGIN - PROBED_WITHIN,
-            reader: parts.reader,
             purges: Purges::default(),
             reports: Reports::default(),
+            recent: RecentCounts::new(now),
+            since: wall_time::text(),
             log: LogThrottle::default(),
         })
     }
@@ -244,7 +238,8 @@ impl PermitLoop {
     fn take_priced(&mut self, PricedMessage { inbound, prices }: PricedMessage) {
         match self.term.reads() {
             true => drop(self.handle(self.timer.now(), inbound, &prices)),
-            false => self.intake.price_again(inbound),
+            // Its costs are computed again.
+            false => self.intake.waiting.push(inbound),
         }
     }
 
@@ -267,7 +262,7 @@ impl PermitLoop {
             Endpoint::Echo => self.term.take_echo(now, &mut self.driver, &payload),
             // Tasks beside the loop answer these messages.
             Endpoint::Usage | Endpoint::Rules => {}
-            Endpoint::Token if self.shares_token => {}
+            Endpoint::Token if self.upstream.shares_token => {}
             Endpoint::Token => self.refuse(now, reply, "the access token is not shared (`share_token`)".to_owned()),
             Endpoint::Unknown(subject) => {
                 self.refuse(now, reply, format!("`{subject}` is not a subject of the protocol"));
@@ -317,8 +312,8 @@ impl PermitLoop {
 
     /// Notes that the store has taken a checkpoint. Clients with unread requests may have given up
     /// or asked another leader, so they are told to ask again.
-    pub(super) fn note_checkpoint(&mut self, now: Time, number: CheckpointNumber) {
-        if self.term.note_checkpoint(now, &mut self.driver, number) {
+    pub(super) fn note_checkpoint(&mut self, now: Time, safe: Event<ReplyTo>) {
+        if self.term.note_checkpoint(now, &mut self.driver, safe) {
             for inbound in self.intake.backlog() {
                 self.take(now, inbound);
             }
@@ -329,7 +324,7 @@ impl PermitLoop {
     async fn take_in(&mut self) {
         self.intake.take_in().await;
         let (now, driver) = (self.timer.now(), &mut self.driver);
-        let lost = self.intake.take_lost();
+        let lost = self.intake.waiting.take_lost();
         if lost > 0 {
             driver.tally.lost_messages += lost;
             let lost_so_far = driver.tally.lost_messages;
@@ -344,7 +339,7 @@ impl PermitLoop {
             let resource = driver.core().resource().name();
             tracing::warn!(%resource, %error, left_out, "a message could not be sent");
         }
-        let foreign = self.intake.take_foreign();
+        let foreign = self.intake.waiting.take_foreign();
         driver.tally.foreign_replies += foreign;
         if foreign > 0
             && let Some(left_out) = self.log.admit(now, "foreign replies")
@@ -371,6 +366,7 @@ impl PermitLoop {
         }
         driver.probe_on(now);
         self.purges.step(now, driver);
+        self.recent.advance(now, driver.core().counters(), &driver.tally);
     }
 
     /// Sends all requests of this process elsewhere. A leader that was replaced leaves messages over
@@ -389,7 +385,8 @@ impl PermitLoop {
     async fn hand_over(&mut self, to: oneshot::Sender<Handover>) -> anyhow::Result<()> {
         let (resource, epoch) = (self.driver.core().resource().name().clone(), self.driver.core().epoch());
         let succession =
-            Succession::begin(&self.client, &self.subjects, &resource, self.intake.accounts(), epoch).await;
+            Succession::begin(&self.client, &self.context.subjects, &resource, self.intake.endpoints.accounts(), epoch)
+                .await;
         self.driver.send_elsewhere(self.timer.now()).await;
         let taken = tokio::time::timeout(FAREWELL, self.take_last_messages()).await;
         to.send(self.term.handover(self.timer.now(), &mut self.driver, self.limits.revision())).ok();

@@ -6,8 +6,9 @@ use crate::connection::round_trip;
 use crate::permits::permit_loop::{Parts, PermitLoop};
 use anyhow::Context;
 use async_nats::Client;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, LocalSet};
 
@@ -20,29 +21,15 @@ pub struct PermitThreads {
 #[derive(Debug)]
 struct PermitThread {
     new_loops: mpsc::UnboundedSender<NewLoop>,
-    loops: Arc<AtomicUsize>,
+    /// Each loop of the thread holds a clone.
+    loops: Arc<()>,
 }
 
 struct NewLoop {
     parts: Parts,
     started: oneshot::Sender<RunningLoop>,
-    seat: LoopSlot,
-}
-
-/// One loop's share of a thread.
-struct LoopSlot(Arc<AtomicUsize>);
-
-impl LoopSlot {
-    fn take(loops: &Arc<AtomicUsize>) -> Self {
-        loops.fetch_add(1, Ordering::Relaxed);
-        LoopSlot(Arc::clone(loops))
-    }
-}
-
-impl Drop for LoopSlot {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
+    /// The place on its thread, for as long as the loop lasts.
+    place: Arc<()>,
 }
 
 /// A loop that has subscribed. Resolves when it has ended.
@@ -50,31 +37,17 @@ pub type RunningLoop = oneshot::Receiver<()>;
 
 /// Tells when threads have ended, and their connections with them.
 #[derive(Debug)]
-pub struct Ended(mpsc::UnboundedReceiver<()>);
+pub struct Ended(pub(crate) FuturesUnordered<oneshot::Receiver<()>>);
 
 impl Ended {
-    /// Each message of `ends` reports the end of one thread.
-    pub(crate) fn when(ends: mpsc::UnboundedReceiver<()>) -> Self {
-        Ended(ends)
-    }
-
     /// Returns when another thread has ended, or all threads have.
     pub async fn any(&mut self) {
-        self.0.recv().await;
+        self.0.next().await;
     }
 
     /// Returns when all threads have ended.
     pub async fn all(&mut self) {
-        while self.0.recv().await.is_some() {}
-    }
-}
-
-/// Reports the end of a thread when this is dropped, however the thread ends.
-struct EndSignal(mpsc::UnboundedSender<()>);
-
-impl Drop for EndSignal {
-    fn drop(&mut self) {
-        self.0.send(()).ok();
+        while self.0.next().await.is_some() {}
     }
 }
 
@@ -87,12 +60,13 @@ impl PermitThreads {
     where
         F: Future<Output = anyhow::Result<Client>> + Send + 'static,
     {
-        let (end, ends) = mpsc::unbounded_channel();
-        let mut threads = Vec::with_capacity(count);
+        let (mut threads, ends) = (Vec::with_capacity(count), FuturesUnordered::new());
         for number in 0..count {
-            threads.push(PermitThread::start(number, connect(number), EndSignal(end.clone())).await?);
+            let (end, ended) = oneshot::channel();
+            threads.push(PermitThread::start(number, connect(number), end).await?);
+            ends.push(ended);
         }
-        Ok((PermitThreads { threads: threads.into() }, Ended::when(ends)))
+        Ok((PermitThreads { threads: threads.into() }, Ended(ends)))
     }
 
     /// Runs a loop on the thread with the fewest loops, and returns when the loop has subscribed.
@@ -102,20 +76,21 @@ impl PermitThreads {
     pub async fn run(&self, parts: Parts) -> anyhow::Result<RunningLoop> {
         let PermitThread { new_loops, loops } = least_busy(&self.threads).context("there is no permit thread")?;
         let (started, running) = oneshot::channel();
-        let seat = LoopSlot::take(loops);
-        new_loops.send(NewLoop { parts, started, seat }).ok().context("the permit thread has ended")?;
+        let place = Arc::clone(loops);
+        new_loops.send(NewLoop { parts, started, place }).ok().context("the permit thread has ended")?;
         running.await.context("the permit loop could not subscribe")
     }
 }
 
 impl PermitThread {
-    async fn start<F>(number: usize, connect: F, end: EndSignal) -> anyhow::Result<Self>
+    async fn start<F>(number: usize, connect: F, end: oneshot::Sender<()>) -> anyhow::Result<Self>
     where
         F: Future<Output = anyhow::Result<Client>> + Send + 'static,
     {
         let (new_loops, taken) = mpsc::unbounded_channel();
         let (connected, outcome) = oneshot::channel();
         std::thread::Builder::new().name(format!("permits-{number}")).spawn(move || {
+            // Dropped however the thread ends.
             let _end = end;
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             match runtime.context("no runtime for the permit thread") {
@@ -130,7 +105,7 @@ impl PermitThread {
 
 /// The first with the fewest loops.
 fn least_busy(threads: &[PermitThread]) -> Option<&PermitThread> {
-    threads.iter().min_by_key(|thread| thread.loops.load(Ordering::Relaxed))
+    threads.iter().min_by_key(|thread| Arc::strong_count(&thread.loops))
 }
 
 async fn serve_loops<F>(
@@ -159,12 +134,12 @@ async fn serve_loops<F>(
     while running.join_next().await.is_some() {}
 }
 
-async fn start_loop(client: &Client, running: &mut JoinSet<()>, NewLoop { parts, started, seat }: NewLoop) {
+async fn start_loop(client: &Client, running: &mut JoinSet<()>, NewLoop { parts, started, place }: NewLoop) {
     match subscribe(client, parts).await {
         Ok(permit_loop) => {
             let (ended, end) = oneshot::channel();
             running.spawn_local(async move {
-                let _seat = seat;
+                let _place = place;
                 permit_loop.run().await;
                 ended.send(()).ok();
             });
@@ -191,7 +166,7 @@ mod tests {
         let take = || {
             let thread = least_busy(&threads).unwrap();
             let number = threads.iter().position(|other| Arc::ptr_eq(&other.loops, &thread.loops)).unwrap();
-            (number, LoopSlot::take(&thread.loops))
+            (number, Arc::clone(&thread.loops))
         };
         let mut seats: Vec<_> = (0..4).map(|_| take()).collect();
         assert_eq!(seats.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0, 1, 2, 0]);

@@ -18,7 +18,8 @@ const OLDEST: Span = Span::from_secs(1);
 /// The last reports. A flood of questions gets them again for at most a second.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
-    budget: ReportBudget,
+    /// The time at which all that was spent on reports is paid for.
+    paid_at: Time,
     /// Statuses as the protocol has them, by question.
     texts: BTreeMap<StatusQuery, (Time, Bytes)>,
     report: Option<(Time, Report)>,
@@ -26,22 +27,15 @@ pub(crate) struct Reports {
     forecasts: (Time, Vec<LimitForecast>),
 }
 
-/// The time that was spent on reports, as a rate with a burst.
-#[derive(Debug, Default)]
-struct ReportBudget {
-    /// The time at which all that was spent is paid for.
-    paid_at: Time,
-}
-
 impl Reports {
     /// Whether there is time for a report that is not known.
     pub(crate) fn allows(&self, now: Time) -> bool {
-        self.budget.allows(now)
+        self.paid_at <= now + paid(SAVED)
     }
 
     /// Notes that a report took this long.
     pub(crate) fn spend(&mut self, now: Time, took: Span) {
-        self.budget.spend(now, took);
+        self.paid_at = self.paid_at.max(now) + paid(took);
     }
 
     /// The last status, if it is to be sent again.
@@ -83,18 +77,6 @@ impl Reports {
     }
 }
 
-impl ReportBudget {
-    /// Whether a report may be made at `now`.
-    fn allows(&self, now: Time) -> bool {
-        self.paid_at <= now + paid(SAVED)
-    }
-
-    /// Notes that a report took this long.
-    fn spend(&mut self, now: Time, took: Span) {
-        self.paid_at = self.paid_at.max(now) + paid(took);
-    }
-}
-
 /// The time in which the loop earns this much time for reports.
 fn paid(spent: Span) -> Span {
     Span::from_nanos(spent.nanos().saturating_mul(PART))
@@ -106,11 +88,11 @@ mod tests {
 
     #[test]
     fn reports_take_a_fifth_of_the_time() {
-        let (mut budget, mut now, mut spent) = (ReportBudget::default(), Time::ORIGIN, Span::ZERO);
+        let (mut reports, mut now, mut spent) = (Reports::default(), Time::ORIGIN, Span::ZERO);
         let took = Span::from_millis(3);
         while now < Time::ORIGIN + Span::from_secs(10) {
-            if budget.allows(now) {
-                budget.spend(now, took);
+            if reports.allows(now) {
+                reports.spend(now, took);
                 spent = spent + took;
                 now += took;
             }

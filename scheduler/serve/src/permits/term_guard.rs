@@ -1,7 +1,8 @@
 //! Whether the answers of this term may go out: leadership, checkpoints and announcements.
 
+use crate::messages::reply::ReplyTo;
 use crate::permits::answers::core_driver::CoreDriver;
-use crate::permits::answers::loop_request::{Handover, PendingCheckpoint};
+use crate::permits::answers::loop_request::{Handover, LoopState};
 use crate::permits::watch::leadership_check::{Finding, LeadershipCheck};
 use crate::permits::watch::loopback_check::LoopbackCheck;
 use crate::permits::watch::named_epoch::NamedEpoch;
@@ -32,7 +33,7 @@ pub(crate) struct TermGuard {
     /// Hears once in a term that permits are granted.
     opened: Option<oneshot::Sender<()>>,
     /// Takes checkpoints, to write them.
-    writer: mpsc::Sender<PendingCheckpoint>,
+    writer: mpsc::Sender<LoopState>,
     is_writing: bool,
     /// How often the connection had been made when it was last looked at.
     connects: u64,
@@ -45,9 +46,9 @@ impl TermGuard {
         leadership: LeadershipCheck,
         loopback: LoopbackCheck,
         opened: oneshot::Sender<()>,
-        writer: mpsc::Sender<PendingCheckpoint>,
+        writer: mpsc::Sender<LoopState>,
     ) -> Self {
-        let (epochs, opened) = (NamedEpoch::new(), Some(opened));
+        let (epochs, opened) = (NamedEpoch::default(), Some(opened));
         TermGuard { leadership, loopback, epochs, leader, opened, writer, is_writing: false, connects }
     }
 
@@ -58,11 +59,6 @@ impl TermGuard {
             false => self.begin(driver),
             true => self.announce(driver, Epoch::NONE),
         }
-    }
-
-    /// The name of this scheduler process.
-    pub(crate) fn leader(&self) -> &str {
-        &self.leader
     }
 
     /// Whether messages are read.
@@ -146,33 +142,38 @@ impl TermGuard {
         if !due || self.leadership.is_listening() || !driver.outbox.is_connected() {
             return;
         }
-        if let Some(pending) = driver.checkpoint(now, rules_revision) {
-            let epoch = self.epochs.of_checkpoint(pending.checkpoint.number, pending.epoch);
-            let pending = PendingCheckpoint { epoch, named_epoch: self.epochs.alarm(now), ..pending };
+        if let Some(mut pending) = driver.checkpoint(now, rules_revision) {
+            pending.epoch = self.epochs.of_checkpoint(pending.checkpoint.number, pending.epoch);
+            pending.named_epoch = self.epochs.alarm(now);
             self.is_writing = self.writer.try_send(pending).is_ok();
         }
     }
 
     /// The whole state, for a successor.
     pub(crate) fn handover(&self, now: Time, driver: &mut CoreDriver, rules_revision: RulesRevision) -> Handover {
-        let handover = driver.handover(now, rules_revision);
-        Handover { epoch: self.epochs.stored(handover.epoch), ..handover }
+        let mut handover = driver.handover(now, rules_revision);
+        handover.state.epoch = self.epochs.stored(handover.state.epoch);
+        handover
     }
 
-    /// Notes that the store has taken a checkpoint, which shows that no other scheduler led at that
-    /// time. Returns whether messages that were left unread are to be taken now.
-    pub(crate) fn note_checkpoint(&mut self, now: Time, driver: &mut CoreDriver, number: CheckpointNumber) -> bool {
+    /// Notes that the store or the standbys have taken a checkpoint, which shows that no other
+    /// scheduler led at that time. Returns whether messages that were left unread are to be taken now.
+    pub(crate) fn note_checkpoint(&mut self, now: Time, driver: &mut CoreDriver, safe: Event<ReplyTo>) -> bool {
         self.is_writing = false;
-        driver.tally.checkpoints += 1;
-        driver.handle(now, Event::CheckpointStored(number));
-        if let Some(epoch) = self.epochs.note_stored(number) {
-            self.raise_epoch(now, driver, epoch);
+        let stored = if let Event::CheckpointStored(number) = safe { Some(number) } else { None };
+        driver.handle(now, safe);
+        if let Some(number) = stored {
+            driver.tally.checkpoints += 1;
+            if let Some(epoch) = self.epochs.note_stored(number) {
+                self.raise_epoch(now, driver, epoch);
+            }
         }
-        let token = if driver.core().is_trusted() { self.leadership.clear(now) } else { None };
-        if let Some(token) = &token {
-            driver.outbox.send_echo(token);
+        let clears = driver.core().is_trusted() && self.leadership.clear(now);
+        if clears {
+            // The next echo follows at once.
+            self.loopback.lose(now);
         }
-        token.is_some()
+        clears
     }
 
     /// Notes that the store has refused a checkpoint because of its size: a smaller one follows.
@@ -183,10 +184,10 @@ impl TermGuard {
 
     /// Takes one of this loop's own messages.
     pub(crate) fn take_echo(&mut self, now: Time, driver: &mut CoreDriver, payload: &[u8]) {
-        if self.loopback.take_echo(now, payload) {
+        if let Some(sent_at) = self.loopback.take_echo(now, payload) {
             driver.handle(now, Event::Delivered);
+            self.leadership.take_echo(sent_at);
         }
-        self.leadership.take_echo(payload);
     }
 
     /// Notes that nothing has come in: if the echo has become late, so have answers.

@@ -3,9 +3,11 @@
 use crate::messages::inbound::Address;
 use crate::messages::reply::{ReplyTo, Waited};
 use crate::messages::request_trace::{RequestTrace, Waiting};
+use crate::permits::answers::costed_units::CostedUnits;
 use crate::permits::answers::key_labels::KeyLabels;
-use crate::permits::answers::loop_request::{Handover, PendingCheckpoint, Report};
+use crate::permits::answers::loop_request::{Handover, LoopState, Report};
 use crate::permits::answers::outbox::Outbox;
+use crate::permits::answers::pauses::{AnsweredCall, Pauses};
 use crate::permits::answers::tally::Tally;
 use crate::permits::answers::traces::{SettleTrace, Traces};
 use rampmeter_discovery::Discovery;
@@ -23,17 +25,19 @@ use rampmeter_protocol::shares::Shares;
 use rampmeter_protocol::status::{Counters, LimitStatus, Status};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::command::{Command, Grant, Note};
-use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::ids::LimitId;
+use rampmeter_scheduler_core::adaptation::observation::Verdict;
+use rampmeter_scheduler_core::command::{Command, Grant, Note, PauseNote};
+use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
+use rampmeter_scheduler_core::event::{self, Event};
+use rampmeter_scheduler_core::ids::{CheckpointNumber, LimitId};
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::LimitSpec;
 use rampmeter_scheduler_core::refusal::Refusal;
-use rampmeter_scheduler_core::scheduler::queue_cursor::{QueueCursor, Selection};
+use rampmeter_scheduler_core::scheduler::waiting::{QueueCursor, Selection};
 use rampmeter_scheduler_core::scheduler::{Scheduler, Wakeup};
 use rampmeter_scheduler_core::views::Use;
 use rampmeter_scheduler_core::wire;
-use rampmeter_store::{ClockReading, MAX_PERMITS, RulesRevision};
+use rampmeter_store::{MAX_PERMITS, RulesRevision};
 
 /// The most answers that go out at once: one or two milliseconds of work.
 const SLICE: usize = 512;
@@ -53,8 +57,11 @@ pub(crate) struct CoreDriver {
     /// Throttles log lines on changed capacities, by limit: answers that contradict each other
     /// would fill the log.
     capacity_log: LogThrottle<Name>,
-    /// Throttles log lines on spent quotas, by limit.
-    quota_log: LogThrottle<Name>,
+    /// Pauses that answers of the upstream began.
+    pauses: Pauses,
+    /// The call whose answer is being handled, if the upstream rejected it.
+    rejected: Option<AnsweredCall>,
+    costed_units: CostedUnits,
     /// Permits granted in this term, without repeated answers.
     grants: u64,
 }
@@ -69,7 +76,9 @@ impl CoreDriver {
             outbox,
             traces,
             capacity_log: LogThrottle::default(),
-            quota_log: LogThrottle::default(),
+            pauses: Pauses::default(),
+            rejected: None,
+            costed_units: CostedUnits::default(),
             grants: 0,
         }
     }
@@ -167,18 +176,30 @@ impl CoreDriver {
                 }
                 return;
             }
+            Command::Note(Note::Paused(pause)) => return self.note_pause(now, pause),
             Command::Note(Note::CapacityStated(limit, stated)) => return self.log_announced(*limit, *stated),
-            Command::Note(Note::QuotaSpent(limit, span)) => {
-                let (resource, limit) = (self.core.resource().name(), self.limit_name(*limit));
-                if let Some(left_out) = self.quota_log.admit(now, limit.clone()) {
-                    let secs = span.secs();
-                    tracing::warn!(%resource, left_out, "`{limit}` is spent for {secs} s by a client's word; `rampmeter thaw` ends that");
-                }
-                return;
-            }
             Command::Queued { .. } | Command::Settled { .. } => {}
         }
         self.write(now, command);
+    }
+
+    /// Handles a settle with the `status` of its answer. People are told what that has paused.
+    pub(crate) fn settle(&mut self, now: Time, settle: event::Settle<ReplyTo>, status: u16, user: Option<&str>) {
+        if settle.observation.as_ref().is_some_and(|seen| seen.verdict != Verdict::Passed) {
+            let (class, client) = self.core.caller_of(&settle.id).unzip();
+            let class = class.map(|class| self.core.resource().classes()[class.index()].name.clone());
+            let client = client.flatten().or(user).map(str::to_owned);
+            self.rejected = Some(AnsweredCall { status, class, client });
+        }
+        self.handle(now, Event::Settle(settle));
+        self.rejected = None;
+    }
+
+    fn note_pause(&mut self, now: Time, pause: &PauseNote) {
+        let limit = self.limit_name(pause.bucket.0);
+        if let Some(call) = &self.rejected {
+            self.pauses.note(now, self.core.resource().name(), limit, pause, call);
+        }
     }
 
     fn note_grant(&mut self, now: Time, grant: &Grant<ReplyTo>) {
@@ -186,6 +207,7 @@ impl CoreDriver {
             self.outbox.undelivered.note_repeated(&grant.id);
         } else {
             self.grants += 1;
+            self.costed_units.note_call(now);
             self.tally.waits[grant.class.index()].observe(grant.waited + grant.delay);
         }
         if let Some(trace) = &grant.to.trace {
@@ -238,7 +260,7 @@ impl CoreDriver {
     }
 
     /// Notes in the trace of the request `id` what holds it, if it waits.
-    pub(crate) fn note_waiting(&self, now: Time, trace: &RequestTrace, id: &PermitId) {
+    pub(crate) fn note_waiting(&mut self, now: Time, trace: &RequestTrace, id: &PermitId) {
         if let Some((position, limit, reason)) = self.core.held_by(now, id) {
             trace.note_waiting(Waiting { position, limit: limit.map(|limit| self.limit_name(limit)), reason });
         }
@@ -299,18 +321,19 @@ impl CoreDriver {
     }
 
     /// The state to be written next, if the core wants one written.
-    pub(crate) fn checkpoint(&mut self, now: Time, rules_revision: RulesRevision) -> Option<PendingCheckpoint> {
+    pub(crate) fn checkpoint(&mut self, now: Time, rules_revision: RulesRevision) -> Option<LoopState> {
         let checkpoint = self.core.checkpoint(now)?;
-        let (epoch, moment) = (self.core.epoch(), ClockReading::now());
-        let discovered = self.discovery.snapshot(now);
-        Some(PendingCheckpoint { checkpoint, discovered, epoch, moment, rules_revision, named_epoch: None })
+        Some(self.state(now, checkpoint, rules_revision))
     }
 
     /// The whole state, for a successor.
     pub(crate) fn handover(&mut self, now: Time, rules_revision: RulesRevision) -> Handover {
-        let snapshot = self.core.snapshot(now, MAX_PERMITS);
-        let (discovered, used) = (self.discovery.snapshot(now), self.core.take_use());
-        Handover { snapshot, discovered, epoch: self.core.epoch(), moment: ClockReading::now(), rules_revision, used }
+        let last = Checkpoint { number: CheckpointNumber(u64::MAX), state: self.core.snapshot(now, MAX_PERMITS) };
+        Handover { state: self.state(now, last, rules_revision), used: self.core.take_use() }
+    }
+
+    fn state(&self, now: Time, checkpoint: Checkpoint, rules_revision: RulesRevision) -> LoopState {
+        LoopState::of(checkpoint, self.discovery.snapshot(now), self.core.epoch(), rules_revision)
     }
 
     /// Sends all waiting requests elsewhere, slice by slice. Between two slices the connection
@@ -398,8 +421,12 @@ impl CoreDriver {
             forecasts: Vec::new(),
             corrections: self.core.corrections(),
             unreadable: self.tally.unreadable.last().cloned(),
+            notes: Vec::new(),
             limits_toml: None,
+            configured_toml: None,
             shares: None,
+            since: None,
+            recent: None,
         }
     }
 
@@ -407,11 +434,15 @@ impl CoreDriver {
     fn describe(&self, limits: &mut [LimitStatus], now: Time) {
         self.key_labels.describe(limits);
         self.discovery.describe(limits, now);
+        self.pauses.describe(limits);
+        self.costed_units.describe(limits, now);
     }
 
     /// What was used since the last call.
     pub(crate) fn take_use(&mut self) -> Use {
-        self.core.take_use()
+        let used = self.core.take_use();
+        self.costed_units.note_use(&used);
+        used
     }
 
     /// How classes and clients share the resource.

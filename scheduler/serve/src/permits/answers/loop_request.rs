@@ -8,7 +8,6 @@ use rampmeter_protocol::forecast::LimitForecast;
 use rampmeter_protocol::status::Status;
 use rampmeter_protocol::wall_clock::WallClockOrigin;
 use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
-use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::ids::CheckpointNumber;
 use rampmeter_scheduler_core::views::Use;
 use rampmeter_store::{ClockReading, RulesRevision};
@@ -22,6 +21,8 @@ pub enum LoopRequest {
     HandOver(oneshot::Sender<Handover>),
     /// The store holds this checkpoint.
     CheckpointWritten(CheckpointNumber),
+    /// The standbys hold this checkpoint, while the store is silent.
+    CheckpointWitnessed(CheckpointNumber),
     /// The store has refused this checkpoint because of its size.
     CheckpointRefused(CheckpointNumber),
     /// The store does not take checkpoints.
@@ -45,21 +46,31 @@ pub enum LoopRequest {
     Forecasts(Vec<LimitForecast>),
 }
 
-/// A checkpoint to be written. The loop hands out no other one before it learns of this one.
+/// The state of a loop, for the store. The loop hands out no other checkpoint before it learns what
+/// became of this one.
 #[derive(Clone, Debug)]
-pub struct PendingCheckpoint {
-    /// The checkpoint.
+pub struct LoopState {
+    /// The state of the core, with the budget of what may be granted.
     pub checkpoint: Checkpoint,
     /// The discovered limits.
     pub discovered: Vec<DiscoveredSnapshot>,
     /// The epoch.
     pub epoch: Epoch,
-    /// When the checkpoint was taken.
+    /// When the state was taken.
     pub moment: ClockReading,
     /// The revision of the rules in force.
     pub rules_revision: RulesRevision,
     /// The highest epoch above ours that a client has named lately.
     pub named_epoch: Option<Epoch>,
+}
+
+impl LoopState {
+    /// The present state around `checkpoint`.
+    #[must_use]
+    pub fn of(checkpoint: Checkpoint, discovered: Vec<DiscoveredSnapshot>, epoch: Epoch, rules: RulesRevision) -> Self {
+        let moment = ClockReading::now();
+        LoopState { checkpoint, discovered, epoch, moment, rules_revision: rules, named_epoch: None }
+    }
 }
 
 /// How things stand.
@@ -80,16 +91,8 @@ pub struct Report {
 /// The last state of a leader.
 #[derive(Debug)]
 pub struct Handover {
-    /// The state.
-    pub snapshot: Snapshot,
-    /// The discovered limits.
-    pub discovered: Vec<DiscoveredSnapshot>,
-    /// The epoch of the state.
-    pub epoch: Epoch,
-    /// When the state was taken.
-    pub moment: ClockReading,
-    /// The revision of the rules under which the state was taken.
-    pub rules_revision: RulesRevision,
+    /// The whole state.
+    pub state: LoopState,
     /// What was used and not yet reported.
     pub used: Use,
 }

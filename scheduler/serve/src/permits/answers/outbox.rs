@@ -206,7 +206,8 @@ fn write_answer(to: &mut impl BufMut, answer: &Answer<'_>) {
     answer.write(to.writer()).expect("answers are plain data");
 }
 
-fn headers(answer: &Answer<'_>) -> Option<HeaderMap> {
+/// The headers of a refusal, by which tools see that it is one.
+pub(crate) fn headers(answer: &Answer<'_>) -> Option<HeaderMap> {
     let Answer::Refused(Refused { code, message, .. }) = answer else { return None };
     let mut headers = HeaderMap::new();
     headers.insert(ERROR_CODE_HEADER, code.status().to_string());

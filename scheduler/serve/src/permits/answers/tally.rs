@@ -153,7 +153,7 @@ impl UnreadableHeaders {
 }
 
 /// What one permit loop has counted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// The times from reading a message to having its answers, without waiting in the queue.
     pub decisions: Histogram,
@@ -197,27 +197,7 @@ impl Tally {
     /// A tally in which nothing is counted yet, for this many classes.
     #[must_use]
     pub fn new(classes: usize) -> Self {
-        let waits = vec![Histogram::default(); classes];
-        Tally {
-            decisions: Histogram::default(),
-            waits,
-            calls: Histogram::default(),
-            refusals: Refusals::default(),
-            answers: Answers::default(),
-            unreadable: UnreadableHeaders::default(),
-            checkpoints: 0,
-            store_losses: 0,
-            undelivered: 0,
-            lost_messages: 0,
-            foreign_replies: 0,
-            clock_ahead_secs: 0.0,
-            standstills: 0,
-            store_went_back: 0,
-            named_epochs: 0,
-            refused_settles: Refusals::default(),
-            provider_failures: ProviderFailures::default(),
-            handled: Default::default(),
-        }
+        Tally { waits: vec![Histogram::default(); classes], ..Tally::default() }
     }
 
     /// The messages of one kind that were handled.

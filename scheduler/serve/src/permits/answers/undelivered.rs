@@ -10,7 +10,7 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::scheduler::queue_cursor::QueueCursor;
+use rampmeter_scheduler_core::scheduler::waiting::QueueCursor;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Pause between two probes of one connection's requests: probes under way are answered by then.

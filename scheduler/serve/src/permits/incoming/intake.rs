@@ -4,7 +4,6 @@ use crate::messages::inbound::{Address, Endpoints, Inbound};
 use crate::permits::answers::loop_request::LoopRequest;
 use crate::permits::incoming::pricing::{PricedMessage, Prices, wants_price};
 use crate::permits::incoming::waiting_messages::WaitingMessages;
-use crate::permits::loop_handle::LoopInbox;
 use async_nats::{Client, Message, SubscribeError, Subscriber};
 use futures::{FutureExt, Stream, StreamExt};
 use tokio::sync::mpsc;
@@ -24,7 +23,7 @@ pub(crate) struct Intake {
     orders: mpsc::Receiver<LoopRequest>,
     subscription: Subscriber,
     /// What has come over NATS. The connection's own buffer has no bound in bytes.
-    waiting: WaitingMessages,
+    pub(crate) waiting: WaitingMessages,
     probes: Subscriber,
     /// Where NATS says which answers have reached no client.
     no_responders: Subscriber,
@@ -32,7 +31,7 @@ pub(crate) struct Intake {
     here: mpsc::Receiver<Inbound>,
     /// Messages whose costs are computed, if the resource computes any.
     prices: Option<Prices>,
-    endpoints: Endpoints,
+    pub(crate) endpoints: Endpoints,
     /// A message that was read just before the loop began to doubt.
     unread: Option<Inbound>,
 }
@@ -62,16 +61,16 @@ impl Intake {
         endpoints: Endpoints,
         probes: String,
         no_responders: String,
-        inbox: LoopInbox,
+        (orders, here): (mpsc::Receiver<LoopRequest>, mpsc::Receiver<Inbound>),
         prices: Option<Prices>,
     ) -> Result<Self, SubscribeError> {
         Ok(Intake {
-            orders: inbox.orders,
+            orders,
             subscription: client.subscribe(endpoints.all()).await?,
             waiting: WaitingMessages::default(),
             probes: client.subscribe(probes).await?,
             no_responders: client.subscribe(no_responders).await?,
-            here: inbox.inbound,
+            here,
             prices,
             endpoints,
             unread: None,
@@ -113,17 +112,6 @@ impl Intake {
         take_in(subscription, waiting, |message| endpoints.inbound(message)).await;
     }
 
-    /// How many messages were dropped since the last call, because they wanted answers at inboxes of
-    /// no user.
-    pub(crate) fn take_foreign(&mut self) -> u64 {
-        self.waiting.take_foreign()
-    }
-
-    /// How many messages were lost since the last call, because too many waited.
-    pub(crate) fn take_lost(&mut self) -> u64 {
-        self.waiting.take_lost()
-    }
-
     /// The message, unless costs in it have to be computed first. Then it comes back with them, or at once
     /// if too many wait for that.
     pub(crate) fn without_prices(&mut self, inbound: Inbound) -> Option<PricedMessage> {
@@ -131,11 +119,6 @@ impl Intake {
             Some(prices) => prices.push(inbound),
             None => Some(PricedMessage { inbound, prices: Vec::new() }),
         }
-    }
-
-    /// Has a message wait again, and the costs in it computed again, because it can't be answered yet.
-    pub(crate) fn price_again(&mut self, inbound: Inbound) {
-        self.waiting.push(inbound);
     }
 
     /// A notice of *no responders* that is here already. It is older than the messages that are
@@ -152,11 +135,6 @@ impl Intake {
     /// The messages of this process, whose age no echo tells, and the one that was put back.
     pub(crate) fn backlog(&mut self) -> Vec<Inbound> {
         self.unread.take().into_iter().chain(std::iter::from_fn(|| self.here.try_recv().ok())).collect()
-    }
-
-    /// The accounts that messages have come from in this term.
-    pub(crate) fn accounts(&self) -> impl Iterator<Item = &str> {
-        self.endpoints.accounts()
     }
 
     /// Ends the subscription. What was sent until now is still to be [read](Self::last).

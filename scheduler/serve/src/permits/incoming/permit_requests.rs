@@ -21,7 +21,7 @@ use rampmeter_scheduler_core::wire;
 use std::sync::Arc;
 
 /// The first token of the inboxes of clients that configure no other.
-const COMMON_INBOX: &str = "_INBOX";
+pub(super) const COMMON_INBOX: &str = "_INBOX";
 
 /// How far the clocks of worker and scheduler may differ before a request counts as forgotten.
 const CLOCK_TOLERANCE: Span = Span::from_secs(60);

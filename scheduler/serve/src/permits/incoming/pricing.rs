@@ -130,7 +130,7 @@ fn prices(pricing: Pricing, payload: &[u8]) -> Vec<Option<Priced>> {
 }
 
 fn cost(pricing: Pricing, price: &Price<'_>) -> Result<Cost<'static>, String> {
-    if *price.kind != *pricing.name() {
+    if *price.kind != *pricing.as_str() {
         return Err(format!("`kind`: this resource prices \"{}\", not `{}`", pricing, &*price.kind));
     }
     if price.body.get().len() > LONGEST_BODY {
@@ -157,15 +157,7 @@ struct GivenTable {
     bands: Option<u32>,
     samples: Option<u32>,
     intervals: Option<u32>,
-    format: Option<FormatName>,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum FormatName {
-    Integer,
-    Float32,
-    OctetStream,
+    format: Option<Format>,
 }
 
 impl GivenTable {
@@ -176,21 +168,12 @@ impl GivenTable {
             (None, None) => None,
             _ => return Err("`given`: give both `width` and `height`".to_owned()),
         };
-        let format = self.format.map(|format| match format {
-            FormatName::Integer => Format::Integer,
-            FormatName::Float32 => Format::Float32,
-            FormatName::OctetStream => Format::OctetStream,
-        });
-        let given = Given::default().size(size).tiles(count(self.tiles)?).bands(count(self.bands)?).format(format);
+        let given = Given::default().size(size).tiles(count(self.tiles)?).bands(count(self.bands)?).format(self.format);
         let given = given.samples(count(self.samples)?).intervals(count(self.intervals)?);
         let given = self.local.iter().fold(given, |given, collection| given.local(collection));
-        match &self.deployment {
-            None => Ok(given),
-            Some(host) => {
-                Ok(given
-                    .deployment(host.parse::<Deployment>().map_err(|error| format!("`given.deployment`: {error}"))?))
-            }
-        }
+        let deployment = self.deployment.as_deref().map(str::parse::<Deployment>).transpose();
+        let deployment = deployment.map_err(|error| format!("`given.deployment`: {error}"))?;
+        Ok(given.deployment(deployment.unwrap_or_default()))
     }
 }
 

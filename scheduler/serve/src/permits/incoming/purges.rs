@@ -6,7 +6,7 @@ use crate::permits::answers::core_driver::CoreDriver;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::purge::{Purge, Purged};
 use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::scheduler::queue_cursor::{QueueCursor, Selection};
+use rampmeter_scheduler_core::scheduler::waiting::{QueueCursor, Selection};
 use std::collections::VecDeque;
 
 /// The most purges that may be under way: people order them.

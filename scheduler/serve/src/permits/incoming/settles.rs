@@ -3,7 +3,7 @@
 use crate::messages::inbound::Address;
 use crate::messages::message_trace::{ElementTrace, MessageTrace};
 use crate::messages::reply::ReplyTo;
-use crate::permits::incoming::permit_requests::in_trace;
+use crate::permits::incoming::permit_requests::{COMMON_INBOX, in_trace};
 use crate::permits::permit_loop::PermitLoop;
 use bytes::Bytes;
 use rampmeter_protocol::clock::unix_ms;
@@ -11,8 +11,7 @@ use rampmeter_protocol::code::Code;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::adaptation::observation::Observation;
-use rampmeter_scheduler_core::event::Event;
+use rampmeter_scheduler_core::adaptation::observation::{Observation, Verdict};
 use rampmeter_scheduler_core::wire;
 
 /// What to do about a header that can't be read.
@@ -21,7 +20,8 @@ const UNREADABLE: &str = "is it another `dialect`, or one for [resource.headers]
 impl PermitLoop {
     /// Takes a message with settles.
     pub(crate) fn settle(&mut self, now: Time, reply: Option<Address>, payload: &[u8], trace: Option<&MessageTrace>) {
-        let of = |index| ElementTrace { message: trace, index };
+        let user = reply.as_ref().and_then(Address::user).map(str::to_owned).filter(|user| user != COMMON_INBOX);
+        let of = |index| (user.as_deref(), ElementTrace { message: trace, index });
         let (reply, briefly) = reply.map_or((None, None), Address::answered_in_full);
         // What follows from the settle, such as the grant of its place, leaves behind this.
         briefly.into_iter().for_each(|to| self.driver.outbox.send_text(to, Bytes::new()));
@@ -43,7 +43,7 @@ impl PermitLoop {
         now: Time,
         to: Option<ReplyTo>,
         settle: Result<Settle<'_>, Invalid>,
-        trace: ElementTrace<'_>,
+        (user, trace): (Option<&str>, ElementTrace<'_>),
     ) {
         match settle {
             Ok(settle) => {
@@ -53,8 +53,9 @@ impl PermitLoop {
                     self.driver.note_settled(now, trace, &settle);
                 }
                 let observation = self.observe(now, &settle);
+                let status = settle.response().map_or(0, |response| response.status);
                 let settle = wire::settle(self.driver.core(), to, &settle, observation);
-                self.driver.handle(now, Event::Settle(settle));
+                self.driver.settle(now, settle, status, user);
             }
             Err(invalid) => {
                 if let Some(left_out) = self.log.admit(now, "wrong settles") {
@@ -72,13 +73,16 @@ impl PermitLoop {
     /// throttled, because a header that cannot be read often comes with every response.
     fn observe(&mut self, now: Time, settle: &Settle<'_>) -> Option<Observation> {
         let (response, id) = (settle.response()?, &settle.id);
+        let read = self.upstream.reader.read(response, unix_ms());
+        // What pauses a limit has a line of its own.
+        let pauses = matches!(read.observation.verdict, Verdict::Limited { .. } | Verdict::Exhausted { .. });
         if response.is_throttled()
+            && !(pauses && self.driver.core().knows(id))
             && let Some(left_out) = self.log.admit(now, "429")
         {
-            let retry_after = response.headers.get("retry-after");
-            tracing::warn!(%id, retry_after, left_out, "the upstream answered 429");
+            let resource = self.driver.core().resource().name();
+            tracing::warn!(%resource, %id, left_out, "the upstream answered 429, which pauses no limit");
         }
-        let read = self.reader.read(response, unix_ms());
         self.driver.tally.answers.count(response.status);
         for header in read.unreadable {
             let value = response.headers.get(&header).unwrap_or_default();

@@ -20,7 +20,7 @@ const OVERHEAD: usize = 256;
 const SHARE_OF_USER: usize = 2;
 
 type User = u64;
-type Connections = RoundRobin<Connection, InOrder>;
+type Connections = RoundRobin<Connection, VecDeque<Numbered>>;
 
 /// Messages that wait. A message without room is lost and counted: its client asks again. A
 /// connection may take as much room as it leaves free: half of the room, if no other connection
@@ -28,8 +28,14 @@ type Connections = RoundRobin<Connection, InOrder>;
 #[derive(Debug)]
 pub(crate) struct WaitingMessages {
     users: RoundRobin<User, Connections>,
-    echoes: VecDeque<Numbered>,
-    order: Arrivals,
+    /// The echoes that wait, the oldest first.
+    echoes: VecDeque<Echo>,
+    /// How many echoes have come.
+    echoes_so_far: u64,
+    /// How many messages wait that came after the last echo.
+    behind: usize,
+    /// How many messages and echoes wait.
+    waiting: usize,
     bytes: usize,
     /// The most that `bytes` may be.
     room: usize,
@@ -48,8 +54,9 @@ impl Default for WaitingMessages {
 impl WaitingMessages {
     /// Room for messages of this many bytes together.
     pub(crate) fn in_room(room: usize) -> Self {
-        let (users, echoes, order) = (RoundRobin::default(), VecDeque::new(), Arrivals::default());
-        WaitingMessages { users, echoes, order, bytes: 0, room, lost: 0, foreign: 0 }
+        let (users, echoes) = (RoundRobin::default(), VecDeque::new());
+        let (echoes_so_far, behind, waiting, bytes, lost, foreign) = (0, 0, 0, 0, 0, 0);
+        WaitingMessages { users, echoes, echoes_so_far, behind, waiting, bytes, room, lost, foreign }
     }
 
     pub(crate) fn push(&mut self, message: Inbound) {
@@ -65,11 +72,14 @@ impl WaitingMessages {
             return Err(message);
         }
         self.bytes += bytes;
-        let numbered = Numbered { number: self.order.arrive(), message };
+        self.waiting += 1;
         if is_echo {
-            self.echoes.push_back(numbered);
+            self.echoes_so_far += 1;
+            self.echoes.push_back(Echo { message, ahead: std::mem::take(&mut self.behind) });
         } else {
-            self.users.add(user, bytes).add(connection, bytes).messages.push_back(numbered);
+            self.behind += 1;
+            let numbered = Numbered { echoes: self.echoes_so_far, message };
+            self.users.add(user, bytes).add(connection, bytes).push_back(numbered);
         }
         Ok(())
     }
@@ -84,30 +94,41 @@ impl WaitingMessages {
 
     /// The next in turn.
     pub(crate) fn pop(&mut self) -> Option<Inbound> {
-        let echo = self.echoes.pop_front_if(|echo| echo.number == self.order.oldest());
-        let next = echo.or_else(|| self.users.pop().map(|(numbered, _)| numbered));
-        let Numbered { number, message } = next?;
-        self.order.leave(number);
+        let message = match self.echoes.pop_front_if(|echo| echo.ahead == 0) {
+            Some(echo) => echo.message,
+            None => self.pop_message()?,
+        };
+        self.waiting -= 1;
         self.bytes -= size(&message);
         Some(message)
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.order.waiting == 0
+    fn pop_message(&mut self) -> Option<Inbound> {
+        let (Numbered { echoes, message }, _) = self.users.pop()?;
+        let echoes_gone = self.echoes_so_far - self.echoes.len() as u64;
+        match self.echoes.get_mut((echoes - echoes_gone) as usize) {
+            Some(echo) => echo.ahead -= 1,
+            None => self.behind -= 1,
+        }
+        Some(message)
     }
 
-    /// How many were lost since the last call.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
+    /// How many were lost since the last call, because too many waited.
     pub(crate) fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
     }
 
-    /// How many were dropped since the last call.
+    /// How many were dropped since the last call, because they wanted answers at inboxes of no user.
     pub(crate) fn take_foreign(&mut self) -> u64 {
         std::mem::take(&mut self.foreign)
     }
 
     fn has_room(&self, bytes: usize) -> bool {
-        self.order.waiting < MOST && self.bytes + bytes <= self.room
+        self.waiting < MOST && self.bytes + bytes <= self.room
     }
 
     fn has_room_for(&self, user: User, connection: Connection, bytes: usize) -> bool {
@@ -123,58 +144,28 @@ impl WaitingMessages {
 }
 
 /// The messages of one connection, in the order in which they came.
-#[derive(Debug, Default)]
-pub(crate) struct InOrder {
-    messages: VecDeque<Numbered>,
-}
-
-impl UserQueue for InOrder {
+impl UserQueue for VecDeque<Numbered> {
     type Message = Numbered;
 
     fn pop(&mut self) -> Option<(Numbered, usize)> {
-        let numbered = self.messages.pop_front()?;
+        let numbered = self.pop_front()?;
         let bytes = size(&numbered.message);
         Some((numbered, bytes))
     }
 }
 
-/// A message, and its number in the order in which messages came.
+/// A message, and how many echoes had come before it.
 #[derive(Debug)]
 pub(crate) struct Numbered {
-    number: u64,
+    echoes: u64,
     message: Inbound,
 }
 
-/// Which messages still wait, by their numbers.
-#[derive(Debug, Default)]
-struct Arrivals {
-    /// For each message from the oldest waiting one on, whether it has left.
-    left: VecDeque<bool>,
-    /// The number of the first in `left`.
-    oldest: u64,
-    waiting: usize,
-}
-
-impl Arrivals {
-    /// The number of a new message.
-    fn arrive(&mut self) -> u64 {
-        self.left.push_back(false);
-        self.waiting += 1;
-        self.oldest + self.left.len() as u64 - 1
-    }
-
-    fn leave(&mut self, number: u64) {
-        self.left[(number - self.oldest) as usize] = true;
-        self.waiting -= 1;
-        while self.left.pop_front_if(|left| *left).is_some() {
-            self.oldest += 1;
-        }
-    }
-
-    /// The number of the oldest message that waits, or of the next one to come.
-    fn oldest(&self) -> u64 {
-        self.oldest
-    }
+/// An echo, and how many messages wait that came before it and after the echo before.
+#[derive(Debug)]
+struct Echo {
+    message: Inbound,
+    ahead: usize,
 }
 
 /// The user and the connection of a message. All messages without a reply subject have one lane.
@@ -215,7 +206,7 @@ mod tests {
             (0..*count).for_each(|_| waiting.push(message(inbox, *payload)));
         }
         let served = popped(&mut waiting);
-        assert_eq!((served.len(), waiting.bytes, waiting.order.waiting), (sent.iter().map(|sent| sent.1).sum(), 0, 0));
+        assert_eq!((served.len(), waiting.bytes, waiting.waiting), (sent.iter().map(|sent| sent.1).sum(), 0, 0));
         served
     }
 

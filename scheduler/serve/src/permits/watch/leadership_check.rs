@@ -29,8 +29,8 @@ enum LeadershipState {
     /// The loop leads. Until its own echo comes, requests are sent back, because they came in while
     /// it was away.
     Clearing {
-        /// The content of the echo.
-        token: u64,
+        /// The echo is sent after this.
+        since: Time,
         /// When the loop stops waiting for the echo.
         until: Time,
     },
@@ -122,21 +122,20 @@ impl LeadershipCheck {
         }
     }
 
-    /// Notes that the core is trusted again. If messages were left unread meanwhile, returns the
-    /// echo to send behind them. Until it comes, requests are sent back.
-    pub(crate) fn clear(&mut self, now: Time) -> Option<u64> {
-        if self.reads() {
-            return None;
+    /// Notes that the core is trusted again. Returns whether messages were left unread meanwhile. An
+    /// echo is to be sent behind them, and until it comes, requests are sent back.
+    pub(crate) fn clear(&mut self, now: Time) -> bool {
+        let clears = !self.reads();
+        if clears {
+            self.state = LeadershipState::Clearing { since: now, until: now + ECHO };
         }
-        let token = rand::random();
-        self.state = LeadershipState::Clearing { token, until: now + ECHO };
-        Some(token)
+        clears
     }
 
-    /// Takes an echo: messages behind it were sent after the doubt.
-    pub(crate) fn take_echo(&mut self, payload: &[u8]) {
-        if let LeadershipState::Clearing { token, .. } = self.state
-            && payload == token.to_string().as_bytes()
+    /// Takes the echo that was sent at `sent_at`: messages behind it were sent after that.
+    pub(crate) fn take_echo(&mut self, sent_at: Time) {
+        if let LeadershipState::Clearing { since, .. } = self.state
+            && since <= sent_at
         {
             self.state = LeadershipState::Sure;
         }
@@ -171,14 +170,13 @@ mod tests {
     fn after_a_standstill_messages_are_read_again_behind_the_echo() {
         let mut check = check(None);
         let away = Span::from_secs(1);
-        assert_eq!(check.clear(at(0)), None, "nothing was left unread");
+        assert!(!check.clear(at(0)), "nothing was left unread");
         assert_eq!(check.look_after(at(0), Some(away)), Some(Finding::StoodStill(away)));
         assert!(!check.reads());
-        let token = check.clear(at(10)).unwrap();
-        assert!(check.is_clearing() && check.reads());
-        check.take_echo(token.wrapping_add(1).to_string().as_bytes());
-        assert!(check.is_clearing(), "it is the echo of another loop");
-        check.take_echo(token.to_string().as_bytes());
+        assert!(check.clear(at(10)) && check.is_clearing() && check.reads());
+        check.take_echo(at(9));
+        assert!(check.is_clearing(), "it was sent before the doubt was over");
+        check.take_echo(at(10));
         assert!(!check.is_clearing());
     }
 
@@ -186,7 +184,7 @@ mod tests {
     fn an_echo_that_does_not_come_is_waited_for_one_second() {
         let mut check = check(None);
         check.look_after(at(0), Some(Span::from_secs(1)));
-        check.clear(at(10)).unwrap();
+        assert!(check.clear(at(10)));
         for (ms, clearing) in [(1_009, true), (1_010, false)] {
             assert_eq!(check.look_after(at(ms), None), None);
             assert_eq!(check.is_clearing(), clearing, "at {ms} ms");

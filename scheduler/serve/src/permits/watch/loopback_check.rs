@@ -52,16 +52,16 @@ impl LoopbackCheck {
         Some(format!("{} {}", self.name, now.nanos()))
     }
 
-    /// Takes an echo that came in at `now`. Returns whether it is this loop's.
-    pub fn take_echo(&mut self, now: Time, echo: &[u8]) -> bool {
-        let Some(sent_at) = self.sent_at(echo) else { return false };
+    /// Takes an echo that came in at `now`. Returns when this loop sent it; nothing if it is another
+    /// loop's.
+    pub fn take_echo(&mut self, now: Time, echo: &[u8]) -> Option<Time> {
+        let sent_at = self.sent_at(echo)?;
         self.alive_at = now;
         self.missing_since = (sent_at < self.sent_at).then_some(self.sent_at);
         self.late = false;
-        true
+        Some(sent_at)
     }
 
-    /// When this loop sent an echo. Nothing if it is another loop's.
     fn sent_at(&self, echo: &[u8]) -> Option<Time> {
         let echo: String = serde_json::from_slice(echo).ok()?;
         Some(Time::from_nanos(echo.strip_prefix(&self.name)?.strip_prefix(' ')?.parse().ok()?))
@@ -117,10 +117,10 @@ mod tests {
         let mut check = LoopbackCheck::new(at(10_000), "a");
         let echo = quoted(check.send(at(10_000), 0));
         assert!(check.send(at(10_999), 0).is_none());
-        assert!(!LoopbackCheck::new(at(10_000), "b").take_echo(at(10_001), &echo));
-        assert!(check.take_echo(at(11_001), &echo));
+        assert_eq!(LoopbackCheck::new(at(10_000), "b").take_echo(at(10_001), &echo), None);
+        assert_eq!(check.take_echo(at(11_001), &echo), Some(at(10_000)));
         assert!(check.is_alive(at(14_500)) && !check.is_alive(at(14_501)));
-        assert!(!check.take_echo(at(11_001), b"\"a\""));
+        assert_eq!(check.take_echo(at(11_001), b"\"a\""), None);
     }
 
     #[test]
@@ -150,7 +150,7 @@ mod tests {
         assert!(!check.notice_late(at(10_049)) && check.notice_late(at(10_050)));
         assert!(!check.notice_late(at(10_075)));
         assert_eq!(check.next_look(0), at(11_000));
-        assert!(check.take_echo(at(10_080), &first));
+        assert_eq!(check.take_echo(at(10_080), &first), Some(at(10_000)));
         check.send(at(11_000), 0).expect("an echo");
         assert_eq!(check.next_look(0), at(11_050));
     }

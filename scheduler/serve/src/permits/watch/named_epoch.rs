@@ -18,9 +18,10 @@ const ASKED_EVERY: Span = Span::from_secs(60);
 const SHOWN_FOR: Span = Span::from_secs(600);
 
 /// How far our own epoch has risen, once in a term.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Rise {
     /// No client has named a higher epoch.
+    #[default]
     Unneeded,
     /// The next checkpoint writes the higher epoch.
     Wanted,
@@ -31,7 +32,7 @@ enum Rise {
 }
 
 /// The highest epoch that clients have named in this term, and whether ours has risen above it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct NamedEpoch {
     /// The highest named epoch, and when a client last named any above ours.
     named: Option<(Epoch, Time)>,
@@ -40,10 +41,6 @@ pub(crate) struct NamedEpoch {
 }
 
 impl NamedEpoch {
-    pub(crate) fn new() -> Self {
-        NamedEpoch { named: None, asked: None, rise: Rise::Unneeded }
-    }
-
     /// Takes the epoch that a client names. Returns whether a leader can have had it: it is at
     /// least `unknown`, and no higher than any leader's.
     pub(crate) fn note(&mut self, now: Time, unknown: Epoch, named: Option<Epoch>) -> bool {
@@ -129,7 +126,7 @@ mod tests {
     #[test]
     fn only_epochs_that_a_leader_can_have_had_count() {
         for (named, counts) in [(None, false), (Some(7), false), (Some(8), true), (Some(u64::MAX), false)] {
-            let (mut epochs, named) = (NamedEpoch::new(), named.map(Epoch::new));
+            let (mut epochs, named) = (NamedEpoch::default(), named.map(Epoch::new));
             assert_eq!(epochs.note(at(0), Epoch::new(8), named), counts, "{named:?}");
             assert_eq!(epochs.alarm(at(599)), named.filter(|_| counts));
             assert_eq!(epochs.alarm(at(600)), None);
@@ -138,14 +135,14 @@ mod tests {
 
     #[test]
     fn the_store_is_asked_once_a_minute() {
-        let mut epochs = NamedEpoch::new();
+        let mut epochs = NamedEpoch::default();
         let asked: Vec<u64> = (0..130).filter(|secs| epochs.asks(at(*secs))).collect();
         assert_eq!(asked, [0, 60, 120]);
     }
 
     #[test]
     fn the_epoch_rises_once_in_a_term_and_with_the_next_checkpoint() {
-        let (mut epochs, own) = (NamedEpoch::new(), Epoch::new(7));
+        let (mut epochs, own) = (NamedEpoch::default(), Epoch::new(7));
         assert_eq!(epochs.of_checkpoint(CheckpointNumber(3), own), own);
         assert!(
             epochs.note(at(0), own.next(), Some(Epoch::new(9))) && epochs.note(at(1), own.next(), Some(Epoch::new(8)))

@@ -1,10 +1,9 @@
-//! What all leaders of a process share.
+//! What all tasks of a process share.
 
 use crate::denials::Denials;
 use crate::health::Health;
 use crate::limits::differences::Differences;
 use crate::peers::Peers;
-use crate::permits::permit_thread::PermitThreads;
 use crate::permits::watch::stall_detector::ProcessWatch;
 use async_nats::Client;
 use rampmeter_protocol::clock::Clock;
@@ -13,24 +12,22 @@ use rampmeter_store::Store;
 use rampmeter_telemetry::Spans;
 use std::sync::Arc;
 
-/// The connections, places and names that every leader of this process uses. Cheap to clone.
+/// The connections, places and names of this process. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct LeaderContext {
+pub struct ProcessContext {
     /// The connection for everything but permits.
     pub client: Client,
     /// What the server does not permit on it.
     pub denials: Denials,
     /// Where state is kept.
     pub store: Store,
-    /// Where loops run.
-    pub permits: PermitThreads,
     /// Where to subscribe.
     pub subjects: Subjects,
     /// The parts that status, metrics and health show.
     pub health: Arc<Health>,
     /// The other schedulers.
     pub peers: Arc<Peers>,
-    /// The other schedulers that count differently.
+    /// The other schedulers that count differently, and how this one counts.
     pub differences: Arc<Differences>,
     /// The clock of this process.
     pub clock: Clock,

@@ -178,13 +178,15 @@ impl<'a> Failover<'a> {
         self.state.seen().map(|seen| seen.revision)
     }
 
-    /// Whether the record has not been renewed for too long, as far as the store tells.
+    /// Whether neither the store nor this process has had a checkpoint for too long.
     async fn is_stale(&mut self) -> bool {
         self.has_expired() && self.state.look().await.is_ok() && self.has_expired()
     }
 
     fn has_expired(&self) -> bool {
-        self.state.seen().is_some_and(|seen| self.state.now().since(seen.since) > LONGEST_WITHOUT_CHECKPOINT)
+        let heard_at = self.state.memory().heard_at();
+        let last = self.state.seen().map(|seen| heard_at.map_or(seen.since, |heard_at| heard_at.max(seen.since)));
+        last.is_some_and(|last| self.state.now().since(last) > LONGEST_WITHOUT_CHECKPOINT)
     }
 
     /// Waits for the next probe, or for a change of the record. Returns whether another scheduler
