@@ -11,8 +11,6 @@ use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::publish::PublishAck;
 use async_nats::jetstream::response::Response;
-use bytes::Bytes;
-use std::fmt;
 use std::time::Duration;
 
 const BATCH_ID: &str = "Nats-Batch-Id";
@@ -29,50 +27,31 @@ const HEADERS_BYTES: usize = 256;
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// Some jobs are published, and the next one is not.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{} jobs are published, and the next is not: {error}", .published.len())]
 pub struct PartlyPublished {
     /// The first jobs, which are in the stream.
     pub published: Vec<Published>,
     /// Why the job behind them is not. As with a single job, it may have arrived nevertheless.
+    #[source]
     pub error: QueueError,
 }
 
-impl fmt::Display for PartlyPublished {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} jobs are published, and the next is not: {}", self.published.len(), self.error)
-    }
-}
-
-impl std::error::Error for PartlyPublished {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
-    }
-}
-
-/// A job with its subject and its id.
-pub(crate) struct Addressed {
-    subject: String,
-    id: String,
-    headers: HeaderMap,
-    payload: Bytes,
-}
-
-impl Addressed {
-    pub(crate) fn of(store: &Store, written: Written) -> Self {
-        let Written { lane, id, headers, payload } = written;
-        let subject = store.layout.subjects.of(LaneMessage::Job, &lane);
-        Addressed { subject, id: id.unwrap_or_else(unique), headers, payload }
-    }
-
+impl Written {
     /// Publishes the job alone.
     pub(crate) async fn publish(&self, store: &Store) -> Result<Published, QueueError> {
+        let subject = self.subject(store);
         let message = || {
             let message = PublishMessage::build().payload(self.payload.clone()).headers(self.headers.clone());
             message.message_id(&self.id)
         };
-        let published = retry_for_a_while(|| store.publish(&self.subject, message())).await;
+        let published = retry_for_a_while(|| store.publish(&subject, message())).await;
         let ack = published.map_err(|error| QueueError::store("publishing a job", error))?;
         Ok(Published { sequence: ack.sequence, duplicate: ack.duplicate })
+    }
+
+    fn subject(&self, store: &Store) -> String {
+        store.layout.subjects.of(LaneMessage::Job, &self.lane)
     }
 
     fn bytes(&self) -> usize {
@@ -92,10 +71,10 @@ impl Addressed {
 }
 
 /// Publishes all jobs in their order, or the first of them up to a failure.
-pub(crate) async fn publish(store: &Store, jobs: Vec<Addressed>) -> Result<Vec<Published>, PartlyPublished> {
+pub(crate) async fn publish(store: &Store, jobs: &[Written]) -> Result<Vec<Published>, PartlyPublished> {
     let takes_batches = store.jobs.cached_info().config.allow_atomic_publish;
     let mut published = Vec::with_capacity(jobs.len());
-    let mut rest = &jobs[..];
+    let mut rest = jobs;
     while !rest.is_empty() {
         let (batch, behind) = rest.split_at(fitting(rest));
         let first = if takes_batches && batch.len() > 1 { together(store, batch).await } else { None };
@@ -119,9 +98,9 @@ pub(crate) async fn publish(store: &Store, jobs: Vec<Addressed>) -> Result<Vec<P
 }
 
 /// How many of the first jobs fit into a batch: at least one.
-fn fitting(jobs: &[Addressed]) -> usize {
+fn fitting(jobs: &[Written]) -> usize {
     let mut bytes = 0;
-    let fits = |job: &&Addressed| {
+    let fits = |job: &&Written| {
         bytes += job.bytes();
         bytes <= MAX_BYTES
     };
@@ -130,16 +109,16 @@ fn fitting(jobs: &[Addressed]) -> usize {
 
 /// Publishes a batch, and returns the place of its first job in the stream. `None` if the server
 /// has not answered, or has refused the batch, for example because of a known id.
-async fn together(store: &Store, jobs: &[Addressed]) -> Option<u64> {
+async fn together(store: &Store, jobs: &[Written]) -> Option<u64> {
     let (client, batch) = (&store.connection.client, unique());
     let (last, others) = jobs.split_last()?;
     for (place, job) in others.iter().enumerate() {
         let headers = job.headers_in(&batch, place + 1, false);
-        client.publish_with_headers(job.subject.clone(), headers, job.payload.clone()).await.ok()?;
+        client.publish_with_headers(job.subject(store), headers, job.payload.clone()).await.ok()?;
     }
     let request = async_nats::Request::new().timeout(Some(ANSWER)).payload(last.payload.clone());
     let request = request.headers(last.headers_in(&batch, jobs.len(), true));
-    let answer = client.send_request(last.subject.clone(), request).await.ok()?;
+    let answer = client.send_request(last.subject(store), request).await.ok()?;
     match serde_json::from_slice::<Response<PublishAck>>(&answer.payload).ok()? {
         Response::Ok(ack) => (ack.sequence + 1).checked_sub(jobs.len() as u64),
         Response::Err { error } => {
@@ -152,16 +131,14 @@ async fn together(store: &Store, jobs: &[Addressed]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lane::Lane;
+    use bytes::Bytes;
 
-    fn jobs(count: usize, payload: usize) -> Vec<Addressed> {
+    fn jobs(count: usize, payload: usize) -> Vec<Written> {
         let payload = Bytes::from(vec![0; payload]);
-        let (subject, id, headers) = (String::new(), String::new(), HeaderMap::new());
-        let one = || Addressed {
-            subject: subject.clone(),
-            id: id.clone(),
-            headers: headers.clone(),
-            payload: payload.clone(),
-        };
+        let lane = Lane::new(None, "a").unwrap();
+        let one =
+            || Written { lane: lane.clone(), id: String::new(), headers: HeaderMap::new(), payload: payload.clone() };
         std::iter::repeat_with(one).take(count).collect()
     }
 

@@ -3,10 +3,10 @@
 use rampmeter_nats::servers::{Servers, ServersError};
 use rampmeter_nats::tls_fault::tls_fault;
 use std::error::Error as StdError;
-use std::fmt;
 
 /// What went wrong: [`QueueError::kind`] for programs, the text for people.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
 pub struct QueueError {
     kind: QueueErrorKind,
     message: String,
@@ -59,16 +59,11 @@ impl QueueError {
 
     /// States that the server did not answer because it did not permit the request.
     pub(crate) fn denied(self, denial: &str) -> Self {
-        match self.kind {
-            QueueErrorKind::Store => QueueError {
-                message: format!("{}; the NATS server does not permit it: {denial}", self.message),
-                ..self
-            },
-            QueueErrorKind::InvalidArgument
-            | QueueErrorKind::Connect
-            | QueueErrorKind::Missing
-            | QueueErrorKind::Differs => self,
+        if self.kind != QueueErrorKind::Store {
+            return self;
         }
+        let message = format!("{}; the NATS server does not permit it: {denial}", self.message);
+        QueueError { message, ..self }
     }
 
     pub(crate) fn connect(servers: &Servers, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
@@ -81,18 +76,6 @@ impl QueueError {
     pub(crate) fn store(what: &str, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let source = source.into();
         QueueError { kind: QueueErrorKind::Store, message: format!("{what}: {source}"), source: Some(source) }
-    }
-}
-
-impl fmt::Display for QueueError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl StdError for QueueError {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
     }
 }
 

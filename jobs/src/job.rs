@@ -2,6 +2,7 @@
 
 use crate::QueueError;
 use crate::lane::Lane;
+use crate::store::unique;
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
 use bytes::Bytes;
@@ -46,7 +47,7 @@ pub struct Published {
 /// A job as it is written to the stream.
 pub(crate) struct Written {
     pub(crate) lane: Lane,
-    pub(crate) id: Option<String>,
+    pub(crate) id: String,
     pub(crate) headers: HeaderMap,
     pub(crate) payload: Bytes,
 }
@@ -93,7 +94,7 @@ impl Job {
 
     pub(crate) fn written(self) -> Result<Written, QueueError> {
         let lane = Lane::new(self.class.as_deref(), &self.group)?;
-        let id = self.id.map(checked_id).transpose()?;
+        let id = self.id.map_or_else(|| Ok(unique()), checked_id)?;
         let cost = self.cost.into_wire().map_err(|error| QueueError::invalid(error.to_string()))?;
         let mut labels = Labels::new();
         for (key, value) in self.labels {

@@ -5,7 +5,7 @@ use crate::store::Store;
 use async_nats::jetstream::context::ConsumerInfoErrorKind;
 use rampmeter_protocol::name::Name;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The most classes that are remembered. Further ones are looked for each time.
 const MANY: usize = 64;
@@ -24,25 +24,21 @@ impl KnownClasses {
     /// # Errors
     /// [`QueueErrorKind::Missing`](crate::QueueErrorKind::Missing) if it is none.
     pub(crate) async fn check(&self, store: &Store, class: Option<&Name>) -> Result<(), QueueError> {
-        let Some(class) = class.filter(|class| !self.has(class)) else { return Ok(()) };
+        let Some(class) = class.filter(|class| !self.found().contains(*class)) else { return Ok(()) };
         let found = store.lanes.consumer_info(store.layout.lane_leases_name(Some(class))).await;
         match found.map_err(|error| error.kind()) {
             Err(ConsumerInfoErrorKind::NotFound) => Err(QueueError::without_class(store.layout.queue(), class)),
             Ok(_) | Err(_) => {
-                self.add(class);
+                let mut found = self.found();
+                if found.len() < MANY {
+                    found.insert(class.clone());
+                }
                 Ok(())
             }
         }
     }
 
-    fn has(&self, class: &Name) -> bool {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).contains(class)
-    }
-
-    fn add(&self, class: &Name) {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        if found.len() < MANY {
-            found.insert(class.clone());
-        }
+    fn found(&self) -> MutexGuard<'_, BTreeSet<Name>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

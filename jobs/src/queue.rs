@@ -1,10 +1,9 @@
 //! A queue of jobs.
 
-use crate::batch::{self, Addressed, PartlyPublished};
+use crate::batch::{self, PartlyPublished};
 use crate::job::Written;
 use crate::known_classes::KnownClasses;
-use crate::position::{self, Position};
-use crate::status::{DeadLetter, GroupStatus};
+use crate::status::{DeadLetter, GroupStatus, Position};
 use crate::store::Store;
 use crate::{Job, Published, QueueBuilder, QueueError, WorkerBuilder, status};
 use rampmeter_worker_sdk::Resource;
@@ -63,13 +62,8 @@ impl Queue {
     /// If the job is invalid or too large, or if the queue lacks its class. If JetStream does not
     /// take it for 15 s.
     pub async fn publish(&self, job: Job) -> Result<Published, QueueError> {
-        let written = job.written()?;
-        self.classes.check(&self.store, written.lane.class.as_ref()).await?;
-        let published = Addressed::of(&self.store, written).publish(&self.store).await?;
-        if published.duplicate {
-            self.store.count_repeated(1).await;
-        }
-        Ok(published)
+        let published = self.publish_all([job]).await.map_err(|none| none.error)?;
+        Ok(published[0])
     }
 
     /// Publishes many jobs with few round trips, in their order: up to a thousand go into the
@@ -99,8 +93,7 @@ impl Queue {
         for job in &written {
             self.classes.check(&self.store, job.lane.class.as_ref()).await.map_err(none)?;
         }
-        let jobs = written.into_iter().map(|written| Addressed::of(&self.store, written)).collect();
-        let published = batch::publish(&self.store, jobs).await;
+        let published = batch::publish(&self.store, &written).await;
         let all = match &published {
             Ok(published) => published,
             Err(partly) => &partly.published,
@@ -120,7 +113,7 @@ impl Queue {
     /// # Errors
     /// None at present. If JetStream does not answer, this tries again.
     pub async fn position(&self, sequence: u64) -> Result<Option<Position>, QueueError> {
-        Ok(position::of(&self.store, sequence).await)
+        Ok(status::position(&self.store, sequence).await)
     }
 
     /// Deletes a job or a dead letter by its place in the stream. Returns whether it was still

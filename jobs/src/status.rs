@@ -1,14 +1,16 @@
-//! The state of a queue, read from its streams.
+//! The state of a queue and of its jobs, read from its streams.
 
 use crate::QueueError;
 use crate::lane::{Lane, LaneMessage};
-use crate::store::Store;
+use crate::store::{Store, or_none};
 use async_nats::HeaderMap;
 use async_nats::header::NATS_MESSAGE_ID;
 use async_nats::jetstream::message::StreamMessage;
-use async_nats::jetstream::stream::RawMessageErrorKind;
 use bytes::Bytes;
+use rampmeter_protocol::time::Span;
+use serde::{Serialize, Serializer};
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 const REASON: &str = "Rampmeter-Reason";
 const ATTEMPTS: &str = "Rampmeter-Attempts";
@@ -17,7 +19,7 @@ const ID: &str = "Rampmeter-Id";
 const MAX_REASON: usize = 1000;
 
 /// The jobs of one class and group, by state.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct GroupStatus {
     /// The group.
@@ -34,7 +36,7 @@ pub struct GroupStatus {
 }
 
 /// A job that was given up.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct DeadLetter {
     /// Its place in the stream, to [delete](crate::Queue::delete) it.
@@ -46,11 +48,38 @@ pub struct DeadLetter {
     /// Its id, if it has one.
     pub id: Option<String>,
     /// The payload that the producer set.
+    #[serde(serialize_with = "as_text")]
     pub payload: Bytes,
     /// Why it was given up.
     pub reason: String,
     /// How many attempts had begun.
     pub attempts: u32,
+}
+
+/// Where a job is in its group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Position {
+    /// The group.
+    pub group: String,
+    /// The class; absent for jobs without one.
+    pub class: Option<String>,
+    /// How many jobs of its group and class are before it. Those that run count.
+    pub ahead: u64,
+    /// Whether it runs.
+    pub running: bool,
+    /// When it is likely to begin, at the pace of the last jobs of its group. Unknown before the
+    /// first of them has ended.
+    #[serde(rename = "starts_in_ms", serialize_with = "in_millis")]
+    pub starts_in: Option<Duration>,
+}
+
+fn in_millis<S: Serializer>(time: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    time.map(|time| Span::from(time).millis()).serialize(serializer)
+}
+
+fn as_text<S: Serializer>(payload: &Bytes, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&String::from_utf8_lossy(payload))
 }
 
 /// Adds headers that say why `job` was given up.
@@ -91,7 +120,7 @@ fn group(groups: &mut BTreeMap<Lane, GroupStatus>, lane: Lane) -> &mut GroupStat
 
 /// The lane's jobs that run: an attempt at them began after the lane lease was handed out, and they
 /// are still there.
-pub(crate) async fn running(store: &Store, lane: &Lane) -> Vec<u64> {
+async fn running(store: &Store, lane: &Lane) -> Vec<u64> {
     let Some(noted) = store.attempts(lane).await else { return Vec::new() };
     let lane_lease = store.lane_lease(lane).await;
     if lane_lease.is_none_or(|lane_lease| lane_lease.sequence > noted.sequence) {
@@ -104,16 +133,43 @@ pub(crate) async fn running(store: &Store, lane: &Lane) -> Vec<u64> {
     running
 }
 
+/// The position of the job at `sequence`; `None` if there is none.
+pub(crate) async fn position(store: &Store, sequence: u64) -> Option<Position> {
+    let job = store.job(sequence).await?;
+    let lane = store.layout.subjects.lane(LaneMessage::Job, &job.subject)?;
+    let ahead = ahead(store, &lane, sequence).await;
+    let running = running(store, &lane).await.contains(&sequence);
+    let pace = pace_ms(store, &lane).await.map(Duration::from_millis);
+    let starts_in = pace.map(|pace| pace.saturating_mul(u32::try_from(ahead).unwrap_or(u32::MAX)));
+    let Lane { class, group } = lane;
+    let class = class.map(|class| class.to_string());
+    Some(Position { group, class, ahead, running, starts_in: if running { Some(Duration::ZERO) } else { starts_in } })
+}
+
+/// The lane's pace, as its holder has noted it last.
+async fn pace_ms(store: &Store, lane: &Lane) -> Option<u64> {
+    let asleep = store.lane_lease(lane).await.and_then(|lane_lease| lane_lease.value.pace_ms());
+    match asleep {
+        Some(pace_ms) => Some(pace_ms),
+        None => store.attempts(lane).await?.value.pace_ms(),
+    }
+}
+
+async fn ahead(store: &Store, lane: &Lane, sequence: u64) -> u64 {
+    let (mut ahead, mut from) = (0, 1);
+    while let Some(job) = store.next_job(lane, from).await.filter(|job| job.sequence < sequence) {
+        (ahead, from) = (ahead + 1, job.sequence + 1);
+    }
+    ahead
+}
+
 pub(crate) async fn dead_letters(store: &Store, most: usize) -> Result<Vec<DeadLetter>, QueueError> {
     let (mut letters, mut next) = (Vec::new(), 1);
     while letters.len() < most {
         let found =
             store.jobs.get_first_raw_message_by_subject(store.layout.subjects.all(LaneMessage::Dead), next).await;
-        let message = match found {
-            Ok(message) => message,
-            Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => break,
-            Err(error) => return Err(QueueError::store("reading dead letters", error)),
-        };
+        let found = or_none(found).map_err(|error| QueueError::store("reading dead letters", error))?;
+        let Some(message) = found else { break };
         next = message.sequence + 1;
         letters.extend(letter(store, &message));
     }

@@ -52,6 +52,10 @@ pub(crate) struct Wait {
     pub(crate) times: u32,
 }
 
+/// Another worker has the lane lease, or may have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Replaced;
+
 /// What to do with a received lane lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Receipt {
@@ -86,9 +90,7 @@ impl LaneLease {
             LaneLease::Closing => Receipt::NextLookup,
         }
     }
-}
 
-impl LaneLease {
     /// The same with the lane's pace, if its next holder is to know it.
     pub(crate) fn at_pace(self, pace_ms: Option<u64>) -> Self {
         match self {

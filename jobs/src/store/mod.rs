@@ -12,7 +12,7 @@ pub(super) mod pull;
 pub(super) mod retry;
 
 use crate::QueueError;
-use crate::lane::lease::LaneLease;
+use crate::lane::lease::{LaneLease, Replaced};
 use crate::lane::{Lane, LaneMessage};
 use crate::store::attempts::Attempts;
 use async_nats::HeaderMap;
@@ -39,10 +39,6 @@ pub(crate) struct Store {
     pub(crate) jobs: stream::Stream,
     pub(crate) lanes: stream::Stream,
 }
-
-/// Another worker was faster: the expected message is no longer the last one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Overtaken;
 
 /// A message with its sequence in the stream.
 #[derive(Clone, Copy, Debug)]
@@ -75,17 +71,12 @@ impl Store {
     }
 
     /// Replaces the lane lease at the sequence `after`; 0 if there is none.
-    pub(crate) async fn put_lane_lease(
-        &self,
-        lane: &Lane,
-        lane_lease: LaneLease,
-        after: u64,
-    ) -> Result<u64, Overtaken> {
+    pub(crate) async fn put_lane_lease(&self, lane: &Lane, lane_lease: LaneLease, after: u64) -> Result<u64, Replaced> {
         self.replace(LaneMessage::LaneLease, lane, &lane_lease, after).await
     }
 
     /// Replaces the note of attempts at the sequence `after`; 0 if there is none.
-    pub(crate) async fn note_attempts(&self, lane: &Lane, attempts: &Attempts, after: u64) -> Result<u64, Overtaken> {
+    pub(crate) async fn note_attempts(&self, lane: &Lane, attempts: &Attempts, after: u64) -> Result<u64, Replaced> {
         self.replace(LaneMessage::Attempt, lane, attempts, after).await
     }
 
@@ -172,18 +163,18 @@ impl Store {
         lane: &Lane,
         value: &impl serde::Serialize,
         after: u64,
-    ) -> Result<u64, Overtaken> {
+    ) -> Result<u64, Replaced> {
         let subject = self.layout.subjects.of(kind, lane);
         let payload = Bytes::from(serde_json::to_vec(value).expect("numbers have a JSON form"));
         let id = unique();
         let written = retry_until_done("writing a lane", || {
             let message = PublishMessage::build().payload(payload.clone()).message_id(&id);
-            self.publish(&subject, message.expected_last_subject_sequence(after)).map(or_overtaken)
+            self.publish(&subject, message.expected_last_subject_sequence(after)).map(or_replaced)
         });
         match written.await {
             Ok(sequence) => Ok(sequence),
             // The overtaking write may be this worker's own: an unconfirmed write is repeated.
-            Err(Overtaken) => self.written_before(&subject, &id).await.ok_or(Overtaken),
+            Err(Replaced) => self.written_before(&subject, &id).await.ok_or(Replaced),
         }
     }
 
@@ -197,10 +188,10 @@ impl Store {
     }
 }
 
-fn or_overtaken(published: Result<PublishAck, PublishError>) -> Result<Result<u64, Overtaken>, PublishError> {
+fn or_replaced(published: Result<PublishAck, PublishError>) -> Result<Result<u64, Replaced>, PublishError> {
     match published {
         Ok(ack) => Ok(Ok(ack.sequence)),
-        Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => Ok(Err(Overtaken)),
+        Err(error) if error.kind() == PublishErrorKind::WrongLastSequence => Ok(Err(Replaced)),
         Err(error) => Err(error),
     }
 }
@@ -210,7 +201,8 @@ pub(crate) fn unique() -> String {
     format!("{:032x}", secret())
 }
 
-fn or_none<T>(found: Result<T, stream::RawMessageError>) -> Result<Option<T>, stream::RawMessageError> {
+/// What was found, if there is such a message.
+pub(crate) fn or_none<T>(found: Result<T, stream::RawMessageError>) -> Result<Option<T>, stream::RawMessageError> {
     match found {
         Ok(found) => Ok(Some(found)),
         Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => Ok(None),

@@ -77,30 +77,20 @@ fn unless_different(what: &str, name: &str, differences: &[String]) -> Result<()
 }
 
 fn without_stream(queue: &str, error: GetStreamError) -> QueueError {
-    match error.kind() {
-        GetStreamErrorKind::JetStream(refusal) if refusal.error_code() == ErrorCode::STREAM_NOT_FOUND => {
-            QueueError::missing(format!(
-                "there is no queue `{queue}`; an operator makes it: rampmeter jobs init {queue}"
-            ))
-        }
-        GetStreamErrorKind::JetStream(_)
-        | GetStreamErrorKind::EmptyName
-        | GetStreamErrorKind::Request
-        | GetStreamErrorKind::InvalidStreamName => QueueError::store("looking for a stream", error),
+    let is_missing = matches!(error.kind(), GetStreamErrorKind::JetStream(refusal) if refusal.error_code() == ErrorCode::STREAM_NOT_FOUND);
+    match is_missing {
+        true => QueueError::missing(format!(
+            "there is no queue `{queue}`; an operator makes it: rampmeter jobs init {queue}"
+        )),
+        false => QueueError::store("looking for a stream", error),
     }
 }
 
 fn without_consumer(name: &str, error: ConsumerInfoError) -> QueueError {
-    match error.kind() {
-        ConsumerInfoErrorKind::NotFound => QueueError::missing(format!(
+    match error.kind() == ConsumerInfoErrorKind::NotFound {
+        true => QueueError::missing(format!(
             "the queue has no consumer `{name}`; an operator makes it: rampmeter jobs init, with each --class of jobs"
         )),
-        ConsumerInfoErrorKind::InvalidName
-        | ConsumerInfoErrorKind::Offline
-        | ConsumerInfoErrorKind::StreamNotFound
-        | ConsumerInfoErrorKind::Request
-        | ConsumerInfoErrorKind::JetStream(_)
-        | ConsumerInfoErrorKind::TimedOut
-        | ConsumerInfoErrorKind::NoResponders => QueueError::store("looking for a consumer", error),
+        false => QueueError::store("looking for a consumer", error),
     }
 }

@@ -1,6 +1,7 @@
 //! Repeating an operation of JetStream until it succeeds. A server that has just started, or has
 //! lost its leader, needs a moment.
 
+use async_nats::jetstream::Error as Refusal;
 use async_nats::jetstream::context::{
     ConsumerInfoError, ConsumerInfoErrorKind, CreateStreamError, CreateStreamErrorKind, GetStreamError,
     GetStreamErrorKind, PublishError, PublishErrorKind, RequestError,
@@ -41,53 +42,32 @@ impl Transient for RequestError {
 
 impl Transient for CreateStreamError {
     fn is_transient(&self) -> bool {
-        match self.kind() {
-            CreateStreamErrorKind::JetStream(refusal) => refusal.code() >= SERVERS_OWN_FAULT,
-            CreateStreamErrorKind::EmptyStreamName
-            | CreateStreamErrorKind::InvalidStreamName
-            | CreateStreamErrorKind::DomainAndExternalSet => false,
-            CreateStreamErrorKind::JetStreamUnavailable
-            | CreateStreamErrorKind::TimedOut
-            | CreateStreamErrorKind::Response
-            | CreateStreamErrorKind::NotFound
-            | CreateStreamErrorKind::ResponseParse => true,
-        }
+        !matches!(self.kind(), CreateStreamErrorKind::JetStream(refusal) if is_final(&refusal))
     }
 }
 
 impl Transient for GetStreamError {
     fn is_transient(&self) -> bool {
-        match self.kind() {
-            GetStreamErrorKind::JetStream(refusal) => refusal.code() >= SERVERS_OWN_FAULT,
-            GetStreamErrorKind::EmptyName | GetStreamErrorKind::InvalidStreamName => false,
-            GetStreamErrorKind::Request => true,
-        }
+        !matches!(self.kind(), GetStreamErrorKind::JetStream(refusal) if is_final(&refusal))
     }
 }
 
 impl Transient for ConsumerInfoError {
     fn is_transient(&self) -> bool {
-        match self.kind() {
-            ConsumerInfoErrorKind::JetStream(refusal) => refusal.code() >= SERVERS_OWN_FAULT,
-            ConsumerInfoErrorKind::InvalidName
-            | ConsumerInfoErrorKind::NotFound
-            | ConsumerInfoErrorKind::StreamNotFound => false,
-            ConsumerInfoErrorKind::Offline
-            | ConsumerInfoErrorKind::Request
-            | ConsumerInfoErrorKind::TimedOut
-            | ConsumerInfoErrorKind::NoResponders => true,
-        }
+        let is_missing = matches!(self.kind(), ConsumerInfoErrorKind::NotFound | ConsumerInfoErrorKind::StreamNotFound);
+        !is_missing && !matches!(self.kind(), ConsumerInfoErrorKind::JetStream(refusal) if is_final(&refusal))
     }
 }
 
 impl Transient for ConsumerError {
     fn is_transient(&self) -> bool {
-        match self.kind() {
-            ConsumerErrorKind::JetStream(refusal) => refusal.code() >= SERVERS_OWN_FAULT,
-            ConsumerErrorKind::InvalidConsumerType | ConsumerErrorKind::InvalidName => false,
-            ConsumerErrorKind::TimedOut | ConsumerErrorKind::Request | ConsumerErrorKind::Other => true,
-        }
+        !matches!(self.kind(), ConsumerErrorKind::JetStream(refusal) if is_final(&refusal))
     }
+}
+
+/// Whether the server refuses for good. An error that it says is its own may pass.
+fn is_final(refusal: &Refusal) -> bool {
+    refusal.code() < SERVERS_OWN_FAULT
 }
 
 /// Repeats `act` until it succeeds, fails for good, or has failed for too long.

@@ -1,6 +1,7 @@
 //! Holding a lane lease. The holder renews it at the server, and knows how long it certainly holds
 //! it.
 
+use crate::lane::lease::Replaced;
 use crate::store::connection::Connection;
 use async_nats::jetstream::AckKind;
 use rampmeter_protocol::clock::Clock;
@@ -19,10 +20,6 @@ pub(crate) struct HeldLease {
     until: watch::Receiver<Time>,
     renewal: JoinHandle<()>,
 }
-
-/// The lane lease has ended, and another worker may have it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lost;
 
 impl HeldLease {
     /// Confirms that a lane lease has arrived; `None` if the server does not answer.
@@ -45,15 +42,15 @@ impl HeldLease {
     }
 
     /// Fails if another worker may have the lane lease.
-    pub(crate) fn check(&self) -> Result<(), Lost> {
-        if self.clock.now() < *self.until.borrow() { Ok(()) } else { Err(Lost) }
+    pub(crate) fn check(&self) -> Result<(), Replaced> {
+        if self.clock.now() < *self.until.borrow() { Ok(()) } else { Err(Replaced) }
     }
 
     /// Runs `work` for as long as the lane lease is held.
-    pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
+    pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T, Replaced> {
         let done = tokio::select! {
             biased;
-            () = self.lost() => return Err(Lost),
+            () = self.lost() => return Err(Replaced),
             done = work => done,
         };
         self.check().map(|()| done)

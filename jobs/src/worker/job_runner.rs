@@ -2,11 +2,11 @@
 
 use crate::job::JobTerms;
 use crate::lane::Lane;
-use crate::lane::lease::Wait;
+use crate::lane::lease::{Replaced, Wait};
 use crate::store::attempts::Attempts;
-use crate::store::{Overtaken, Placed, Store};
-use crate::worker::held_lease::{HeldLease, Lost};
-use crate::worker::retry_policy::{Failed, NoPermit};
+use crate::store::{Placed, Store};
+use crate::worker::held_lease::HeldLease;
+use crate::worker::retry_policy::NoPermit;
 use crate::worker::shared::{HandlerResult, Shared};
 use crate::{Attempt, Failure};
 use async_nats::HeaderMap;
@@ -32,10 +32,6 @@ pub(crate) struct JobRunner<'w> {
     /// The lock guards the note of attempts, for as long as it is written.
     attempts: Mutex<Placed<Attempts>>,
 }
-
-/// Another worker has the lane lease, or may have it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Replaced;
 
 /// The result of handling a job.
 #[derive(Debug)]
@@ -86,21 +82,26 @@ impl<'w> JobRunner<'w> {
             Ok(terms) => terms,
             Err(why) => return self.give_up(job, attempts, &why).await,
         };
-        match self.permit(job.sequence, &terms, known).await? {
+        match self.permit(job, attempts, &terms, known).await? {
             Ok(permit) => self.attempt(job, &terms, permit, attempts + 1).await,
-            Err(Refused::PutBack(wait)) => Ok(End::Waits(wait)),
-            Err(Refused::Dead(why)) => self.give_up(job, attempts, &why).await,
+            Err(end) => Ok(end),
         }
     }
 
-    /// Gets a permit whose start has come.
-    async fn permit(&self, job: u64, terms: &JobTerms, known: Wait) -> Result<Result<Permit, Refused>, Replaced> {
+    /// Gets a permit whose start has come, or what becomes of the job without one.
+    async fn permit(
+        &self,
+        job: &StreamMessage,
+        attempts: u32,
+        terms: &JobTerms,
+        known: Wait,
+    ) -> Result<Result<Permit, End>, Replaced> {
         let patience = self.shared.policy.patience(known.times);
         let (clock, before) = (Clock::start(), Span::from_millis(known.age_ms));
         loop {
             let age = before + clock.now().since(Clock::START);
             let Some(request) = self.request(terms) else {
-                return Ok(Err(Refused::Dead("it has no room for the label of its group".to_owned())));
+                return self.give_up(job, attempts, "it has no room for the label of its group").await.map(Err);
             };
             let asked = request.age(age.duration()).deadline(patience).into_future();
             let error = match self.hold.during(asked).await? {
@@ -112,13 +113,14 @@ impl<'w> JobRunner<'w> {
                 NoPermit::PutBack(after) => {
                     let age = before + clock.now().since(Clock::START) + Span::from(after);
                     let (after_ms, age_ms) = (millis(after), millis(age.duration()));
-                    return Ok(Err(Refused::PutBack(Wait { after_ms, job, age_ms, times: known.times + 1 })));
+                    let wait = Wait { after_ms, job: job.sequence, age_ms, times: known.times + 1 };
+                    return Ok(Err(End::Waits(wait)));
                 }
-                NoPermit::Dead(why) => return Ok(Err(Refused::Dead(why))),
+                NoPermit::Dead(why) => return self.give_up(job, attempts, &why).await.map(Err),
             }
             if self.shared.is_stopping() {
                 let age_ms = millis(age.duration());
-                return Ok(Err(Refused::PutBack(Wait { after_ms: 0, job, age_ms, ..known })));
+                return Ok(Err(End::Waits(Wait { after_ms: 0, job: job.sequence, age_ms, ..known })));
             }
         }
     }
@@ -192,8 +194,8 @@ impl<'w> JobRunner<'w> {
     async fn failed(&self, job: &StreamMessage, attempts: u32, failure: &Failure) -> Result<End, Replaced> {
         tracing::warn!(group = self.lane.group, job = job.sequence, attempts, %failure, "an attempt failed");
         match self.shared.policy.failed(attempts, failure) {
-            Failed::Dead(why) => self.give_up(job, attempts, &why).await,
-            Failed::Again(after) => {
+            Err(why) => self.give_up(job, attempts, &why).await,
+            Ok(after) => {
                 // `Queue::status` distinguishes failed jobs from jobs that run beside them.
                 if self.shared.concurrency > 1 {
                     self.note(|attempts| attempts.failed(job.sequence)).await?;
@@ -250,23 +252,6 @@ impl<'w> JobRunner<'w> {
 
     pub(crate) fn store(&self) -> &'w Store {
         &self.shared.store
-    }
-}
-
-enum Refused {
-    PutBack(Wait),
-    Dead(String),
-}
-
-impl From<Lost> for Replaced {
-    fn from(_: Lost) -> Self {
-        Replaced
-    }
-}
-
-impl From<Overtaken> for Replaced {
-    fn from(_: Overtaken) -> Self {
-        Replaced
     }
 }
 

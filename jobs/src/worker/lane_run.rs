@@ -1,10 +1,10 @@
 //! Working on a lane while holding its lease. Each job has its own permit.
 
 use crate::lane::Lane;
-use crate::lane::lease::{Known, LaneLease, Wait};
+use crate::lane::lease::{Known, LaneLease, Replaced, Wait};
 use crate::lane::places::{NextLookup, Places};
 use crate::worker::held_lease::HeldLease;
-use crate::worker::job_runner::{End, JobRunner, Replaced};
+use crate::worker::job_runner::{End, JobRunner};
 use crate::worker::shared::Shared;
 use async_nats::jetstream::message::StreamMessage;
 use futures::future::BoxFuture;
@@ -12,14 +12,6 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Time;
-
-/// A worker on a lane.
-pub(crate) struct LaneRun<'w> {
-    runner: JobRunner<'w>,
-    /// The stream sequence of the lane lease.
-    lane_lease: u64,
-    known: Known,
-}
 
 /// What has come to its end.
 enum Step {
@@ -30,58 +22,53 @@ enum Step {
 /// Looks and jobs that are under way.
 type Steps<'r> = FuturesUnordered<BoxFuture<'r, Step>>;
 
-impl<'w> LaneRun<'w> {
-    pub(crate) async fn start(
-        shared: &'w Shared,
-        lane: Lane,
-        lane_lease: u64,
-        hold: HeldLease,
-        known: Known,
-    ) -> Result<Self, Replaced> {
-        Ok(LaneRun { runner: JobRunner::start(shared, lane, hold, known.pace_ms).await?, lane_lease, known })
-    }
-
-    /// Runs jobs until the lane is empty, its first jobs have to wait, or other lanes get a turn. A
-    /// worker that is replaced ends what it has begun.
-    pub(crate) async fn run(self) -> Result<(), Replaced> {
-        let LaneRun { runner, lane_lease, known } = self;
-        let (clock, shared) = (Clock::start(), runner.shared);
-        let mut places = Places::new(shared.concurrency, clock.now(), known);
-        let (mut steps, mut replaced) = (Steps::new(), false);
-        loop {
-            // 1. A free place gets a job.
-            let looks = !replaced && !shared.is_stopping();
-            if let Some(look) = looks.then(|| places.look(clock.now())).flatten() {
-                steps.push(runner.look(look).boxed());
-            }
-            // 2. Something ends, or it is time to look again.
-            let wake = places.next_look().filter(|_| looks);
-            let step = tokio::select! {
-                biased;
-                step = steps.next() => step,
-                () = until(clock, wake), if !steps.is_empty() => continue,
-            };
-            // 3. What has ended makes place.
-            match step {
-                None => break,
-                Some(Step::Looked(look, Ok(job))) => {
-                    let sequence = job.as_ref().map(|job| job.sequence);
-                    let begins = places.found(clock.now(), look, sequence);
-                    if let Some((job, wait)) = job.zip(begins) {
-                        steps.push(runner.see_through(job, wait).boxed());
-                    }
+/// Runs jobs of `lane`, whose lease has this sequence in the stream, until the lane is empty, its
+/// first jobs have to wait, or other lanes get a turn. A worker that is replaced ends what it has
+/// begun.
+pub(crate) async fn run_lane(
+    shared: &Shared,
+    lane: Lane,
+    lane_lease: u64,
+    hold: HeldLease,
+    known: Known,
+) -> Result<(), Replaced> {
+    let runner = JobRunner::start(shared, lane, hold, known.pace_ms).await?;
+    let clock = Clock::start();
+    let mut places = Places::new(shared.concurrency, clock.now(), known);
+    let (mut steps, mut replaced) = (Steps::new(), false);
+    loop {
+        // 1. A free place gets a job.
+        let looks = !replaced && !shared.is_stopping();
+        if let Some(look) = looks.then(|| places.look(clock.now())).flatten() {
+            steps.push(runner.look(look).boxed());
+        }
+        // 2. Something ends, or it is time to look again.
+        let wake = places.next_look().filter(|_| looks);
+        let step = tokio::select! {
+            biased;
+            step = steps.next() => step,
+            () = until(clock, wake), if !steps.is_empty() => continue,
+        };
+        // 3. What has ended makes place.
+        match step {
+            None => break,
+            Some(Step::Looked(look, Ok(job))) => {
+                let sequence = job.as_ref().map(|job| job.sequence);
+                let begins = places.found(clock.now(), look, sequence);
+                if let Some((job, wait)) = job.zip(begins) {
+                    steps.push(runner.see_through(job, wait).boxed());
                 }
-                Some(Step::Handled(job, Ok(End::Gone))) => places.gone(job),
-                Some(Step::Handled(_, Ok(End::Waits(wait)))) => places.waits(clock.now(), wait),
-                Some(Step::Looked(_, Err(Replaced)) | Step::Handled(_, Err(Replaced))) => replaced = true,
             }
+            Some(Step::Handled(job, Ok(End::Gone))) => places.gone(job),
+            Some(Step::Handled(_, Ok(End::Waits(wait)))) => places.waits(clock.now(), wait),
+            Some(Step::Looked(_, Err(Replaced)) | Step::Handled(_, Err(Replaced))) => replaced = true,
         }
-        drop(steps);
-        if replaced {
-            return Err(Replaced);
-        }
-        runner.leave(lane_lease, places.lane_lease(clock.now())).await
     }
+    drop(steps);
+    if replaced {
+        return Err(Replaced);
+    }
+    runner.leave(lane_lease, places.lane_lease(clock.now())).await
 }
 
 impl JobRunner<'_> {
@@ -90,7 +77,7 @@ impl JobRunner<'_> {
             NextLookup::At(wait) => self.hold.during(self.store().job(wait.job)).await,
             NextLookup::After(job) => self.hold.during(self.store().next_job(&self.lane, job + 1)).await,
         };
-        Step::Looked(look, found.map_err(Replaced::from))
+        Step::Looked(look, found)
     }
 
     async fn see_through(&self, job: StreamMessage, wait: Wait) -> Step {

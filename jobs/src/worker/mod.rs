@@ -17,14 +17,13 @@ use crate::{Attempt, Failure, Queue, QueueError, store::pull};
 use async_nats::Message;
 use async_nats::jetstream::consumer::PullConsumer;
 use async_nats::jetstream::{self, AckKind};
-use lane_run::LaneRun;
+use lane_run::run_lane;
 use rampmeter_protocol::name::Name;
 use rampmeter_worker_sdk::Resource;
 use rampmeter_worker_sdk::call::Reply;
 use retry_policy::RetryPolicy;
 use shared::{Handler, Shared};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -54,7 +53,6 @@ pub struct WorkerBuilder {
 /// ended. [`stop`](Worker::stop) lets them end.
 #[derive(Debug)]
 pub struct Worker {
-    stopping: Arc<AtomicBool>,
     stop: watch::Sender<bool>,
     slots: JoinSet<()>,
     arrivals: JoinSet<()>,
@@ -159,7 +157,7 @@ impl WorkerBuilder {
             let run = handler(attempt);
             Box::pin(async move { run.await.map(|reply| reply.outcome()) })
         });
-        let stopping = Arc::new(AtomicBool::new(false));
+        let (stop, stopped) = watch::channel(false);
         let shared = Arc::new(Shared {
             store: store.clone(),
             resource: self.resource,
@@ -167,18 +165,17 @@ impl WorkerBuilder {
             policy: self.policy,
             concurrency: self.concurrency,
             handler,
-            stopping: stopping.clone(),
+            stop: stopped,
         });
-        let (stop, stopped) = watch::channel(false);
         let mut slots = JoinSet::new();
         for consumer in consumers {
             for _ in 0..self.slots {
-                slots.spawn(slot(shared.clone(), consumer.clone(), stopped.clone()));
+                slots.spawn(slot(shared.clone(), consumer.clone()));
             }
         }
         let mut arrivals = JoinSet::new();
         arrivals.spawn(arrivals::handle_arrivals(store, arriving));
-        Ok(Worker { stopping, stop, slots, arrivals })
+        Ok(Worker { stop, slots, arrivals })
     }
 }
 
@@ -186,7 +183,6 @@ impl Worker {
     /// Takes no more jobs, lets running jobs end, and returns the rest. While NATS is away it
     /// waits, so that no finished job runs again.
     pub async fn stop(mut self) {
-        self.stopping.store(true, Ordering::Relaxed);
         self.stop.send_replace(true);
         while self.slots.join_next().await.is_some() {}
         self.arrivals.shutdown().await;
@@ -194,8 +190,8 @@ impl Worker {
 }
 
 /// Takes lane leases, one at a time, and works on their lanes.
-async fn slot(shared: Arc<Shared>, consumer: PullConsumer, mut stop: watch::Receiver<bool>) {
-    let connection = &shared.store.connection;
+async fn slot(shared: Arc<Shared>, consumer: PullConsumer) {
+    let (connection, mut stop) = (&shared.store.connection, shared.stop.clone());
     loop {
         let taken = tokio::select! {
             biased;
@@ -230,9 +226,7 @@ async fn receive(shared: &Shared, consumer: &PullConsumer, message: Message) {
         },
         Receipt::Work(known) => {
             let Some(hold) = HeldLease::take(connection.clone(), reply, lease).await else { return };
-            if let Ok(lane_run) = LaneRun::start(shared, lane, sequence, hold, known).await {
-                lane_run.run().await.ok();
-            }
+            run_lane(shared, lane, sequence, hold, known).await.ok();
         }
     }
 }

@@ -38,15 +38,6 @@ pub(crate) enum NoPermit {
     Dead(String),
 }
 
-/// What happens to a job whose attempt failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failed {
-    /// Try again after this time.
-    Again(Duration),
-    /// Give the job up, for this reason.
-    Dead(String),
-}
-
 impl RetryPolicy {
     /// How long a job that was put back `times` times waits for its permit in a slot. The time
     /// doubles. A job whose estimates are always too short therefore keeps its place in the
@@ -72,15 +63,16 @@ impl RetryPolicy {
         }
     }
 
-    pub(crate) fn failed(&self, attempts: u32, failure: &Failure) -> Failed {
+    /// When to try a job again whose attempt failed, or why it is given up.
+    pub(crate) fn failed(&self, attempts: u32, failure: &Failure) -> Result<Duration, String> {
         if failure.is_final() || self.is_spent(attempts) {
-            return Failed::Dead(failure.to_string());
+            return Err(failure.to_string());
         }
         if let Some(named) = failure.named_pause() {
-            return Failed::Again(named.min(MAX_NAMED));
+            return Ok(named.min(MAX_NAMED));
         }
         let pause = self.first_pause.saturating_mul(1 << attempts.saturating_sub(1).min(30));
-        Failed::Again(pause.min(self.most_pause))
+        Ok(pause.min(self.most_pause))
     }
 
     /// Whether no more attempts are allowed.
@@ -104,8 +96,8 @@ mod tests {
     #[test]
     fn pauses_double_up_to_their_bound_and_attempts_end() {
         let failure = Failure::for_now("no");
-        let again = |secs| Failed::Again(Duration::from_secs(secs));
-        let dead = Failed::Dead("no".to_owned());
+        let again = |secs| Ok(Duration::from_secs(secs));
+        let dead = Err("no".to_owned());
         let found = [1, 2, 3, 4, 5].map(|attempts| POLICY.failed(attempts, &failure));
         assert_eq!(found, [again(1), again(2), again(3), dead.clone(), dead.clone()]);
         assert_eq!(POLICY.failed(1, &Failure::for_good("no")), dead);
@@ -114,9 +106,9 @@ mod tests {
     #[test]
     fn a_handler_names_the_pause() {
         let named = |secs| Failure::for_now("no").retry_after(Duration::from_secs(secs));
-        assert_eq!(POLICY.failed(1, &named(86_400)), Failed::Again(Duration::from_secs(86_400)));
-        assert_eq!(POLICY.failed(1, &named(u64::MAX)), Failed::Again(MAX_NAMED));
-        assert_eq!(POLICY.failed(4, &named(1)), Failed::Dead("no".to_owned()), "the attempts end all the same");
+        assert_eq!(POLICY.failed(1, &named(86_400)), Ok(Duration::from_secs(86_400)));
+        assert_eq!(POLICY.failed(1, &named(u64::MAX)), Ok(MAX_NAMED));
+        assert_eq!(POLICY.failed(4, &named(1)), Err("no".to_owned()), "the attempts end all the same");
     }
 
     /// Reaches `MAX_SLOT_WAIT`: a minute, unless the worker waits longer from the beginning.

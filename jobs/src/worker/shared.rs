@@ -5,8 +5,7 @@ use crate::worker::retry_policy::RetryPolicy;
 use crate::{Attempt, Failure};
 use futures::future::BoxFuture;
 use rampmeter_worker_sdk::{Outcome, Resource};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::sync::watch;
 
 /// The result of a handler's run.
 pub(crate) type HandlerResult = Result<Outcome, Failure>;
@@ -22,11 +21,12 @@ pub(crate) struct Shared {
     /// How many jobs of a lane may run at once: at least one.
     pub(crate) concurrency: usize,
     pub(crate) handler: Handler,
-    pub(crate) stopping: Arc<AtomicBool>,
+    /// Whether the worker is to take no more jobs.
+    pub(crate) stop: watch::Receiver<bool>,
 }
 
 impl Shared {
     pub(crate) fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Relaxed)
+        *self.stop.borrow()
     }
 }
