@@ -3,8 +3,8 @@
 use crate::commands::output::{error_text, is_reader_gone};
 use crate::commands::process::logging::{self, LogFormat};
 use crate::commands::{
-    check, demo, explain, import, init, jobs, limits, limits::apply, limits::forecast, limits::limit_orders, proxy, pu,
-    purge, serve, simulate, state, status, upstream, usage,
+    check, demo, doctor, explain, import, init, jobs, limits, limits::apply, limits::forecast, limits::limit_orders,
+    proxy, pu, purge, serve, simulate, state, status, upstream, usage,
 };
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ By task:
   Try out               demo, simulate, upstream
   Write limits          init, check, import, pu
   Change limits         apply, limits
-  Look                  status, explain, usage, forecast, state
+  Look                  doctor, status, explain, usage, forecast, state
   Intervene             purge, thaw, freeze, empty";
 
 /// Runs the binary `rampmeter`. It is in the library, because every binary that awaits these
@@ -25,13 +25,13 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let done = runtime.map_err(anyhow::Error::from).and_then(|runtime| runtime.block_on(cli.run()));
-    let done = done.or_else(|error| if is_reader_gone(&error) { Ok(()) } else { Err(error) });
+    let done = done.or_else(|error| if is_reader_gone(&error) { Ok(ExitCode::SUCCESS) } else { Err(error) });
     if let Err(error) = &done {
         tracing::debug!(?error, "failed");
     }
     let last_message = done.as_ref().err().map(|error| format!("rampmeter: {}", error_text::with_causes(&**error)));
     logging::finish(last_message.as_deref());
-    if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    done.unwrap_or(ExitCode::FAILURE)
 }
 
 /// Permits for rate-limited APIs: thousands of workers, one account, no 429.
@@ -66,6 +66,8 @@ enum Command {
     Jobs(jobs::JobsArgs),
     /// Turn the rates of another limiter into a configuration.
     Import(import::ImportArgs),
+    /// Say what is wrong, in order of harm, with the evidence and the command that mends it.
+    Doctor(doctor::DoctorArgs),
     /// Show levels, queues and counters of running schedulers.
     Status(status::StatusArgs),
     /// Show what clients have used, day by day.
@@ -106,11 +108,11 @@ impl Command {
 }
 
 impl Cli {
-    /// Runs the command.
+    /// Runs the command. Only `doctor` may end well with another code than that of success.
     ///
     /// # Errors
     /// What went wrong, as text for people.
-    pub async fn run(self) -> anyhow::Result<()> {
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
         logging::start(self.log_format, self.command.log_levels())?;
         match self.command {
             Command::Serve(args) => serve::run(args).await,
@@ -122,6 +124,7 @@ impl Cli {
             Command::Limits(args) => limits::run(args).await,
             Command::Jobs(args) => jobs::run(args).await,
             Command::Import(args) => import::run(args),
+            Command::Doctor(args) => return doctor::run(args).await,
             Command::Status(args) => status::run(args).await,
             Command::Usage(args) => usage::run(args).await,
             Command::Forecast(args) => forecast::run(args).await,
@@ -135,6 +138,7 @@ impl Cli {
             Command::Pu(args) => pu::run(&args),
             Command::Upstream(args) => upstream::run(args).await,
         }
+        .map(|()| ExitCode::SUCCESS)
     }
 }
 

@@ -4,9 +4,7 @@ use crate::commands::process::logging;
 use crate::commands::simulate::what_if::WhatIfSimulator;
 use rampmeter_config::Config;
 use rampmeter_front::{BoundSocket, HttpServer, Program};
-use rampmeter_protocol::name::Name;
 use rampmeter_serve::{self as serve, Scheduler};
-use rampmeter_telemetry::Spans;
 use std::net::SocketAddr;
 
 /// What the front asks this program.
@@ -15,7 +13,8 @@ const PROGRAM: Program = Program { forecaster: &WhatIfSimulator, lost_lines: log
 /// A scheduler that runs, and what it serves over HTTP. Dropping it ends it without a handover;
 /// [`stop`](Running::stop) hands over.
 pub struct Running {
-    scheduler: Scheduler,
+    /// The scheduler.
+    pub scheduler: Scheduler,
     http: Option<HttpServer>,
 }
 
@@ -55,26 +54,9 @@ impl Running {
         self.http.as_ref().map(HttpServer::url)
     }
 
-    /// Where spans go, if this process sends any.
-    #[must_use]
-    pub fn spans(&self) -> Option<Spans> {
-        self.scheduler.spans()
-    }
-
     /// Returns when every resource is led, by this scheduler or another.
     pub async fn ready(&self) {
         self.scheduler.ready().await;
-    }
-
-    /// Waits until every resource is led, and returns the leader of each: another scheduler, or
-    /// `None` for this one.
-    pub fn leaders(&self) -> impl Future<Output = Vec<(Name, Option<String>)>> + use<> {
-        self.scheduler.leaders()
-    }
-
-    /// Returns if something ends that should go on. This process is to be replaced then.
-    pub async fn broken(&mut self) -> anyhow::Error {
-        self.scheduler.broken().await
     }
 
     /// Hands every resource over, and then ends the connections of HTTP.

@@ -46,56 +46,27 @@ impl fmt::Display for Question {
     }
 }
 
-/// A kind of failure, as metrics count it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FailureKind {
-    /// The client id or secret can't be read on this machine.
-    Credentials,
-    /// There is no connection.
-    Unreachable,
-    /// There was no answer in time.
-    Timeout,
-    /// 400, 401 or 403: the client id, secret or token is not accepted.
-    Unauthorized,
-    /// 404 or 410: the endpoint is gone.
-    Missing,
-    /// 429: the scheduler asks too often.
-    RateLimited,
-    /// Any other status that is no success.
-    Status,
-    /// The answer is not of the documented form, or too long.
-    Malformed,
-    /// The answer has the documented form, and makes no sense.
-    Implausible,
-}
-
-impl FailureKind {
-    /// All kinds.
-    pub const ALL: [FailureKind; 9] = [
-        FailureKind::Credentials,
-        FailureKind::Unreachable,
-        FailureKind::Timeout,
-        FailureKind::Unauthorized,
-        FailureKind::Missing,
-        FailureKind::RateLimited,
-        FailureKind::Status,
-        FailureKind::Malformed,
-        FailureKind::Implausible,
-    ];
-
-    /// The label in metrics.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            FailureKind::Credentials => "credentials",
-            FailureKind::Unreachable => "unreachable",
-            FailureKind::Timeout => "timeout",
-            FailureKind::Unauthorized => "unauthorized",
-            FailureKind::Missing => "missing",
-            FailureKind::RateLimited => "rate_limited",
-            FailureKind::Status => "status",
-            FailureKind::Malformed => "malformed",
-            FailureKind::Implausible => "implausible",
-        }
+rampmeter_protocol::named! {
+    /// A kind of failure, as metrics count it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum FailureKind {
+        /// The client id or secret can't be read on this machine.
+        Credentials = "credentials",
+        /// There is no connection.
+        Unreachable = "unreachable",
+        /// There was no answer in time.
+        Timeout = "timeout",
+        /// 400, 401 or 403: the client id, secret or token is not accepted.
+        Unauthorized = "unauthorized",
+        /// 404 or 410: the endpoint is gone.
+        Missing = "missing",
+        /// 429: the scheduler asks too often.
+        RateLimited = "rate_limited",
+        /// Any other status that is no success.
+        Status = "status",
+        /// The answer is not of the documented form, or too long.
+        Malformed = "malformed",
+        /// The answer has the documented form, and makes no sense.
+        Implausible = "implausible",
     }
 }

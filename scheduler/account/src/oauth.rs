@@ -1,6 +1,5 @@
 //! Gets an access token for client credentials, and keeps it while it is valid.
 
-use super::SharedToken;
 use super::error::{FailureKind, ProviderError, Question};
 use super::http::Http;
 use super::secret::SecretSource;
@@ -73,15 +72,6 @@ impl OAuth {
         Ok(OAuth::new(http.context("no certificates to check the token endpoint's with")?, clock, credentials))
     }
 
-    /// The current token or a new one, and when it is replaced.
-    ///
-    /// # Errors
-    /// Why there is no token.
-    pub async fn shared(&mut self) -> Result<SharedToken, ProviderError> {
-        let token = self.token().await?;
-        Ok(SharedToken { secret: token.secret(), until: token.refresh_at })
-    }
-
     pub(super) fn new(http: Http, clock: Clock, credentials: Credentials) -> Self {
         OAuth { http, clock, credentials, token: None, permits: None }
     }
@@ -95,7 +85,7 @@ impl OAuth {
     ///
     /// # Errors
     /// Why there is no token.
-    pub(super) async fn token(&mut self) -> Result<AccessToken, ProviderError> {
+    pub async fn token(&mut self) -> Result<AccessToken, ProviderError> {
         let now = self.clock.now();
         if let Some(token) = self.token.as_ref().filter(|token| now < token.refresh_at) {
             return Ok(token.clone());

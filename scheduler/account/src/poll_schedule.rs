@@ -1,6 +1,5 @@
 //! Decides when to ask a provider which question. Time and jitter are arguments.
 
-use super::ProviderSettings;
 use rampmeter_protocol::time::{Span, Time};
 
 /// The pause after the first failure. It doubles with every further failure.
@@ -23,11 +22,9 @@ pub enum Topic {
 ///
 /// ```
 /// use rampmeter_protocol::{time::{Span, Time}};
-/// use rampmeter_account::{Contract, Kind, ProviderSettings, poll_schedule::{PollSchedule, Topic}};
+/// use rampmeter_account::poll_schedule::{PollSchedule, Topic};
 ///
-/// let kind = Kind::Static(Contract::default());
-/// let settings = ProviderSettings { kind, contract_every: Span::from_secs(300), levels_every: None };
-/// let mut schedule = PollSchedule::new(&settings, Time::ORIGIN);
+/// let mut schedule = PollSchedule::new(Span::from_secs(300), None, Time::ORIGIN);
 /// assert_eq!(schedule.next(), (Time::ORIGIN, Topic::Contract));
 /// schedule.failed(Time::ORIGIN, Topic::Contract, 1.0);
 /// assert_eq!(schedule.next(), (Time::ORIGIN + Span::from_secs(1), Topic::Contract));
@@ -52,16 +49,12 @@ struct Item {
 }
 
 impl PollSchedule {
-    /// A schedule with every question due at `now`.
+    /// A schedule with every question due at `now`. Levels are asked for only if there is an
+    /// interval for them.
     #[must_use]
-    pub fn new(settings: &ProviderSettings, now: Time) -> Self {
+    pub fn new(contract_every: Span, levels_every: Option<Span>, now: Time) -> Self {
         let item = |every| Item { due: now, every, failing: false };
-        PollSchedule {
-            contract: item(settings.contract_every),
-            levels: settings.levels_every.map(item),
-            failures: 0,
-            quiet_until: now,
-        }
+        PollSchedule { contract: item(contract_every), levels: levels_every.map(item), failures: 0, quiet_until: now }
     }
 
     /// The next question and its time. If both are due at once, the contract comes first.
@@ -114,16 +107,13 @@ impl PollSchedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Contract, Kind};
 
     fn at(secs: u64) -> Time {
         Time::ORIGIN + Span::from_secs(secs)
     }
 
     fn schedule(levels_every: Option<u64>) -> PollSchedule {
-        let levels_every = levels_every.map(Span::from_secs);
-        let kind = Kind::Static(Contract::default());
-        PollSchedule::new(&ProviderSettings { kind, contract_every: Span::from_secs(300), levels_every }, at(0))
+        PollSchedule::new(Span::from_secs(300), levels_every.map(Span::from_secs), at(0))
     }
 
     #[test]

@@ -6,11 +6,10 @@
 use super::contract;
 use super::error::{FailureKind, ProviderError, Question};
 use super::http::Http;
-pub use super::oauth::Credentials;
 use super::oauth::OAuth;
 use super::token_counts;
 use super::token_permits::TokenPermits;
-use super::{Contract, ProvidedLevel, Provider, SharedToken};
+use super::{AccessToken, Contract, ProvidedLevel, ProviderSettings};
 use anyhow::Context;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION};
@@ -19,28 +18,15 @@ use http::{HeaderValue, Request};
 use http_body_util::Full;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use rampmeter_protocol::clock::Clock;
-use rampmeter_protocol::name::Name;
-use rampmeter_protocol::time::Span;
 
 /// Characters to escape in a user's id: all that could end a path or a query value.
 const ID: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
-/// The address of the service, and the credentials for it.
-#[derive(Clone, Debug)]
-pub struct SentinelHubSettings {
-    /// The URL in front of `/aux/ratelimit`, without a slash at its end.
-    pub base_url: String,
-    /// The credentials of the client.
-    pub credentials: Credentials,
-    /// The longest time that an answer may take.
-    pub timeout: Span,
-    /// The resource whose permits requests for access tokens take; none if they take none.
-    pub token_resource: Option<Name>,
-    /// Whether workers may ask for the access token.
-    pub share_token: bool,
-}
-
 /// A client of Sentinel Hub's rate limit endpoints.
+///
+/// It keeps what it needs between questions, such as an access token. A question may be dropped at
+/// any await. Every answer is checked, and implausible limits are an error too. An error contains
+/// no secret and nothing that the other side sent.
 #[derive(Debug)]
 pub struct SentinelHub {
     http: Http,
@@ -50,7 +36,11 @@ pub struct SentinelHub {
 }
 
 impl SentinelHub {
-    pub(super) fn open(settings: &SentinelHubSettings, clock: Clock) -> anyhow::Result<Self> {
+    /// Opens the provider. It asks no question yet.
+    ///
+    /// # Errors
+    /// If its secrets can't be read, or the system has no certificates for TLS.
+    pub fn open(settings: &ProviderSettings, clock: Clock) -> anyhow::Result<Self> {
         settings.credentials.check().map_err(anyhow::Error::msg)?;
         let tls =
             settings.base_url.starts_with("https") || settings.credentials.token_url.scheme() == Some(&Scheme::HTTPS);
@@ -60,8 +50,43 @@ impl SentinelHub {
         Ok(SentinelHub { http, oauth, base_url, share_token })
     }
 
-    pub(super) fn set_token_permits(&mut self, permits: TokenPermits) {
+    /// Takes a permit for each request for an access token from now on.
+    pub fn set_token_permits(&mut self, permits: TokenPermits) {
         self.oauth.set_permits(permits);
+    }
+
+    /// Asks for all limits of the account: at least one, and none twice.
+    ///
+    /// # Errors
+    /// If there is no answer, or no plausible one.
+    pub async fn limits(&mut self) -> Result<Contract, ProviderError> {
+        let path = |subject: &str| format!("/aux/ratelimit/contract?userId=eq:{subject}");
+        contract::read(&self.get(Question::Contract, path).await?)
+    }
+
+    /// Asks for the present levels of the account's buckets; nothing if the service does not tell
+    /// them.
+    ///
+    /// # Errors
+    /// If there is no answer, or no plausible one.
+    pub async fn levels(&mut self) -> Result<Option<Vec<ProvidedLevel>>, ProviderError> {
+        let path = |subject: &str| format!("/aux/ratelimit/statistics/tokenCounts/{subject}");
+        match self.get(Question::Levels, path).await {
+            Ok(body) => token_counts::read(&body).map(Some),
+            Err(error) if error.question == Question::Levels && error.kind == FailureKind::Missing => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the account's access token for workers; nothing if it is not shared.
+    ///
+    /// # Errors
+    /// Why there is no token.
+    pub async fn access_token(&mut self) -> Result<Option<AccessToken>, ProviderError> {
+        if !self.share_token {
+            return Ok(None);
+        }
+        self.oauth.token().await.map(Some)
     }
 
     /// Asks, and asks once more with a new token if the current one is not accepted: it may have
@@ -85,28 +110,5 @@ impl SentinelHub {
             .body(Full::default())
             .map_err(|error| ProviderError::new(question, FailureKind::Malformed, error.to_string()))?;
         self.http.send(question, request).await
-    }
-}
-
-impl Provider for SentinelHub {
-    async fn limits(&mut self) -> Result<Contract, ProviderError> {
-        let path = |subject: &str| format!("/aux/ratelimit/contract?userId=eq:{subject}");
-        contract::read(&self.get(Question::Contract, path).await?)
-    }
-
-    async fn levels(&mut self) -> Result<Option<Vec<ProvidedLevel>>, ProviderError> {
-        let path = |subject: &str| format!("/aux/ratelimit/statistics/tokenCounts/{subject}");
-        match self.get(Question::Levels, path).await {
-            Ok(body) => token_counts::read(&body).map(Some),
-            Err(error) if error.question == Question::Levels && error.kind == FailureKind::Missing => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    async fn access_token(&mut self) -> Result<Option<SharedToken>, ProviderError> {
-        if !self.share_token {
-            return Ok(None);
-        }
-        self.oauth.shared().await.map(Some)
     }
 }

@@ -21,13 +21,13 @@ const MAX_LIFE: Span = Span::from_secs(86_400);
 
 /// An access token. Its `Debug` output hides the token.
 #[derive(Clone, Debug)]
-pub(super) struct AccessToken {
+pub struct AccessToken {
     /// The header that carries the token.
     pub(super) authorization: HeaderValue,
     /// The owner of the token, for the paths of the API.
     pub(super) subject: String,
     /// The time to request another token.
-    pub(super) refresh_at: Time,
+    pub refresh_at: Time,
 }
 
 /// The answer of a token endpoint.
@@ -46,7 +46,8 @@ struct Claims {
 
 impl AccessToken {
     /// The token without the scheme of its header.
-    pub(super) fn secret(&self) -> SecretString {
+    #[must_use]
+    pub fn secret(&self) -> SecretString {
         let text = self.authorization.to_str().unwrap_or_default();
         text.strip_prefix(SCHEME).unwrap_or_default().into()
     }

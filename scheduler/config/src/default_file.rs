@@ -2,7 +2,7 @@
 //! it.
 
 use super::http::{CheckTable, HttpTable, HttpTlsTable};
-use super::keys::{Key, Shown};
+use super::keys::{Key, Table, line_of};
 use super::limits::algorithm::ALGORITHMS;
 use super::limits::objections::{HeadersTable, ObjectionTable};
 use super::limits::table::{ClassTable, LimitTable, ResourceTable};
@@ -22,55 +22,6 @@ const HEAD: &str = "\
 
 ";
 
-const CHECK: &str = "\
-# The check that reverse proxies make before they let a request through: /check.
-";
-
-const HTTP_TLS: &str = "\
-# Encryption towards HTTP clients. Without this, listen at loopback or behind TLS.
-";
-
-const TELEMETRY: &str = "\
-# Traces: a span for each recorded request, with its wait and its reason.
-";
-
-const PROXY: &str = "\
-# A proxy that holds requests until their permits start: `rampmeter proxy`, or beside the scheduler.
-";
-
-const CREDENTIAL: &str = "\
-# The secret that the proxy above shows to the upstream, so that its clients need none. Every client
-# that reaches the proxy then calls the upstream in its name.
-";
-
-const ROUTE: &str = "\
-# A kind of requests of the proxy above.
-";
-
-const RESOURCE: &str = "\
-# One upstream account with its limits.
-";
-
-const HEADERS: &str = "\
-# Names of headers that no dialect knows. Clients send a header if its name has `ratelimit`, `rate-limit`,
-# `retry-after`, `quota` or `throttl` in it.
-";
-
-const OBJECTION: &str = "\
-# A response that objects to a call, or that does not although it looks so. The first that fits decides.
-";
-
-const PROVIDER: &str = "\
-# The account's limits, as its own service tells them. Limits below of the same unit and period are
-# compared with it. Without any below, all come from there, and nothing is granted before they are
-# known.
-";
-
-const LIMIT: &str = "\
-# A limit. Every call has to fit into all limits whose unit it costs.
-# `rampmeter apply` changes limits while schedulers run.
-";
-
 const MORE_LIMITS: &str = r#"[[resource.limit]]
 name = "processing-units-per-minute"
 unit = "processing-units"
@@ -88,59 +39,47 @@ period = "PT744H"
 #[must_use]
 pub fn default_file() -> String {
     let mut file = HEAD.to_owned();
-    write(&mut file, "[nats]", NatsTable::KEYS);
-    write(&mut file, "[http]", HttpTable::KEYS);
-    write_commented_out(&mut file, HTTP_TLS, "[http.tls]", HttpTlsTable::KEYS);
-    write_commented_out(&mut file, CHECK, "[http.check]", CheckTable::KEYS);
-    file.push_str(TELEMETRY);
-    write(&mut file, "[telemetry]", TelemetryTable::KEYS);
-    write_commented_out(&mut file, PROXY, "[[proxy]]", ProxyTable::KEYS);
-    write_commented_out(&mut file, CREDENTIAL, "[proxy.credential]", CredentialTable::KEYS);
-    write_commented_out(&mut file, ROUTE, "[[proxy.route]]", RouteTable::KEYS);
-    file.push_str(RESOURCE);
-    write(&mut file, "[[resource]]", ResourceTable::KEYS);
-    write_commented_out(&mut file, HEADERS, "[resource.headers]", HeadersTable::KEYS);
-    write_commented_out(&mut file, OBJECTION, "[[resource.objection]]", ObjectionTable::KEYS);
-    write_commented_out(&mut file, PROVIDER, "[resource.provider]", ProviderTable::KEYS);
-    file.push_str(LIMIT);
-    write(&mut file, "[[resource.limit]]", LimitTable::KEYS);
+    write(&mut file, "", &NatsTable::TABLE);
+    write(&mut file, "", &HttpTable::TABLE);
+    write(&mut file, "#", &HttpTlsTable::TABLE);
+    write(&mut file, "#", &CheckTable::TABLE);
+    write(&mut file, "", &TelemetryTable::TABLE);
+    write(&mut file, "#", &ProxyTable::TABLE);
+    write(&mut file, "#", &CredentialTable::TABLE);
+    write(&mut file, "#", &RouteTable::TABLE);
+    write(&mut file, "", &ResourceTable::TABLE);
+    write(&mut file, "#", &HeadersTable::TABLE);
+    write(&mut file, "#", &ObjectionTable::TABLE);
+    write(&mut file, "#", &ProviderTable::TABLE);
+    write(&mut file, "", &LimitTable::TABLE);
     file.push_str(MORE_LIMITS);
     file
 }
 
-fn write(file: &mut String, head: &str, keys: &[Key]) {
-    file.push_str(head);
-    file.push('\n');
-    for key in keys {
-        key.write(file, &choices(key.name()));
-    }
+/// Writes a table. A first configuration needs none whose head and keys are all commented out with
+/// `mark`.
+fn write(file: &mut String, mark: &str, table: &Table) {
+    let [head, intro @ ..] = table.about else { return };
+    intro.iter().filter(|line| !line.is_empty()).for_each(|line| line_of(file, format_args!("#{line}")));
+    line_of(file, format_args!("{mark}{}", head.trim_matches([' ', '`'])));
+    table.keys.iter().for_each(|key| key.write(file, mark, &choices(key.name())));
 }
 
 /// The choices of a key that are listed by other code.
 fn choices(key: &str) -> String {
     match key {
-        "tls" => TlsTable::KEYS.iter().map(Key::item).collect(),
-        "classes" => ClassTable::KEYS.iter().map(Key::item).collect(),
+        "tls" => TlsTable::TABLE.keys.iter().map(Key::item).collect(),
+        "classes" => ClassTable::TABLE.keys.iter().map(Key::item).collect(),
         "dialect" => Dialect::ALL.iter().map(|dialect| format!("# * \"{dialect}\"\n")).collect(),
         "algorithm" => ALGORITHMS.iter().map(|(name, meaning)| format!("# * \"{name}\": {meaning}\n")).collect(),
         _ => String::new(),
     }
 }
 
-/// Writes a table with all keys commented out, because a first configuration does not need it.
-fn write_commented_out(file: &mut String, intro: &str, head: &str, keys: &[Key]) {
-    let example = |key: &Key| match key.shown {
-        Shown::Given(value) => Key { shown: Shown::Example(value), ..*key },
-        Shown::Default(_) | Shown::Example(_) | Shown::Table => *key,
-    };
-    let keys: Vec<Key> = keys.iter().map(example).collect();
-    file.push_str(intro);
-    write(file, &format!("#{head}"), &keys);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::Shown;
     use crate::parse;
     use std::path::Path;
 
@@ -152,41 +91,44 @@ mod tests {
         "\n[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\nperiod = \"1s\"\n";
 
     const PLACES: [Tried; 15] = [
-        (NatsTable::KEYS, "[nats]\n", NAMED),
-        (TlsTable::KEYS, "[nats.tls]\n", NAMED),
-        (HttpTable::KEYS, "[http]\n", NAMED),
-        (HttpTlsTable::KEYS, "[http.tls]\n", NAMED),
-        (CheckTable::KEYS, "[http.check]\nresource = \"api\"\n", NAMED),
-        (TelemetryTable::KEYS, "[telemetry]\n", NAMED),
-        (ProxyTable::KEYS, "[[proxy]]\nupstream = \"https://a\"\n", NAMED),
-        (CredentialTable::KEYS, "[[proxy]]\nupstream = \"https://a\"\n[proxy.credential]\n", NAMED),
-        (RouteTable::KEYS, "[[proxy]]\nupstream = \"https://a\"\n[[proxy.route]]\npath = \"/\"\n", NAMED),
-        (ResourceTable::KEYS, "[[resource]]\nname = \"api\"\n", LIMITED),
-        (ClassTable::KEYS, "[[resource]]\nname = \"api\"\n[[resource.classes]]\nname = \"bulk\"\n", LIMITED),
-        (HeadersTable::KEYS, "[[resource]]\nname = \"api\"\n[resource.headers]\n", LIMITED),
+        (NatsTable::TABLE.keys, "[nats]\n", NAMED),
+        (TlsTable::TABLE.keys, "[nats.tls]\n", NAMED),
+        (HttpTable::TABLE.keys, "[http]\n", NAMED),
+        (HttpTlsTable::TABLE.keys, "[http.tls]\n", NAMED),
+        (CheckTable::TABLE.keys, "[http.check]\nresource = \"api\"\n", NAMED),
+        (TelemetryTable::TABLE.keys, "[telemetry]\n", NAMED),
+        (ProxyTable::TABLE.keys, "[[proxy]]\nupstream = \"https://a\"\n", NAMED),
+        (CredentialTable::TABLE.keys, "[[proxy]]\nupstream = \"https://a\"\n[proxy.credential]\n", NAMED),
+        (RouteTable::TABLE.keys, "[[proxy]]\nupstream = \"https://a\"\n[[proxy.route]]\npath = \"/\"\n", NAMED),
+        (ResourceTable::TABLE.keys, "[[resource]]\nname = \"api\"\n", LIMITED),
+        (ClassTable::TABLE.keys, "[[resource]]\nname = \"api\"\n[[resource.classes]]\nname = \"bulk\"\n", LIMITED),
+        (HeadersTable::TABLE.keys, "[[resource]]\nname = \"api\"\n[resource.headers]\n", LIMITED),
         (
-            ObjectionTable::KEYS,
+            ObjectionTable::TABLE.keys,
             "[[resource]]\nname = \"api\"\n[[resource.objection]]\nstatus = 403\nmeans = \"limit\"\n",
             "\n[[resource.limit]]\nname = \"requests-per-minute\"\ncapacity = 10\nperiod = \"1s\"\n",
         ),
         (
-            ProviderTable::KEYS,
+            ProviderTable::TABLE.keys,
             "[[resource]]\nname = \"api\"\n[resource.provider]\nkind = \"sentinel-hub\"\n\
              base_url = \"https://a\"\ntoken_url = \"https://b\"\nclient_id_env = \"C\"\n",
             LIMITED,
         ),
-        (LimitTable::KEYS, "[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\n", ""),
+        (
+            LimitTable::TABLE.keys,
+            "[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\n",
+            "",
+        ),
     ];
 
     /// Further keys that a key needs, if any.
     fn beside(keys: &[Key], name: &str) -> &'static str {
-        let is_limit = std::ptr::eq(keys, LimitTable::KEYS);
+        let is_limit = std::ptr::eq(keys, LimitTable::TABLE.keys);
         match name {
             "trusted_hops" => "trusted_proxies = [\"127.0.0.1\"]\n",
             "cert_file" => "key_file = \"a.pem\"\n",
             "key_file" => "cert_file = \"a.pem\"\n",
             "client_ca_file" => "cert_file = \"a.pem\"\nkey_file = \"b.pem\"\n",
-            "ride_for" => "on_kv_loss = \"ride\"\n",
             "weights" => "fair_share = \"client\"\n",
             "client_secret_file" | "secret_file" | "oauth" => "",
             "safe_rate" => "on_unavailable = \"safe-rate\"\n",
@@ -197,9 +139,9 @@ mod tests {
             "resets" => "algorithm = \"quota\"\n",
             "time_to_live" => "algorithm = \"concurrency\"\n",
             "otlp" => "",
-            _ if std::ptr::eq(keys, TelemetryTable::KEYS) => "otlp = \"https://a\"\n",
-            _ if std::ptr::eq(keys, CredentialTable::KEYS) => "secret_env = \"S\"\n",
-            _ if std::ptr::eq(keys, ProviderTable::KEYS) => "client_secret_env = \"D\"\n",
+            _ if std::ptr::eq(keys, TelemetryTable::TABLE.keys) => "otlp = \"https://a\"\n",
+            _ if std::ptr::eq(keys, CredentialTable::TABLE.keys) => "secret_env = \"S\"\n",
+            _ if std::ptr::eq(keys, ProviderTable::TABLE.keys) => "client_secret_env = \"D\"\n",
             _ if is_limit => "period = \"1s\"\n",
             _ => "",
         }

@@ -1,10 +1,19 @@
 //! The keys of the configuration as a table: name, parser, default, and documentation.
 //!
-//! [`keys!`] makes three things of one list: the struct that serde reads, [`Key`]s for the
+//! [`keys!`] makes three things of one list: the struct that serde reads, a [`Table`] for the
 //! [commented default file](mod@super::default_file), and `fill`, which puts values into settings.
 
 use std::fmt::Write;
 use toml::Spanned;
+
+/// A table with its documentation.
+#[derive(Debug)]
+pub(super) struct Table {
+    /// The head, and what is said above it, a line each.
+    pub(super) about: &'static [&'static str],
+    /// The keys, in the order of the commented file.
+    pub(super) keys: &'static [Key],
+}
 
 /// A key with its documentation.
 #[derive(Clone, Copy, Debug)]
@@ -36,11 +45,12 @@ impl Key {
         self.rust_name.trim_start_matches("r#")
     }
 
-    /// Writes the key into the commented file. Writes nothing for a table.
-    pub(super) fn write(&self, file: &mut String, beneath: &str) {
+    /// Writes the key into the commented file, with `mark` before it if it is given there. Writes
+    /// nothing for a table.
+    pub(super) fn write(&self, file: &mut String, mark: &str, beneath: &str) {
         let (mark, value) = match self.shown {
             Shown::Default(value) | Shown::Example(value) => ("#", value),
-            Shown::Given(value) => ("", value),
+            Shown::Given(value) => (mark, value),
             Shown::Table => return,
         };
         self.doc.iter().for_each(|line| line_of(file, format_args!("#{line}")));
@@ -59,7 +69,7 @@ impl Key {
     }
 }
 
-fn line_of(file: &mut String, line: std::fmt::Arguments<'_>) {
+pub(super) fn line_of(file: &mut String, line: std::fmt::Arguments<'_>) {
     writeln!(file, "{line}").expect("a string takes every text");
 }
 
@@ -68,7 +78,8 @@ pub(super) fn value<T: Clone + Into<U>, U>(given: &Spanned<T>) -> U {
     given.get_ref().clone().into()
 }
 
-/// Declares a table of the file. A row is
+/// Declares a table of the file. Its documentation is the head, a blank line, and what the commented
+/// file says above it. A row is
 ///
 /// ```text
 /// /// The documentation of the key.
@@ -80,7 +91,9 @@ pub(super) fn value<T: Clone + Into<U>, U>(given: &Spanned<T>) -> U {
 /// follows `fills`.
 macro_rules! keys {
     (
-        $(#[$outer:meta])*
+        $(#[doc = $about:literal])+
+        #[derive($($derive:ident),+)]
+        #[serde($($outer:tt)+)]
         $vis:vis struct $table:ident fills $settings:ty {
             $(
                 $(#[doc = $doc:literal])+
@@ -90,7 +103,9 @@ macro_rules! keys {
         }
     ) => {
         $crate::keys::keys! {
-            $(#[$outer])*
+            $(#[doc = $about])+
+            #[derive($($derive),+)]
+            #[serde($($outer)+)]
             $vis struct $table {
                 $(
                     $(#[doc = $doc])+
@@ -113,7 +128,9 @@ macro_rules! keys {
         }
     };
     (
-        $(#[$outer:meta])*
+        $(#[doc = $about:literal])+
+        #[derive($($derive:ident),+)]
+        #[serde($($outer:tt)+)]
         $vis:vis struct $table:ident {
             $(
                 $(#[doc = $doc:literal])+
@@ -122,7 +139,9 @@ macro_rules! keys {
             )+
         }
     ) => {
-        $(#[$outer])*
+        $(#[doc = $about])+
+        #[derive($($derive),+)]
+        #[serde($($outer)+)]
         #[allow(rustdoc::broken_intra_doc_links, reason = "comments of the default file name tables, such as [[token]]")]
         $vis struct $table {
             $(
@@ -133,39 +152,28 @@ macro_rules! keys {
         }
 
         impl $table {
-            /// The keys, in the order of the commented file.
-            pub(crate) const KEYS: &'static [$crate::keys::Key] = &[
-                $($crate::keys::Key {
-                    rust_name: stringify!($key),
-                    doc: &[$($doc),+],
-                    shown: $crate::keys::Shown::$shown $(($value))?,
-                },)+
-            ];
+            /// The table as the commented file shows it.
+            pub(crate) const TABLE: $crate::keys::Table = $crate::keys::Table {
+                about: &[$($about),+],
+                keys: &[
+                    $($crate::keys::Key {
+                        rust_name: stringify!($key),
+                        doc: &[$($doc),+],
+                        shown: $crate::keys::Shown::$shown $(($value))?,
+                    },)+
+                ],
+            };
         }
     };
 }
 
-/// Declares the words that a key takes, in kebab-case. Behind `for` stand types of the settings with
-/// a variant for each word.
+/// Declares the words that a key takes, in kebab-case.
 macro_rules! words {
-    ($(#[$outer:meta])* $vis:vis enum $table:ident for ($($settings:ident),+) $words:tt) => {
-        $crate::keys::words! { $(#[$outer])* $vis enum $table $words }
-        $($crate::keys::words! { $table into $settings $words })+
-    };
     ($(#[$outer:meta])* $vis:vis enum $table:ident { $($word:ident),+ }) => {
         $(#[$outer])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         $vis enum $table { $($word),+ }
-    };
-    ($table:ident into $settings:ident { $($word:ident),+ }) => {
-        impl From<$table> for $settings {
-            fn from(written: $table) -> Self {
-                match written {
-                    $($table::$word => $settings::$word,)+
-                }
-            }
-        }
     };
 }
 

@@ -22,7 +22,7 @@ pub use http::settings::{
     CheckSettings, DEFAULT_MAX_CONNECTIONS, HttpSettings, LabelSource, OnUnavailable, OriginSettings, TokenSource,
 };
 pub use http::token_file::{MIN_TOKEN, PageRight, TokenSettings, parse_tokens};
-pub use limit_table::{limit_tables, limits_text};
+pub use limit_table::{limit_default, limit_tables, limits_text};
 pub use limited_resource::LimitedResource;
 pub use limits::pricing::Pricing;
 pub use load::{Config, Configured, Note, load, parse};

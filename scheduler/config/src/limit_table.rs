@@ -1,6 +1,8 @@
 //! Writes limits as tables of the file: all keys that differ from their defaults, in one canonical
 //! form.
 
+use crate::keys::Shown;
+use crate::limits::table::LimitTable;
 use crate::rules::limit_text;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
@@ -45,6 +47,15 @@ fn limit_table(limit: &LimitSpec) -> Table {
         put("shadow", Value::Boolean(true));
     }
     table
+}
+
+/// The value of a key of `[[resource.limit]]` that is left out, as TOML; `None` if it has none.
+#[must_use]
+pub fn limit_default(key: &str) -> Option<&'static str> {
+    LimitTable::TABLE.keys.iter().find(|known| known.name() == key).and_then(|known| match known.shown {
+        Shown::Default(value) => Some(value),
+        Shown::Example(_) | Shown::Given(_) | Shown::Table => None,
+    })
 }
 
 /// All limits of `resource`, those in shadow mode too.

@@ -4,15 +4,15 @@ use super::http::HttpTable;
 use super::http::settings::HttpSettings;
 use super::limits::algorithm::{algorithm, known_algorithm, period};
 use super::limits::objections::unsent_headers;
-use super::limits::parts::{applies, fair_share, label_name, on_store_loss, reader};
+use super::limits::parts::{applies, fair_share, reader};
 use super::limits::pricing::Pricing;
-use super::limits::table::{AllowOrRefuse, ClassTable, LimitTable, MarginTable, ResourceTable};
+use super::limits::table::{ClassTable, LimitTable, MarginTable, ResourceTable};
 use super::nats::NatsTable;
 use super::provider;
 use super::proxy::{ProxySettings, ProxyTable, proxies};
 use super::reading::faults::{Faults, read};
 use super::reading::source::{ConfigError, Source};
-use super::reading::value::{amount, name, parsed};
+use super::reading::value::{amount, label_key, name, parsed};
 use super::telemetry::{TelemetrySettings, TelemetryTable};
 use rampmeter_account::ProviderSettings;
 use rampmeter_dialects::Reader;
@@ -21,9 +21,10 @@ use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::suggestion::{closest, quoted};
 use rampmeter_protocol::time::Span;
+use rampmeter_proxy::tokens::TokenUnits;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::{
-    ClassSpec, Learn, LimitSpec, Margin, ResourceSpec, SpecField, StartPolicy,
+    Algorithm, ClassSpec, Learn, LimitSpec, Margin, ResourceSpec, SpecField, StartPolicy, Unmatched,
 };
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -75,6 +76,8 @@ pub struct Configured {
     pub reader: Reader,
     /// How costs of calls are computed, if they are.
     pub pricing: Option<Pricing>,
+    /// Remarks on limits whose units no request of a proxy in the file can cost.
+    pub uncosted: Vec<(Name, Note)>,
 }
 
 impl Configured {
@@ -115,11 +118,15 @@ pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
     if file.resource.is_empty() && file.proxy.is_empty() && faults.is_empty() {
         faults.add(source.fault(&(0..0), "there is no [[resource]]"));
     }
-    let resources = resources(&source, &mut faults, &file.resource);
+    let mut resources = resources(&source, &mut faults, &file.resource);
     let proxies = proxies(&source, &mut faults, &file.proxy);
+    let is_only = resources.len() == 1;
+    resources.iter_mut().for_each(|resource| resource.uncosted = uncosted(resource, is_only, &proxies));
     let http = faults.take(super::http::settings(&source, &file.http));
     let telemetry = faults.take(super::telemetry::settings(&source, &file.telemetry));
-    let notes = notes(&file.resource);
+    let mut notes = notes(&file.resource);
+    notes.extend(resources.iter().flat_map(|resource| lost_to_headroom(&resource.spec)));
+    notes.extend(resources.iter().flat_map(|resource| &resource.uncosted).map(|(_, note)| note.clone()));
     let has_nats = file.nats.is_some();
     let nats = file.nats.unwrap_or_default();
     let whole = http.zip(telemetry);
@@ -151,10 +158,10 @@ fn configured(source: &Source, faults: &mut Faults, spanned: &Spanned<ResourceTa
     let pricing = faults.take(parsed(source, spanned.get_ref().pricing.as_ref()));
     let Some(table) = &spanned.get_ref().provider else {
         let spec = checked(source, faults, spanned, parts?)?;
-        return Some(Configured { spec, provider: None, reader: reader?, pricing: pricing? });
+        return Some(Configured { spec, provider: None, reader: reader?, pricing: pricing?, uncosted: Vec::new() });
     };
     let parts = parts.filter(|_| !faults.spoiled(table))?;
-    let provider = faults.take(provider::settings(source, table.get_ref(), &parts.spec.limits));
+    let provider = faults.take(provider::settings(source, table));
     let spec = match spanned.get_ref().limit.is_empty() {
         // A placeholder limit lets the core check everything else.
         true => {
@@ -169,7 +176,7 @@ fn configured(source: &Source, faults: &mut Faults, spanned: &Spanned<ResourceTa
         }
         false => checked(source, faults, spanned, parts)?,
     };
-    Some(Configured { spec, provider: Some(provider?), reader: reader?, pricing: pricing? })
+    Some(Configured { spec, provider: Some(provider?), reader: reader?, pricing: pricing?, uncosted: Vec::new() })
 }
 
 /// A limit in place of the provider's, which are not known yet.
@@ -230,11 +237,10 @@ pub(super) fn written_parts(
         faults.take(known_algorithm(source, limit.get_ref()));
     }
     let (classes, class_specs) = readable(faults, &table.classes, |class| class_spec(source, class));
-    let on_store_loss = faults.take(on_store_loss(source, table));
     let fair_share = faults.take(fair_share(source, table));
-    let learn_costs = table.learn_costs.iter().filter_map(|label| faults.take(label_name(source, label))).collect();
-    let discover_key = table.discover_key.iter().filter_map(|label| faults.take(label_name(source, label))).collect();
-    let discover_route = table.discover_route.as_ref().map(|label| label_name(source, label)).transpose();
+    let learn_costs = table.learn_costs.iter().filter_map(|label| faults.take(label_key(source, label))).collect();
+    let discover_key = table.discover_key.iter().filter_map(|label| faults.take(label_key(source, label))).collect();
+    let discover_route = table.discover_route.as_ref().map(|label| label_key(source, label)).transpose();
     let discover_route = faults.take(discover_route);
     let name = faults.take(name(source, &table.name))?;
     let spoiled = faults.spoiled(spanned);
@@ -244,7 +250,6 @@ pub(super) fn written_parts(
     // A scheduler can't know that the account was not used before.
     spec.start = StartPolicy::Unproven;
     spec.classes = class_specs;
-    spec.on_store_loss = on_store_loss?;
     spec.fair_share = fair_share?;
     spec.learn_costs = learn_costs;
     (spec.discover_key, spec.discover_route) = (discover_key, discover_route?);
@@ -328,7 +333,7 @@ fn notes_on(table: &ResourceTable) -> Vec<Note> {
     let name = table.name.get_ref();
     let mut notes = Vec::new();
     let for_all = |limit: &Spanned<LimitTable>| limit.get_ref().r#match.is_empty() && limit.get_ref().key.is_empty();
-    let refuses = table.unmatched.as_ref().is_some_and(|what| matches!(what.get_ref(), AllowOrRefuse::Refuse));
+    let refuses = table.unmatched.as_ref().is_some_and(|what| *what.get_ref() == Unmatched::Refuse);
     if refuses && table.limit.iter().any(for_all) {
         notes.push(format!(
             "resource `{name}`: `unmatched` has no effect, because one of its limits is for every request"
@@ -342,6 +347,51 @@ fn notes_on(table: &ResourceTable) -> Vec<Note> {
         )
     }));
     notes
+}
+
+/// Whether a request through `proxy` can cost `unit`.
+fn may_cost(proxy: &ProxySettings, unit: &str) -> bool {
+    let tokens = match &proxy.tokens {
+        Some(TokenUnits { input, output, total, .. }) => [input, output, total].map(Option::as_deref),
+        // They need no word in the file.
+        None => ["tokens", "input-tokens", "output-tokens"].map(Some),
+    };
+    let price = proxy.price.map(|Pricing::SentinelHub| "processing-units");
+    let stated = proxy.cost_headers.iter().map(|(unit, _)| unit.as_str()).chain(proxy.routes.units());
+    tokens.into_iter().chain([price, Some(REQUESTS)]).flatten().chain(stated).any(|known| known == unit)
+}
+
+/// The remarks that proxies of the resource never charge some of its limits.
+fn uncosted(resource: &Configured, is_only: bool, proxies: &[ProxySettings]) -> Vec<(Name, Note)> {
+    let is_of_it = |proxy: &&ProxySettings| proxy.resource.as_ref().map_or(is_only, |name| name == resource.name());
+    let of_proxy = |proxy: &ProxySettings| {
+        let uncosted = resource.spec.limits.iter().filter(|limit| !may_cost(proxy, &limit.unit));
+        let note = |limit: &LimitSpec| {
+            let (LimitSpec { name, unit, .. }, listen) = (limit, &proxy.listen);
+            format!(
+                "proxy at {listen}: no route of this proxy costs `{unit}`, which `{name}` limits; a route may say \
+                 `cost = {{ {unit} = 2 }}` or `cost = {{ {unit} = \"query:KEY\" }}`"
+            )
+        };
+        uncosted.map(|limit| (limit.name.clone(), note(limit))).collect::<Vec<_>>()
+    };
+    proxies.iter().filter(is_of_it).flat_map(of_proxy).collect()
+}
+
+/// The remarks on headroom in sliding windows, which a class never gets back.
+fn lost_to_headroom(spec: &ResourceSpec) -> Vec<Note> {
+    let sliding = spec.limits.iter().filter(|limit| limit.algorithm == Algorithm::SlidingWindow);
+    let lasting: Vec<&str> = sliding.map(|limit| &*limit.name).collect();
+    let classes = spec.classes.iter().filter(|class| class.headroom > 0.0 && !lasting.is_empty());
+    let note = |class: &ClassSpec| {
+        let (resource, class, percent) = (&spec.name, &class.name, 100.0 * class.headroom);
+        format!(
+            "resource `{resource}`: class `{class}` gets {percent:.0} % less of {} for good, whether or not a more urgent \
+             class calls: in a sliding window, what `headroom` leaves free is never lent",
+            quoted(lasting.iter().copied())
+        )
+    };
+    classes.map(note).collect()
 }
 
 /// The remark that requests without a `cost` are refused, unless the file says that they are meant

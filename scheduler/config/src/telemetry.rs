@@ -1,7 +1,7 @@
 //! `[telemetry]` of the file.
 
 use super::keys::keys;
-use super::provider::{is_loopback, url, variable};
+use super::provider::{is_loopback, secret, url};
 use super::reading::source::{ConfigError, Source};
 use http::Uri;
 use rampmeter_account::SecretSource;
@@ -15,6 +15,8 @@ const MAX_SERVICE: usize = 64;
 
 keys! {
     /// `[telemetry]`
+    ///
+    /// Traces: a span for each recorded request, with its wait and its reason.
     #[derive(Debug, Default, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub(super) struct TelemetryTable {
@@ -50,7 +52,7 @@ pub struct TelemetrySettings {
 /// The settings of `table`; nothing if it names no collector.
 pub(super) fn settings(source: &Source, table: &TelemetryTable) -> Result<Option<TelemetrySettings>, ConfigError> {
     let (sample, service) = (sample(source, table.sample.as_ref())?, service(source, table.service.as_ref())?);
-    let headers = headers(source, table)?;
+    let headers = secret(source, "headers", table.headers_env.as_ref(), table.headers_file.as_ref())?;
     let Some(otlp) = &table.otlp else { return Ok(None) };
     let base = url(source, otlp, true)?;
     let is_open = base.scheme_str() == Some("http") && !base.host().is_some_and(is_loopback);
@@ -77,14 +79,5 @@ fn service(source: &Source, given: Option<&Spanned<String>>) -> Result<String, C
             Err(source.fault(&name.span(), format!("the name of a service has 1 to {MAX_SERVICE} characters")))
         }
         given => Ok(given.map_or("rampmeter".to_owned(), |name| name.get_ref().clone())),
-    }
-}
-
-fn headers(source: &Source, table: &TelemetryTable) -> Result<Option<SecretSource>, ConfigError> {
-    match (&table.headers_env, &table.headers_file) {
-        (Some(_), Some(file)) => Err(source.fault(&file.span(), "give one of `headers_env` and `headers_file`")),
-        (Some(name), None) => Ok(Some(SecretSource::Env(variable(source, name)?))),
-        (None, Some(path)) => Ok(Some(SecretSource::File(path.get_ref().into()))),
-        (None, None) => Ok(None),
     }
 }

@@ -60,7 +60,7 @@ mod unit;
 mod value;
 
 pub use buckets::MAX_RESET;
-pub use dialect::{Dialect, UnknownDialect};
+pub use dialect::Dialect;
 pub use objection::{Means, Objection, Statuses, When};
 pub use reader::{DialectReading, MAX_PAUSE, OddHeaders, Reader};
-pub use unit::{RetryAfterUnit, UnknownUnit};
+pub use unit::RetryAfterUnit;

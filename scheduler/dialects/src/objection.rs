@@ -3,6 +3,7 @@
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::settle::Response;
 use rampmeter_protocol::time::Span;
+use serde::Deserialize;
 use std::borrow::Cow;
 
 /// The header with the code of an error at AWS. Other upstreams have it in the body.
@@ -51,7 +52,8 @@ pub enum Statuses {
 }
 
 /// What a response means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Means {
     /// A limit objected: the call came too early.
     Limit,
@@ -62,6 +64,7 @@ pub enum Means {
     /// It is not about limits.
     Ignore,
     /// The upstream has no room for the call, and says nothing more.
+    #[serde(skip)]
     Busy,
 }
 

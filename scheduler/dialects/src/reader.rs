@@ -250,6 +250,6 @@ impl Judged<'_> {
         let says = |header, value| {
             self.response.headers.get(header).is_some_and(|found| found.trim().eq_ignore_ascii_case(value))
         };
-        REMARKS.iter().any(|remark| remark.tells == what && says(remark.header, remark.value))
+        REMARKS.into_iter().any(|(header, value, told)| told == what && says(header, value))
     }
 }

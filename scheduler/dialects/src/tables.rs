@@ -17,14 +17,6 @@ pub(crate) struct Table {
     pub(crate) is_monthly: bool,
 }
 
-/// A header that, with this value, describes the limit that objected.
-#[derive(Debug)]
-pub(crate) struct Remark {
-    pub(crate) header: &'static str,
-    pub(crate) value: &'static str,
-    pub(crate) tells: Tells,
-}
-
 /// A property of the limit that objected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Tells {
@@ -36,7 +28,7 @@ pub(crate) enum Tells {
     SharedLimit,
 }
 
-pub(crate) static USUAL: Table =
+pub(crate) const USUAL: Table =
     Table { retry_after: RetryAfterUnit::Seconds, objections: Vec::new, spent: None, is_monthly: false };
 
 pub(crate) static SENTINEL_HUB: Table = Table {
@@ -54,24 +46,20 @@ pub(crate) static SENTINEL_HUB: Table = Table {
 };
 
 /// GitHub tells of a secondary limit in the message of the body alone.
-pub(crate) static GITHUB: Table = Table {
-    objections: || vec![secondary("secondary rate limit"), secondary("abuse detection mechanism")],
-    retry_after: RetryAfterUnit::Seconds,
-    spent: None,
-    is_monthly: false,
-};
+pub(crate) static GITHUB: Table =
+    Table { objections: || vec![secondary("secondary rate limit"), secondary("abuse detection mechanism")], ..USUAL };
 
 fn secondary(body: &'static str) -> Objection {
     Objection { body: Some(Cow::Borrowed(body)), ..Objection::coded("secondary_rate_limit", Means::Limit) }
 }
 
-/// Remarks of Discord.
-pub(crate) const REMARKS: [Remark; 5] = [
-    Remark { header: "x-ratelimit-global", value: "true", tells: Tells::Global },
-    Remark { header: "x-ratelimit-scope", value: "global", tells: Tells::Global },
-    Remark { header: "x-ratelimit-scope", value: "user", tells: Tells::NotGlobal },
-    Remark { header: "x-ratelimit-scope", value: "shared", tells: Tells::NotGlobal },
-    Remark { header: "x-ratelimit-scope", value: "shared", tells: Tells::SharedLimit },
+/// Discord's headers that, with these values, describe the limit that objected.
+pub(crate) const REMARKS: [(&str, &str, Tells); 5] = [
+    ("x-ratelimit-global", "true", Tells::Global),
+    ("x-ratelimit-scope", "global", Tells::Global),
+    ("x-ratelimit-scope", "user", Tells::NotGlobal),
+    ("x-ratelimit-scope", "shared", Tells::NotGlobal),
+    ("x-ratelimit-scope", "shared", Tells::SharedLimit),
 ];
 
 /// What the codes of errors mean in every dialect. `RATE_LIMITED` is `rateLimited` and `ratelimited`, too.

@@ -456,6 +456,7 @@ fn generic() {
         // The longest of several pauses.
         ("429\nretry-after: 1\nretry-after-ms: 1200",       "limited unnamed for 1.2s"),
         ("429\nretry-after: soon\nretry-after-ms: 1200",    "limited unnamed for 1.2s\nunreadable retry-after"),
+        ("429\nRetry-After: 2026-10-21T07:28:30Z",          "limited unnamed for 30s"),
         // What is left is told, so that the reset is not when calls go on.
         ("429\nx-ratelimit-remaining: 7\nx-ratelimit-reset: 50", "limited unnamed for ?\nunnamed 7/? reset 50s"),
         ("429\nx-ratelimit-reset: 50",                      "limited unnamed for 50s"),

@@ -4,6 +4,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, Learn, LimitSpec, MAX_PERIOD, Pattern};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// A limit is dropped after this many responses in a row without it, to calls that it was charged.
@@ -14,60 +15,60 @@ const ESTABLISHED: u32 = 20;
 const UNREPEATED: Span = Span::from_secs(60);
 /// A limit changes after this many responses in a row that state the same.
 const CONSISTENT: u32 = 3;
-const SECOND: Span = Span::from_secs(1);
 
-/// The evidence by which a limit was discovered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Evidence {
-    /// Headers that tell of it.
-    Headers,
-    /// Refused calls whose responses name no limit.
-    Refusals,
-    /// Refusals and slow responses while calls were in flight.
-    InFlight,
-}
-
-impl Evidence {
-    const ALL: [Evidence; 3] = [Evidence::Headers, Evidence::Refusals, Evidence::InFlight];
-
-    /// The text for status and records.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Evidence::Headers => "headers",
-            Evidence::Refusals => "refusals",
-            Evidence::InFlight => "in-flight",
-        }
-    }
-
-    /// Returns the evidence that is written as `text`.
-    #[must_use]
-    pub fn named(text: &str) -> Option<Self> {
-        Evidence::ALL.into_iter().find(|evidence| evidence.as_str() == text)
+rampmeter_protocol::named! {
+    /// The evidence by which a limit was discovered. Its name is in status and records.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Evidence {
+        /// Headers that tell of it.
+        Headers = "headers",
+        /// Refused calls whose responses name no limit.
+        Refusals = "refusals",
+        /// Refusals and slow responses while calls were in flight.
+        InFlight = "in-flight",
     }
 }
 
-/// A discovered limit, for a successor.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A discovered limit, for a successor, as records have it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiscoveredSnapshot {
     /// Its name.
     pub name: Name,
     /// The unit that it counts.
     pub unit: Name,
     /// The evidence for it.
+    #[serde(rename = "origin")]
     pub evidence: Evidence,
     /// Whether it refills all the time.
+    #[serde(rename = "gradual", skip_serializing_if = "std::ops::Not::not", default)]
     pub is_gradual: bool,
-    /// Its capacity within its period.
+    /// Its capacity within its period; in records, in millionths.
+    #[serde(with = "micros")]
     pub capacity: Amount,
     /// Its period.
     pub period: Span,
     /// The routes that it applies to; empty for all routes.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub routes: Vec<String>,
     /// The labels of its key.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub key: Vec<String>,
     /// For how long it has been known.
     pub age: Span,
+}
+
+mod micros {
+    use super::Amount;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(amount: &Amount, serializer: S) -> Result<S::Ok, S::Error> {
+        amount.micros().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Amount, D::Error> {
+        Amount::from_micros(u64::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
 }
 
 /// A discovered limit.
@@ -82,8 +83,8 @@ pub(crate) struct DiscoveredLimit {
     pub(crate) left: Option<Amount>,
     /// Responses that tell of it.
     answers: u32,
-    /// Responses in a row without it.
-    denials: u32,
+    /// Responses in a row with headers about other limits only.
+    pub(crate) denials: u32,
     last: Time,
     /// Responses in a row that state a longer window.
     longer: u32,
@@ -92,10 +93,10 @@ pub(crate) struct DiscoveredLimit {
 }
 
 impl DiscoveredLimit {
-    pub(crate) fn new(spec: LimitSpec, evidence: Evidence, now: Time) -> Self {
+    pub(crate) fn new(spec: LimitSpec, evidence: Evidence, left: Option<Amount>, now: Time) -> Self {
         let (in_force, since) = (spec.capacity, now);
         let (answers, last, other) = (1, now, (Amount::ZERO, 0));
-        DiscoveredLimit { spec, evidence, in_force, since, left: None, answers, denials: 0, last, longer: 0, other }
+        DiscoveredLimit { spec, evidence, in_force, since, left, answers, denials: 0, last, longer: 0, other }
     }
 
     /// A limit that a predecessor has discovered. `route` is the label that names routes.
@@ -111,7 +112,7 @@ impl DiscoveredLimit {
             ..LimitSpec::new(known.name.clone(), known.unit.clone(), capacity, period)
         };
         let since = now - known.age;
-        DiscoveredLimit { answers: ESTABLISHED, since, ..DiscoveredLimit::new(spec, known.evidence, now) }
+        DiscoveredLimit { answers: ESTABLISHED, since, ..DiscoveredLimit::new(spec, known.evidence, None, now) }
     }
 
     pub(crate) fn snapshot(&self, now: Time) -> DiscoveredSnapshot {
@@ -137,27 +138,17 @@ impl DiscoveredLimit {
         if self.evidence != Evidence::Refusals {
             return spec;
         }
-        let nanos =
-            u128::from(period.nanos()) * u128::from(Amount::ONE.micros()) / u128::from(capacity.micros().max(1));
-        let one = Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX).clamp(1, MAX_PERIOD.nanos()));
-        let a_second = u128::from(capacity.micros()) * u128::from(SECOND.nanos()) / u128::from(period.nanos().max(1));
-        let a_second = u64::try_from(a_second).ok().and_then(|micros| Amount::from_micros(micros).ok());
-        match a_second.filter(|capacity| *capacity >= Amount::ONE) {
-            Some(capacity) => LimitSpec { capacity, period: SECOND, ..spec },
-            None => LimitSpec { capacity: Amount::ONE, period: one, ..spec },
-        }
+        let rate = capacity.units() / period.secs();
+        let (capacity, period) = match Amount::new(rate) {
+            Ok(calls) if calls >= Amount::ONE => (calls, Span::from_secs(1)),
+            Ok(_) | Err(_) => (Amount::ONE, Span::from_nanos((1e9 / rate) as u64).min(MAX_PERIOD)),
+        };
+        LimitSpec { capacity, period, ..spec }
     }
 
     pub(crate) fn routes(&self) -> impl Iterator<Item = &String> {
-        self.spec
-            .applies
-            .matching
-            .values()
-            .flat_map(|pattern| match pattern {
-                Pattern::OneOf(routes) => Some(routes),
-                Pattern::Exact(_) | Pattern::Prefix(_) | Pattern::Regex(_) => None,
-            })
-            .flatten()
+        let patterns = self.spec.applies.matching.values();
+        patterns.filter_map(|pattern| if let Pattern::OneOf(routes) = pattern { Some(routes) } else { None }).flatten()
     }
 
     /// Extends the limit to calls of this route. Returns whether the route is new.
@@ -172,11 +163,6 @@ impl DiscoveredLimit {
     pub(crate) fn confirm(&mut self, now: Time) {
         self.answers = self.answers.saturating_add(1);
         (self.denials, self.last) = (0, now);
-    }
-
-    /// Notes that a response has headers about other limits only.
-    pub(crate) fn deny(&mut self) {
-        self.denials += 1;
     }
 
     /// Whether the limit is to be dropped: [`DENIALS`] responses in a row lack it, or none repeats it

@@ -4,13 +4,12 @@
 //! refills all the time, headers tell when it is full. Its period follows from this time and from
 //! the missing amount. Headers are coarse, so both periods are rounded to usual ones.
 
-use crate::discovered_limit::{DiscoveredLimit, Evidence, algorithm};
+use crate::discovered_limit::algorithm;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::time::Span;
 use rampmeter_scheduler_core::adaptation::observation::{Reading, Scope};
-use rampmeter_scheduler_core::policy::bill::CallTraits;
 use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec, MAX_PERIOD, Pattern};
 
 /// The periods that people choose, in seconds.
@@ -26,40 +25,19 @@ const COARSELY: u64 = 40;
 /// The name of a limit that no header names.
 const UNNAMED: &str = "learned-limit";
 
-/// A response to a call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CallResponse<'a> {
-    pub(crate) now: Time,
-    /// The labels of the call by which discovered limits may apply.
-    pub(crate) traits: Option<&'a CallTraits>,
-    /// The label that names routes.
-    pub(crate) route_label: Option<&'a str>,
-}
-
-impl CallResponse<'_> {
-    /// The limit that a reading describes; none if the reading tells too little.
-    pub(crate) fn limit(&self, reading: &Reading) -> Option<DiscoveredLimit> {
-        let (capacity, period) = (reading.capacity?, period(reading)?);
-        if capacity < Amount::ONE {
-            return None;
-        }
-        let spec = LimitSpec {
-            algorithm: algorithm(reading.described.is_gradual),
-            applies: self.applies(reading),
-            ..LimitSpec::new(name_of(reading)?, unit_of(reading)?, capacity, period)
-        };
-        Some(DiscoveredLimit::new(spec, Evidence::Headers, self.now))
-    }
-
-    fn applies(&self, reading: &Reading) -> Applies {
-        let is_named = matches!(reading.scope, Scope::Limit(_) | Scope::Policy(_));
-        let route = self.traits.and_then(|traits| traits.route.clone()).filter(|_| is_named);
-        let matching =
-            self.route_label.zip(route).map(|(label, route)| (label.to_owned(), Pattern::OneOf([route].into())));
-        let is_keyed = reading.described.is_keyed != Some(false);
-        let key = self.traits.filter(|_| is_keyed).map_or(Vec::new(), |traits| traits.keys.clone());
-        Applies { matching: matching.into_iter().collect(), key, group: None }
-    }
+/// The limit that a reading describes; none if the reading tells too little. The answered call had
+/// this route, with the label that names routes, and these labels for keys.
+pub(crate) fn described_limit(reading: &Reading, route: Option<(&str, &str)>, keys: &[String]) -> Option<LimitSpec> {
+    let capacity = reading.capacity.filter(|capacity| *capacity >= Amount::ONE)?;
+    let unit = if let Scope::Unit(unit) = &reading.scope { unit } else { REQUESTS };
+    let route = route.filter(|_| matches!(reading.scope, Scope::Limit(_) | Scope::Policy(_)));
+    let matching = route.map(|(label, route)| (label.to_owned(), Pattern::OneOf([route.to_owned()].into())));
+    let key = if reading.described.is_keyed == Some(false) { Vec::new() } else { keys.to_vec() };
+    Some(LimitSpec {
+        algorithm: algorithm(reading.described.is_gradual),
+        applies: Applies { matching: matching.into_iter().collect(), key, group: None },
+        ..LimitSpec::new(name_of(reading)?, Name::new(unit).ok()?, capacity, period(reading)?)
+    })
 }
 
 /// The name of the limit that a reading is about.
@@ -69,11 +47,6 @@ pub(crate) fn name_of(reading: &Reading) -> Option<Name> {
         Scope::Unnamed | Scope::Narrow => UNNAMED,
     };
     Name::new(reading.described.name.as_deref().unwrap_or(of_scope)).ok()
-}
-
-fn unit_of(reading: &Reading) -> Option<Name> {
-    let unit = if let Scope::Unit(unit) = &reading.scope { unit } else { REQUESTS };
-    Name::new(unit).ok()
 }
 
 /// The period of the limit that a reading is about; none if the reading does not show it.

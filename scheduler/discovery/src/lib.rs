@@ -34,9 +34,7 @@ mod discovered_limit;
 mod discovery;
 mod headers;
 mod in_flight_cap;
-mod limit_search;
 mod rate_search;
-mod slowdown_detector;
 
 pub use discovered_limit::{DiscoveredSnapshot, Evidence};
 pub use discovery::Discovery;

@@ -7,6 +7,7 @@
 //! not use it.
 
 use rampmeter_protocol::time::{Span, Time};
+use std::collections::VecDeque;
 
 /// The first rate, in calls a second.
 pub(crate) const FIRST_RATE: f64 = 2.0;
@@ -74,7 +75,7 @@ impl RateSearch {
             grown: Span::ZERO,
             last_refusal: None,
             reviewed: now,
-            served: ServedCalls::new(now),
+            served: ServedCalls { seconds: VecDeque::new(), since: now },
         }
     }
 
@@ -159,48 +160,41 @@ fn cubic(refused: f64, after: f64, plateaus: f64) -> f64 {
 /// How many calls were served in each of the last seconds.
 #[derive(Clone, Debug)]
 struct ServedCalls {
-    calls: [u32; SECONDS],
-    second: u64,
+    /// The last seconds with calls, and how many each had.
+    seconds: VecDeque<(u64, u32)>,
     since: Time,
 }
 
 impl ServedCalls {
-    fn new(now: Time) -> Self {
-        ServedCalls { calls: [0; SECONDS], second: now.nanos() / SECOND, since: now }
-    }
-
     fn note(&mut self, now: Time) {
         let second = now.nanos() / SECOND;
-        for passed in (self.second + 1..=second).take(SECONDS) {
-            self.calls[(passed % SECONDS as u64) as usize] = 0;
+        match self.seconds.back_mut() {
+            Some((last, calls)) if *last >= second => *calls += 1,
+            Some(_) | None => self.seconds.push_back((second, 1)),
         }
-        self.second = second.max(self.second);
-        self.calls[(self.second % SECONDS as u64) as usize] += 1;
+        self.seconds.pop_front_if(|(first, _)| *first + SECONDS as u64 <= second);
     }
 
     /// The calls served per second, in the whole seconds before the present one that make up about
     /// `window`.
     fn rate(&self, now: Time, window: Span) -> f64 {
-        let seconds = self.seconds(now, window);
-        self.calls_in(now, seconds).map(f64::from).sum::<f64>() / seconds as f64
+        let (seconds, calls) = self.past(now, window);
+        calls.map(f64::from).sum::<f64>() / seconds as f64
     }
 
     /// The most calls served in one of these seconds.
     fn most_in_a_second(&self, now: Time, window: Span) -> u32 {
-        self.calls_in(now, self.seconds(now, window)).max().unwrap_or(0)
+        self.past(now, window).1.max().unwrap_or(0)
     }
 
-    /// The number of whole seconds that make up about `window` and are known.
-    fn seconds(&self, now: Time, window: Span) -> u64 {
+    /// How many whole seconds before the present one make up about `window` and are known, and the
+    /// calls of each that had any.
+    fn past(&self, now: Time, window: Span) -> (u64, impl Iterator<Item = u32>) {
         let asked = (window.secs().ceil() as u64).clamp(1, SECONDS as u64 - 1);
-        asked.min(now.since(self.since).secs() as u64).max(1)
-    }
-
-    /// How many calls were served in each of this many whole seconds before the present one.
-    fn calls_in(&self, now: Time, seconds: u64) -> impl Iterator<Item = u32> {
+        let seconds = asked.min(now.since(self.since).secs() as u64).max(1);
         let second = now.nanos() / SECOND;
-        let from = second.saturating_sub(seconds).max(self.second.saturating_sub(SECONDS as u64 - 1));
-        (from..second.min(self.second + 1)).map(|at| self.calls[(at % SECONDS as u64) as usize])
+        let past = second.saturating_sub(seconds)..second;
+        (seconds, self.seconds.iter().filter(move |(at, _)| past.contains(at)).map(|(_, calls)| *calls))
     }
 }
 

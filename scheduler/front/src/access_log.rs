@@ -6,27 +6,16 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a refused request lacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Lacks {
-    /// A token that counts.
-    Token,
-    /// A right of its token.
-    Right,
-    /// A sender that is no foreign web page.
-    Program,
-}
-
-impl Lacks {
-    const ALL: [Lacks; 3] = [Lacks::Token, Lacks::Right, Lacks::Program];
-
-    /// The reason in metrics and in the log.
-    fn reason(self) -> &'static str {
-        match self {
-            Lacks::Token => "unauthorized",
-            Lacks::Right => "forbidden",
-            Lacks::Program => "web_page",
-        }
+rampmeter_protocol::named! {
+    /// What a refused request lacks. Its name is the reason in metrics and in the log.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub(super) enum Lacks {
+        /// A token that counts.
+        Token = "unauthorized",
+        /// A right of its token.
+        Right = "forbidden",
+        /// A sender that is no foreign web page.
+        Program = "web_page",
     }
 }
 
@@ -53,13 +42,13 @@ impl AccessLog {
         counts[lacks as usize].fetch_add(1, Ordering::Relaxed);
         let left_out = throttle.lock().unwrap_or_else(PoisonError::into_inner).admit(clock.now(), lacks);
         if let Some(left_out) = left_out {
-            let reason = lacks.reason();
+            let reason = lacks.as_str();
             tracing::warn!(reason, %address, token, left_out, "an HTTP request is refused");
         }
     }
 
     /// How many requests were refused, by reason.
     pub(super) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Lacks::ALL.into_iter().map(|lacks| (lacks.reason(), self.0.counts[lacks as usize].load(Ordering::Relaxed)))
+        Lacks::ALL.into_iter().map(|lacks| (lacks.as_str(), self.0.counts[lacks as usize].load(Ordering::Relaxed)))
     }
 }

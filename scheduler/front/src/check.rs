@@ -13,6 +13,7 @@ use rampmeter_config::{CheckSettings, OnUnavailable};
 use rampmeter_listener::Connection;
 use rampmeter_protocol::answer::Answer;
 use rampmeter_protocol::code::Code;
+use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::millis::Millis;
@@ -51,7 +52,7 @@ impl Drop for Held<'_> {
         {
             let payload = serde_json::to_vec(&Settle::unused(id)).expect("messages are plain data");
             let Check { front, settings, .. } = self.check;
-            runtime.spawn(give_back(front.front_client().clone(), settings.resource.clone(), payload));
+            runtime.spawn(give_back(front.front_client.clone(), settings.resource.clone(), payload));
         }
     }
 }
@@ -59,7 +60,7 @@ impl Drop for Held<'_> {
 impl Check {
     /// Answers proxies, of whose requests at most so many are held back.
     pub(super) fn new(front: Arc<Front>, settings: CheckSettings, max_held_back: usize) -> Self {
-        let policies = Policies::new(front.front_client().clone(), settings.resource.clone());
+        let policies = Policies::new(front.front_client.clone(), settings.resource.clone());
         let held_back = Places::new(max_held_back);
         Check { front, settings, policies, is_alone: AtomicBool::new(false), held_back }
     }
@@ -69,10 +70,11 @@ impl Check {
         &self,
         caller: &Caller,
         trace: Option<Box<MessageTrace>>,
-        labels: Labels<'_>,
+        (labels, cost): (Labels<'_>, Cost<'_>),
         throttle: Option<Span>,
     ) -> Held<'_> {
         let request = PermitRequest {
+            cost,
             class: self.settings.class.as_ref().map(|class| Text::from(&**class)),
             labels,
             mode: throttle.map_or(Mode::Allow, |_| Mode::Wait),
@@ -149,13 +151,16 @@ pub(super) async fn check(State(check): State<Arc<Check>>, request: Request) -> 
     let (asked, _body) = request.into_parts();
     let caller = asked.extensions.get::<Caller>().expect("the guard adds it to every request");
     let peer = asked.extensions.get::<Connection>().expect("the limiter adds it to every request").address();
-    let origin = OriginalRequest::new(&asked, peer, &check.settings.origin);
-    match origin.and_then(|origin| Ok((origin.labels()?, origin.client_address().unwrap_or(peer)))) {
-        Ok((labels, client)) => {
+    let origin = OriginalRequest::new(&asked, peer, &check.settings.origin, false);
+    let cost = &check.settings.cost;
+    match origin
+        .and_then(|origin| Ok(((origin.labels()?, origin.cost(cost)?), origin.client_address().unwrap_or(peer))))
+    {
+        Ok((asked_for, client)) => {
             let trace = MessageTrace::of_http(&asked.headers);
             let throttle =
                 check.settings.throttle.and_then(|most| Some((most, check.held_back.take(Party::at(client))?)));
-            let asking = check.ask(caller, trace, labels, throttle.as_ref().map(|(most, _place)| *most));
+            let asking = check.ask(caller, trace, asked_for, throttle.as_ref().map(|(most, _place)| *most));
             let (answer, ()) = tokio::join!(asking, check.policies.first_known());
             check.respond(answer).await
         }

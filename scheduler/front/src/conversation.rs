@@ -51,7 +51,7 @@ impl<'a> Conversation<'a> {
         let mut session = Session::new(secret()).relaying();
         let after = Patience::new(MOST_SILENCE).expect("a patience");
         session.set_unreachable(RESOURCE, Unreachable::Fail { after });
-        session.handle(front_client.clock().now(), Event::Connected);
+        session.handle(front_client.clock.now(), Event::Connected);
         let (resource, exchange) = (resource.clone(), front_client.exchange(resource, trace));
         Conversation { front_client, resource, exchange, session, elements: Vec::new(), unserved }
     }
@@ -62,14 +62,14 @@ impl<'a> Conversation<'a> {
         asks: Vec<Result<PermitRequest<'_>, Refused<'static>>>,
         stopped: impl Future<Output = ()>,
     ) -> Vec<Answer<'static>> {
-        let now = self.front_client.clock().now();
+        let now = self.front_client.clock.now();
         asks.into_iter().for_each(|ask| self.ask(now, ask));
         tokio::select! {
             biased;
             () = self.ask_until_answered(now) => {}
             () = stopped => {}
         }
-        let now = self.front_client.clock().now();
+        let now = self.front_client.clock.now();
         self.session.handle(now, Event::Closed);
         self.carry_out_all(now).await;
         std::mem::take(&mut self.elements).into_iter().filter_map(|element| element.answer).collect()
@@ -89,7 +89,7 @@ impl<'a> Conversation<'a> {
     }
 
     async fn ask_until_answered(&mut self, mut now: Time) {
-        let clock = self.front_client.clock();
+        let clock = self.front_client.clock;
         loop {
             self.carry_out_all(now).await;
             if self.elements.iter().all(|element| element.answer.is_some()) {
@@ -162,7 +162,7 @@ impl<'a> Conversation<'a> {
 
 impl Drop for Conversation<'_> {
     fn drop(&mut self) {
-        let now = self.front_client.clock().now();
+        let now = self.front_client.clock.now();
         // When the runtime ends, no task is left to send this.
         let (false, Ok(runtime)) = (self.elements.is_empty(), Handle::try_current()) else { return };
         for element in &self.elements {

@@ -40,8 +40,8 @@ pub(super) struct FrontClient {
     /// How long answers take, for each resource that a scheduler has answered for. The lock guards
     /// the map, for the time of one message.
     base_delays: Arc<Mutex<HashMap<Name, BaseDelay>>>,
-    subjects: Subjects,
-    clock: Clock,
+    pub(super) subjects: Subjects,
+    pub(super) clock: Clock,
 }
 
 /// The tasks that wait for replies. The lock guards the map, for the time of one look-up.
@@ -87,14 +87,6 @@ impl FrontClient {
             }
         });
         Ok(FrontClient { client, address, pending, led: Arc::new(led), base_delays: Arc::default(), subjects, clock })
-    }
-
-    pub(super) fn subjects(&self) -> &Subjects {
-        &self.subjects
-    }
-
-    pub(super) fn clock(&self) -> Clock {
-        self.clock
     }
 
     /// Whether the resource is in this scheduler's own configuration: such a resource certainly

@@ -67,6 +67,7 @@ use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_serve::SchedulerView;
 use rampmeter_serve::connection::connect_noting;
+use rampmeter_serve::context::ProcessContext;
 use rampmeter_serve::denials::Denials;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -146,7 +147,7 @@ impl BoundSocket {
     /// # Errors
     /// If the front can't connect, or can't listen for answers.
     pub async fn serve(self, scheduler: &Arc<SchedulerView>, program: Program) -> anyhow::Result<HttpServer> {
-        let access_log = AccessLog::new(scheduler.clock);
+        let access_log = AccessLog::new(scheduler.context.clock);
         let mut open = probes::router(scheduler.clone(), program.lost_lines, access_log.clone())
             .method_not_allowed_fallback(misused);
         let (mut front_client, mut asked, has_front) = (None, Router::new(), self.settings.front);
@@ -174,8 +175,8 @@ impl BoundSocket {
 
 /// Connects the front as a client of schedulers.
 async fn connect(scheduler: &SchedulerView) -> anyhow::Result<FrontClient> {
-    let SchedulerView { name, nats, stopping, subjects, led, clock, .. } = scheduler;
-    let client = connect_noting(&Denials::default(), stopping, nats, &format!("{name}-http")).await?;
+    let SchedulerView { context: ProcessContext { leader, subjects, clock, .. }, nats, stopping, led, .. } = scheduler;
+    let client = connect_noting(&Denials::default(), stopping, nats, &format!("{leader}-http")).await?;
     FrontClient::start(client, subjects.clone(), led.clone(), *clock).await
 }
 
@@ -184,7 +185,8 @@ async fn connect(scheduler: &SchedulerView) -> anyhow::Result<FrontClient> {
 /// # Errors
 /// Why the original request is not clear.
 pub fn labels(asked: &request::Parts, peer: IpAddr, settings: &OriginSettings) -> Result<Labels<'static>, String> {
-    OriginalRequest::new(asked, peer, settings).and_then(|origin| origin.labels()).map_err(|error| error.to_string())
+    let origin = OriginalRequest::new(asked, peer, settings, false);
+    origin.and_then(|origin| origin.labels()).map_err(|error| error.to_string())
 }
 
 /// The labels of a request that this process forwards, and that came from `peer`.
@@ -196,9 +198,8 @@ pub fn forwarded_labels(
     peer: IpAddr,
     settings: &OriginSettings,
 ) -> Result<Labels<'static>, String> {
-    OriginalRequest::direct(request, peer, settings)
-        .and_then(|origin| origin.labels())
-        .map_err(|error| error.to_string())
+    let origin = OriginalRequest::new(request, peer, settings, true);
+    origin.and_then(|origin| origin.labels()).map_err(|error| error.to_string())
 }
 
 /// Answers requests for unknown paths with a list of the pages.

@@ -1,11 +1,13 @@
 //! The original request that a reverse proxy asks about, and its client.
 
-use axum::http::{HeaderMap, HeaderName, Uri, request};
+use axum::http::{HeaderMap, Uri, request};
 use ipnet::IpNet;
 use rampmeter_config::{LabelSource, OriginSettings};
 use rampmeter_listener::path::{AmbiguousPath, normalised};
+use rampmeter_listener::stated::{Stated, Unclear, UnitCost};
 use rampmeter_listener::tls::ClientName;
 use rampmeter_protocol::bounds::MAX_LABEL_VALUE;
+use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::labels::Labels;
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -26,11 +28,8 @@ pub(super) enum Ambiguity {
     /// A client has written one of two headers that a proxy would not both write.
     #[error("`{0}` and `{1}` contradict each other; the proxy has to remove the one that it does not set")]
     Contradiction(&'static str, &'static str),
-    /// Two readers would take different values.
-    #[error("`{0}` is there more than once; the proxy has to replace what its client sends, or join the values")]
-    Doubled(String),
-    #[error("`{0}` is not readable: it has {1}")]
-    Unreadable(String, &'static str),
+    #[error(transparent)]
+    Unclear(#[from] Unclear),
     #[error(transparent)]
     Path(#[from] AmbiguousPath),
     #[error("`x-forwarded-for` has {found} addresses, and `trusted_hops` says that {wanted} proxies have added one")]
@@ -55,8 +54,8 @@ pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
 }
 
 impl<'a> OriginalRequest<'a> {
-    /// The request that the proxy at `peer` asks about in `asked`. Only trusted proxies are
-    /// believed about other addresses.
+    /// The request that the proxy at `peer` asks about in `asked`. One that this process forwards is
+    /// direct: it is about itself. Only trusted proxies are believed about other addresses.
     ///
     /// # Errors
     /// If a trusted proxy says something twice.
@@ -64,26 +63,12 @@ impl<'a> OriginalRequest<'a> {
         asked: &'a request::Parts,
         peer: IpAddr,
         settings: &'a OriginSettings,
+        is_direct: bool,
     ) -> Result<Self, Ambiguity> {
-        let origin = OriginalRequest { asked, peer, settings, is_direct: false };
+        let origin = OriginalRequest { asked, peer, settings, is_direct };
         if origin.trusts(peer) {
-            [PATHS, METHODS, ADDRESSES].as_flattened().iter().try_for_each(|name| origin.only(name).map(drop))?;
-        }
-        Ok(origin)
-    }
-
-    /// A request that is about itself, as one that this process forwards.
-    ///
-    /// # Errors
-    /// If a trusted proxy names its client twice.
-    pub(super) fn direct(
-        asked: &'a request::Parts,
-        peer: IpAddr,
-        settings: &'a OriginSettings,
-    ) -> Result<Self, Ambiguity> {
-        let origin = OriginalRequest { asked, peer, settings, is_direct: true };
-        if origin.trusts(peer) {
-            ADDRESSES.iter().try_for_each(|name| origin.only(name).map(drop))?;
+            let told = if is_direct { &ADDRESSES[..] } else { [PATHS, METHODS, ADDRESSES].as_flattened() };
+            told.iter().try_for_each(|name| origin.only(name).map(drop))?;
         }
         Ok(origin)
     }
@@ -106,7 +91,7 @@ impl<'a> OriginalRequest<'a> {
 
     fn value(&self, source: &LabelSource) -> Result<Option<Cow<'_, str>>, Ambiguity> {
         Ok(match source {
-            LabelSource::Header(name) => self.header(name)?.map(Cow::from),
+            LabelSource::Stated(stated) => stated.text(&self.asked.headers, self.query_with(stated)?)?,
             LabelSource::Path if self.settings.normalise => Some(normalised(self.path()?)?.into()),
             LabelSource::Path => Some(self.path()?.into()),
             LabelSource::Method => Some(self.method()?.into()),
@@ -115,10 +100,31 @@ impl<'a> OriginalRequest<'a> {
         })
     }
 
-    fn header(&self, name: &HeaderName) -> Result<Option<&str>, Ambiguity> {
-        let text =
-            |value| std::str::from_utf8(value).map_err(|_| unreadable(name.as_str(), "bytes that are not UTF-8"));
-        self.only(name.as_str())?.map(text).transpose()
+    /// What the original request costs by unit.
+    ///
+    /// # Errors
+    /// If the original request is ambiguous, or states no amount where one is needed.
+    pub(super) fn cost(&self, units: &[(String, UnitCost)]) -> Result<Cost<'static>, Ambiguity> {
+        let mut cost = Cost::new();
+        for (unit, amount) in units {
+            let query = amount.from().map(|stated| self.query_with(stated)).transpose()?.flatten();
+            let amount = amount.read(&self.asked.headers, query)?;
+            cost.set(unit.clone(), amount).expect("the configuration has seen to their number");
+        }
+        Ok(cost)
+    }
+
+    /// The query of the original request, if `stated` is in it: that of the path which a proxy tells,
+    /// or else that behind `/check`.
+    fn query_with(&self, stated: &Stated) -> Result<Option<&str>, Ambiguity> {
+        let own = self.asked.uri.query().filter(|_| matches!(stated, Stated::Query(_)));
+        let forwarded = if matches!(stated, Stated::Query(_)) { self.forwarded(PATHS)? } else { None };
+        let Some(uri) = forwarded else { return Ok(own) };
+        let told = uri.split('#').next().and_then(|uri| uri.split_once('?')).map(|(_path, query)| query);
+        match (told, own) {
+            (Some(told), Some(own)) if told != own => Err(Ambiguity::Contradiction(PATHS[0], "/check?…")),
+            (told, _) => Ok(told),
+        }
     }
 
     /// The path of the original request, as it was written, without its query.
@@ -202,7 +208,7 @@ impl<'a> OriginalRequest<'a> {
         let mut values = self.asked.headers.get_all(name).iter();
         match (values.next(), values.next()) {
             (value, None) => Ok(value.map(|value| value.as_bytes())),
-            (_, Some(_)) => Err(Ambiguity::Doubled(name.to_owned())),
+            (_, Some(_)) => Err(Unclear::DoubledHeader(name.to_owned()).into()),
         }
     }
 
@@ -213,7 +219,7 @@ impl<'a> OriginalRequest<'a> {
 }
 
 fn unreadable(name: &str, what: &'static str) -> Ambiguity {
-    Ambiguity::Unreadable(name.to_owned(), what)
+    Unclear::Unreadable(name.to_owned(), what).into()
 }
 
 /// The path behind `/check`.
@@ -270,7 +276,7 @@ mod tests {
             trusted_proxies: vec!["10.0.0.0/24".parse().unwrap(), "fd00::/8".parse().unwrap()],
             trusted_hops: None,
             normalise: false,
-            labels: vec![("key".to_owned(), LabelSource::Header(HeaderName::from_static("x-api-key")))],
+            labels: vec![("key".to_owned(), LabelSource::Stated("header:x-api-key".parse().unwrap()))],
         }
     }
 
@@ -288,7 +294,7 @@ mod tests {
     /// The origin that counts for a question of `peer`.
     fn read(settings: &OriginSettings, peer: &str, line: &str, headers: &str) -> Result<String, Ambiguity> {
         let asked = question(line, headers);
-        let origin = OriginalRequest::new(&asked, peer.parse().unwrap(), settings)?;
+        let origin = OriginalRequest::new(&asked, peer.parse().unwrap(), settings, false)?;
         origin.labels()?;
         Ok(format!("{} {} {}", origin.client_address()?, origin.method()?, origin.path()?))
     }
@@ -371,7 +377,8 @@ mod tests {
         for (hops, list, expected) in table {
             let settings = OriginSettings { trusted_hops: Some(hops), ..settings() };
             let asked = question("GET /check", &format!("x-forwarded-for: {list}"));
-            let found = OriginalRequest::new(&asked, NGINX.parse().unwrap(), &settings).unwrap().client_address();
+            let found =
+                OriginalRequest::new(&asked, NGINX.parse().unwrap(), &settings, false).unwrap().client_address();
             let found = found.map(|address| address.to_string()).map_err(|error| error.to_string());
             assert_eq!(found.as_deref().map_err(|error| error.as_str()), expected, "{hops} {list}");
         }
@@ -384,7 +391,8 @@ mod tests {
             let settings = OriginSettings { normalise, labels, ..settings() };
             for (line, headers) in [("GET /check", "x-original-uri: /a/../%64ear?b"), ("GET /check/a/../%64ear", "")] {
                 let asked = question(line, headers);
-                let labels = OriginalRequest::new(&asked, NGINX.parse().unwrap(), &settings).unwrap().labels().unwrap();
+                let labels =
+                    OriginalRequest::new(&asked, NGINX.parse().unwrap(), &settings, false).unwrap().labels().unwrap();
                 assert_eq!(labels.get("route"), Some(path), "{line}");
             }
         }
@@ -395,7 +403,7 @@ mod tests {
         let labels = vec![("route".to_owned(), LabelSource::Path), ("method".to_owned(), LabelSource::Method)];
         let settings = OriginSettings { labels, ..settings() };
         let asked = question("GET /check/a", "x-original-uri: /free\nx-original-method: PUT\nx-forwarded-uri: /free");
-        let labels = OriginalRequest::direct(&asked, NGINX.parse().unwrap(), &settings).unwrap().labels().unwrap();
+        let labels = OriginalRequest::new(&asked, NGINX.parse().unwrap(), &settings, true).unwrap().labels().unwrap();
         assert_eq!((labels.get("route"), labels.get("method")), (Some("/check/a"), Some("GET")));
     }
 
@@ -403,7 +411,8 @@ mod tests {
     fn long_values_are_cut() {
         let asked = question(&format!("GET /check/{}", "a".repeat(300)), "");
         let settings = OriginSettings { labels: vec![("route".to_owned(), LabelSource::Path)], ..settings() };
-        let labels = OriginalRequest::new(&asked, "127.0.0.1".parse().unwrap(), &settings).unwrap().labels().unwrap();
+        let labels =
+            OriginalRequest::new(&asked, "127.0.0.1".parse().unwrap(), &settings, false).unwrap().labels().unwrap();
         assert_eq!(labels.get("route").unwrap().chars().count(), MAX_LABEL_VALUE);
     }
 }

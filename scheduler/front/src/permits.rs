@@ -4,7 +4,7 @@ use super::conversation::Conversation;
 use super::front_client::FrontClient;
 use super::settling::settle_all;
 use super::token::Caller;
-use super::token_holder::{Forbidden, TokenHolder};
+use super::token_holder::TokenHolder;
 use axum::body::Bytes;
 use axum::extract::{Extension, Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -33,18 +33,14 @@ type Element<T> = Result<T, Refused<'static>>;
 /// Answers HTTP clients.
 #[derive(Debug)]
 pub(super) struct Front {
-    front_client: FrontClient,
+    /// The connection that it asks on.
+    pub(super) front_client: FrontClient,
     stopping: Stop,
 }
 
 impl Front {
     pub(super) fn new(front_client: FrontClient, stopping: Stop) -> Self {
         Front { front_client, stopping }
-    }
-
-    /// The connection that it asks on.
-    pub(super) fn front_client(&self) -> &FrontClient {
-        &self.front_client
     }
 
     /// The answers to requests of `caller` for permits of `resource`.
@@ -149,13 +145,13 @@ fn allowed<T>(
     resource: &Name,
     id: Option<PermitId>,
     asked: T,
-    held_by: impl FnOnce(&TokenHolder, T) -> Result<T, Forbidden>,
+    held_by: impl FnOnce(&TokenHolder, T) -> Result<T, String>,
 ) -> Element<T> {
     let Some(holder) = caller.holder() else { return Ok(asked) };
     let held = holder.check_resource(resource).and_then(|()| held_by(holder, asked));
     held.map_err(|forbidden| {
         caller.note_forbidden();
-        refuse(id.as_ref(), Refused::new(Code::Forbidden, forbidden.to_string()))
+        refuse(id.as_ref(), Refused::new(Code::Forbidden, forbidden))
     })
 }
 

@@ -8,7 +8,10 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
+use rampmeter_protocol::name::Name;
 use rampmeter_serve::SchedulerView;
+use rampmeter_serve::context::ProcessContext;
+use rampmeter_serve::health::ServingState;
 use std::sync::Arc;
 
 /// The pages about this scheduler. They need no token.
@@ -22,19 +25,31 @@ pub(super) fn router(view: Arc<SchedulerView>, lost_lines: fn() -> u64, access_l
 
 /// 200 while every resource has a leader; 503 with the reasons otherwise.
 async fn ready(State(view): State<Arc<SchedulerView>>) -> Response {
-    let connected = view.client.connection_state() == async_nats::connection::State::Connected;
-    let ready = connected && view.health.is_ready();
+    let connected = view.context.client.connection_state() == async_nats::connection::State::Connected;
+    let ready = connected && view.context.health.is_ready();
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let mut body = serde_json::json!({"ready": ready, "nats": connected, "resources": view.health.duties()});
+    let mut body = serde_json::json!({"ready": ready, "nats": connected, "resources": view.context.health.duties()});
     let rules = view.rules.borrow().clone();
     if rules.has_news() {
         body["rules"] = serde_json::json!(rules);
     }
-    let differing = view.differences.all();
+    let alone = alone(&view);
+    if !alone.is_empty() {
+        body["no_standby"] = serde_json::json!(alone);
+    }
+    let differing = view.context.differences.all();
     if !differing.is_empty() {
         body["differing"] = serde_json::json!(differing);
     }
     (status, Json(body)).into_response()
+}
+
+/// The resources that this scheduler leads and no other one could take over.
+fn alone(view: &SchedulerView) -> Vec<Name> {
+    let ProcessContext { clock, health, peers, .. } = &view.context;
+    let (now, duties) = (clock.now(), health.duties().into_iter());
+    let led = duties.filter(|(_, duty)| matches!(duty, ServingState::Leading { .. })).map(|(name, _)| name);
+    led.filter(|name| peers.standbys(now, name).is_empty()).collect()
 }
 
 async fn metrics(State(view): State<Arc<SchedulerView>>, lost_lines: fn() -> u64, access_log: AccessLog) -> Response {
@@ -44,9 +59,9 @@ async fn metrics(State(view): State<Arc<SchedulerView>>, lost_lines: fn() -> u64
     }
     let text = metrics::render(
         &reports,
-        &view.health,
+        &view.context.health,
         &view.rules.borrow(),
-        &view.differences,
+        &view.context.differences,
         lost_lines(),
         access_log.counts(),
     );

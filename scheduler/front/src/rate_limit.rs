@@ -56,7 +56,7 @@ impl Policies {
         }
         let _asks = self.first.lock().await;
         if self.is_unknown() {
-            self.known.lock().unwrap_or_else(PoisonError::into_inner).asked = Some(self.front_client.clock().now());
+            self.known.lock().unwrap_or_else(PoisonError::into_inner).asked = Some(self.front_client.clock.now());
             refresh(self.front_client.clone(), self.resource.clone(), self.known.clone()).await;
         }
     }
@@ -64,7 +64,7 @@ impl Policies {
     /// Whether the limits are unknown, and no leader was asked for them in the last ten seconds.
     fn is_unknown(&self) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        !known.is_known && known.asked.is_none_or(|asked| self.front_client.clock().now().since(asked) >= FRESH)
+        !known.is_known && known.asked.is_none_or(|asked| self.front_client.clock.now().since(asked) >= FRESH)
     }
 
     /// The fields of the response to a client.
@@ -80,7 +80,7 @@ impl Policies {
     }
 
     fn current(&self) -> Option<HeaderValue> {
-        let now = self.front_client.clock().now();
+        let now = self.front_client.clock.now();
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.asked.is_none_or(|asked| now.since(asked) >= FRESH) {
             known.asked = Some(now);
@@ -117,4 +117,21 @@ fn policies(limits: &[LimitStatus]) -> Option<HeaderValue> {
 fn in_the_way(refused: &Refused<'_>) -> Option<String> {
     let limit = Name::new(refused.limited_by.as_ref()?).ok()?;
     Some(exhausted(&limit, Some(refused.retry_after()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reaches `rate_limit::MAX_POLICIES`.
+    #[test]
+    fn a_header_names_eight_limits() {
+        let limit = serde_json::json!({
+            "name": "each", "unit": "requests", "algorithm": "token-bucket", "capacity": 10.0, "period_ms": 1000.0,
+            "margin": 0.0, "level": 10.0, "next_free_ms": 0.0, "keys": 0, "frozen_ms": 0.0
+        });
+        let limits: Vec<LimitStatus> = vec![serde_json::from_value(limit).unwrap(); MAX_POLICIES + 1];
+        let header = policies(&limits).unwrap();
+        assert_eq!(header.to_str().unwrap().split(", ").collect::<Vec<_>>(), [r#""each";q=10;w=1"#; 8]);
+    }
 }

@@ -1,6 +1,6 @@
 //! Settles of HTTP clients, which are repeated until a scheduler has answered.
 
-use super::front_client::FrontClient;
+use super::front_client::{Exchange, FrontClient};
 use rampmeter_nats::inbox::InboxReply;
 use rampmeter_protocol::answer::Answer;
 use rampmeter_protocol::code::Remedy;
@@ -31,19 +31,10 @@ pub(super) async fn settle_all(
         return known;
     }
     let payload = serde_json::to_vec(settles).expect("messages are plain data");
-    let mut exchange = front_client.exchange(resource, trace);
+    let exchange = front_client.exchange(resource, trace);
     let answered = async {
-        let mut attempts = 0;
-        loop {
-            if exchange.ask(&Endpoint::Settle, attempts, payload.clone()).await
-                && let Ok((_, InboxReply::Answer(reply))) = tokio::time::timeout(AT_ONCE, exchange.next()).await
-                && take(&mut known, &reply)
-            {
-                return;
-            }
-            attempts += 1;
-            tokio::time::sleep(LONGEST_PAUSE.mul_f64(rand::random_range(0.1..1.0))).await;
-        }
+        let is_sent = exchange.ask(&Endpoint::Settle, 0, payload.clone()).await;
+        repeat(exchange, payload, is_sent, |reply| take(&mut known, reply)).await;
     };
     tokio::time::timeout(MOST_SILENCE, answered).await.ok();
     known
@@ -52,18 +43,24 @@ pub(super) async fn settle_all(
 /// Gives permits back that nobody uses, which the settles in `payload` say. Returns once they are sent;
 /// they are sent again until a scheduler has answered.
 pub(super) async fn give_back(front_client: FrontClient, resource: Name, payload: Vec<u8>) {
-    let mut exchange = front_client.exchange(&resource, None);
-    let mut is_sent = exchange.ask(&Endpoint::Settle, 0, payload.clone()).await;
-    let answered = async move {
-        for attempt in 1.. {
-            if is_sent && let Ok((_, InboxReply::Answer(_))) = tokio::time::timeout(AT_ONCE, exchange.next()).await {
-                return;
-            }
-            tokio::time::sleep(LONGEST_PAUSE.mul_f64(rand::random_range(0.1..1.0))).await;
-            is_sent = exchange.ask(&Endpoint::Settle, attempt, payload.clone()).await;
-        }
-    };
+    let exchange = front_client.exchange(&resource, None);
+    let is_sent = exchange.ask(&Endpoint::Settle, 0, payload.clone()).await;
+    let answered = repeat(exchange, payload, is_sent, |_reply| true);
     tokio::spawn(async { tokio::time::timeout(MOST_SILENCE, answered).await.ok() });
+}
+
+/// Sends settles again, which were perhaps sent once, until `takes` has taken a reply.
+async fn repeat(mut exchange: Exchange, payload: Vec<u8>, mut is_sent: bool, mut takes: impl FnMut(&[u8]) -> bool) {
+    for attempt in 1.. {
+        if is_sent
+            && let Ok((_, InboxReply::Answer(reply))) = tokio::time::timeout(AT_ONCE, exchange.next()).await
+            && takes(&reply)
+        {
+            return;
+        }
+        tokio::time::sleep(LONGEST_PAUSE.mul_f64(rand::random_range(0.1..1.0))).await;
+        is_sent = exchange.ask(&Endpoint::Settle, attempt, payload.clone()).await;
+    }
 }
 
 /// Takes the answers of a reply, and returns whether all settles are answered. A scheduler may not

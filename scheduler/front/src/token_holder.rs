@@ -17,11 +17,6 @@ const CLIENT: &str = "client";
 #[derive(Clone, Debug)]
 pub(super) struct TokenHolder(TokenSettings);
 
-/// Why the holder may not ask.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(super) struct Forbidden(String);
-
 impl TokenHolder {
     pub(super) fn new(settings: TokenSettings) -> Self {
         TokenHolder(settings)
@@ -56,7 +51,7 @@ impl TokenHolder {
 
     /// # Errors
     /// If the holder may not ask for `resource`.
-    pub(super) fn check_resource(&self, resource: &Name) -> Result<(), Forbidden> {
+    pub(super) fn check_resource(&self, resource: &Name) -> Result<(), String> {
         match &self.0.resources {
             Some(allowed) if !allowed.contains(resource) => {
                 Err(self.forbidden("ask for resource", resource, "ask for", allowed))
@@ -69,7 +64,7 @@ impl TokenHolder {
     ///
     /// # Errors
     /// If it names another class or client than the holder may.
-    pub(super) fn permit<'a>(&self, request: PermitRequest<'a>) -> Result<PermitRequest<'a>, Forbidden> {
+    pub(super) fn permit<'a>(&self, request: PermitRequest<'a>) -> Result<PermitRequest<'a>, String> {
         Ok(PermitRequest { class: self.class(request.class)?, labels: self.labels(request.labels)?, ..request })
     }
 
@@ -77,14 +72,14 @@ impl TokenHolder {
     ///
     /// # Errors
     /// If it names another client than the holder may.
-    pub(super) fn settle<'a>(&self, mut settle: Settle<'a>) -> Result<Settle<'a>, Forbidden> {
+    pub(super) fn settle<'a>(&self, mut settle: Settle<'a>) -> Result<Settle<'a>, String> {
         if let Some(asked) = &mut settle.asked {
             asked.labels = self.labels(std::mem::take(&mut asked.labels))?;
         }
         Ok(settle)
     }
 
-    fn class<'a>(&self, named: Option<Text<'a>>) -> Result<Option<Text<'a>>, Forbidden> {
+    fn class<'a>(&self, named: Option<Text<'a>>) -> Result<Option<Text<'a>>, String> {
         let Some(allowed) = &self.0.classes else { return Ok(named) };
         match named {
             None => Ok(allowed.first().map(|class| Text::from(class.to_string()))),
@@ -93,21 +88,21 @@ impl TokenHolder {
         }
     }
 
-    fn labels<'a>(&self, mut labels: Labels<'a>) -> Result<Labels<'a>, Forbidden> {
+    fn labels<'a>(&self, mut labels: Labels<'a>) -> Result<Labels<'a>, String> {
         let Some(client) = &self.0.client else { return Ok(labels) };
         match labels.get(CLIENT) {
             Some(named) if named == client => Ok(labels),
             Some(named) => Err(self.forbidden("name client", named, "name", &[client])),
             None => match labels.set(CLIENT, client.clone()) {
                 Ok(()) => Ok(labels),
-                Err(full) => Err(Forbidden(format!("token `{}` sets the label `{CLIENT}`: {full}", self.0.name))),
+                Err(full) => Err(format!("token `{}` sets the label `{CLIENT}`: {full}", self.0.name)),
             },
         }
     }
 
-    fn forbidden(&self, what: &str, named: &str, may: &str, allowed: &[impl std::fmt::Display]) -> Forbidden {
+    fn forbidden(&self, what: &str, named: &str, may: &str, allowed: &[impl std::fmt::Display]) -> String {
         let allowed: Vec<String> = allowed.iter().map(|name| format!("`{name}`")).collect();
-        Forbidden(format!("token `{}` may not {what} `{named}`; it may {may} {}", self.0.name, allowed.join(", ")))
+        format!("token `{}` may not {what} `{named}`; it may {may} {}", self.0.name, allowed.join(", "))
     }
 }
 

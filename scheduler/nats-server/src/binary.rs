@@ -162,28 +162,4 @@ mod tests {
             assert_eq!(Version::in_output(output), version, "{output:?}");
         }
     }
-
-    #[test]
-    fn versions_are_compared_as_numbers() {
-        let ascending = [
-            Version::new(2, 9, 25),
-            Version::new(2, 11, 99),
-            Version::OLDEST,
-            Version::new(2, 12, 1),
-            Version::new(3, 0, 0),
-        ];
-        assert!(ascending.is_sorted());
-        assert_eq!(Version::OLDEST.to_string(), "2.12.0");
-    }
-
-    #[test]
-    fn the_end_of_an_output_is_kept() {
-        let long = format!("begin{}end\n", "x".repeat(TAIL_BYTES));
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), &long).unwrap();
-        for end in [tail(long.as_bytes()), tail_of_file(file.path()).unwrap()] {
-            assert!(end.ends_with("xend") && !end.contains("begin"), "{end}");
-        }
-        assert_eq!([tail(b"  no such thing\n"), tail(b"")], ["no such thing", ""]);
-    }
 }

@@ -30,6 +30,7 @@
 //! enabled.
 
 mod binary;
+mod clean_stop;
 mod download;
 mod options;
 mod process;

@@ -24,6 +24,10 @@ pub struct Options {
     /// NATS to stop cleanly sets this. By default the server gets the same Ctrl-C, and ends even if
     /// its owner does not.
     pub outlives_interrupt: bool,
+    /// The beginning of the server's name. The rest is drawn at each start; after a clean stop the
+    /// next server in the same store keeps the name, unless the store was touched in between. Equal
+    /// names tell that nothing was written in between. By default NATS draws the whole name.
+    pub name_prefix: Option<&'static str>,
 }
 
 /// The login that every client needs. `Debug` does not show it.

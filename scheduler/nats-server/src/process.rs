@@ -2,6 +2,7 @@
 //! its owner.
 
 use crate::binary::{Binary, tail_of_file};
+use crate::clean_stop;
 use crate::options::{Configuration, Login, Options};
 use serde_json::Value;
 use std::fs::{self, File, TryLockError};
@@ -133,12 +134,14 @@ impl Launch {
     /// not returned is killed.
     pub(crate) async fn run(&self, port: u16) -> Result<Running, StartError> {
         let lock = StoreLock::take(&self.store).await?;
-        let mut child = self.spawn(port, &lock).map_err(|error| self.lost(error))?;
+        let name = self.options.name_prefix.map(|prefix| clean_stop::name(&self.store, prefix));
+        let name = name.transpose().map_err(StartError::Folder)?;
+        let mut child = self.spawn(port, name.as_deref(), &lock).map_err(|error| self.lost(error))?;
         let process = child.id().expect("it was not waited for");
         let guard = guard(process).map_err(|error| self.lost(error))?;
         lock.leave_to(process).map_err(StartError::Folder)?;
         match timeout(START_BOUND, self.ready(&mut child, port)).await {
-            Ok(addresses) => Ok(Running { child, addresses: addresses?, guard: Some(guard) }),
+            Ok(addresses) => Ok(Running { child, addresses: addresses?, guard: Some(guard), name }),
             Err(_elapsed) => Err(StartError::NotReady { log: self.log_tail() }),
         }
     }
@@ -152,7 +155,7 @@ impl Launch {
         self.folder.path().join("log")
     }
 
-    fn spawn(&self, port: u16, lock: &StoreLock) -> io::Result<Child> {
+    fn spawn(&self, port: u16, name: Option<&str>, lock: &StoreLock) -> io::Result<Child> {
         let log = File::options().create(true).append(true).open(self.log())?;
         let mut command = Command::new(&self.program);
         // nats-server takes 0 for its default port, and -1 for any free one.
@@ -167,6 +170,7 @@ impl Launch {
             Configuration::Plain => command.arg("-sd").arg(&self.store),
             Configuration::SyncAlways | Configuration::File(_) => command.env(STORE, &self.store),
         };
+        command.args(name.into_iter().flat_map(|name| ["--name", name]));
         command.args(&self.options.arguments);
         command.envs(self.options.environment.iter().map(|(name, value)| (name, value)));
         if self.options.outlives_interrupt {
@@ -219,6 +223,8 @@ pub(crate) struct Running {
     /// Ends the server if its owner dies without having done so. `None` once the process is known
     /// to have ended, since its id may belong to another one.
     pub(crate) guard: Option<Child>,
+    /// The name of the server, if it may keep it over a clean stop.
+    pub(crate) name: Option<String>,
 }
 
 /// Starts a process that ends the server with this process id when its owner dies. It has a process

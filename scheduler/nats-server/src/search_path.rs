@@ -81,14 +81,3 @@ fn list(passed_over: &[Unfit]) -> String {
     let lines: Vec<_> = passed_over.iter().map(Unfit::to_string).collect();
     if lines.is_empty() { "none".to_owned() } else { lines.join("; ") }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_folder_of_this_program_comes_after_the_path() {
-        let program = env::current_exe().unwrap();
-        assert_eq!(SearchPath::of_this_process().path.last().map(PathBuf::as_path), program.parent());
-    }
-}

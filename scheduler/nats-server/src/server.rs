@@ -12,6 +12,7 @@ use nix::unistd::Pid;
 use tokio::time::{sleep, timeout};
 
 use crate::binary::Binary;
+use crate::clean_stop;
 use crate::options::Options;
 use crate::process::{Launch, Running, StartError};
 
@@ -109,17 +110,24 @@ impl Server {
     }
 
     /// Asks the process to stop (SIGTERM), paused or not, and waits until it is gone. Kills it
-    /// after a few seconds. Does nothing if it is already gone.
+    /// after a few seconds. Does nothing if it is already gone. A server that has ended by itself
+    /// leaves a mark for the next one in its store, if it has a [name to keep](Options::name_prefix).
     ///
     /// # Errors
     /// If the system refuses.
     pub async fn stop(&mut self) -> io::Result<()> {
+        let name = if self.pid().is_some() { self.running.name.take() } else { None };
         if self.pid().is_some() {
             self.signal(Signal::SIGTERM)?;
             self.resume()?;
         }
         match timeout(STOP_BOUND, self.ended()).await {
-            Ok(ended) => ended.map(drop),
+            Ok(ended) => {
+                if let (Some(_), Some(name)) = (ended?.code(), name) {
+                    clean_stop::leave(&self.launch.store, &name).await.ok();
+                }
+                Ok(())
+            }
             Err(_elapsed) => self.kill().await,
         }
     }

@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
+use std::collections::BTreeSet;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::time::Duration;
 
 use async_nats::jetstream;
@@ -199,5 +201,52 @@ async fn a_server_that_outlives_the_interrupt_has_a_process_group_of_its_own() {
         let server = start(Options { outlives_interrupt, ..Options::default() }).await;
         let pid = Pid::from_raw(server.pid().unwrap().try_into().unwrap());
         assert_eq!(getpgid(Some(pid)).unwrap() == pid, outlives_interrupt);
+    }
+}
+
+/// Copies a folder with the dates, as a backup does.
+fn copy(from: &Path, to: &Path) {
+    let copied = std::process::Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+    assert!(copied.success());
+}
+
+#[tokio::test]
+async fn a_name_outlives_clean_stops_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, backup) = (folder.path().join("store"), folder.path().join("backup"));
+    let options = Options { store: Some(store.clone()), name_prefix: Some("private-"), ..Options::default() };
+    let name = |server: &Server| {
+        let info = greeting_of(server);
+        info.split_once(r#""server_name":""#).unwrap().1.split('"').next().unwrap().to_owned()
+    };
+    let (mut names, mut before) = (BTreeSet::new(), String::new());
+    type Touch = fn(&Path, &Path);
+    let ends: [(&str, Touch); 6] = [
+        ("first", |_, _| ()),
+        ("clean", |_, _| ()),
+        ("killed", |_, _| ()),
+        ("written to", |store, _| std::fs::write(store.join("jetstream/more"), "").unwrap()),
+        ("put back", |store, backup| {
+            copy(store, backup);
+            std::fs::remove_dir_all(store).unwrap();
+            copy(backup, store);
+        }),
+        ("moved", |store, backup| {
+            std::fs::remove_dir_all(backup).unwrap();
+            std::fs::rename(store, backup).unwrap();
+            std::fs::rename(backup, store).unwrap();
+        }),
+    ];
+    for (end, touch) in ends {
+        touch(&store, &backup);
+        let mut server = start(options.clone()).await;
+        assert!(name(&server).starts_with("private-"), "{}", name(&server));
+        let is_new = names.insert(name(&server));
+        assert_eq!((is_new, name(&server) == before), (end != "clean", end == "clean"), "{end}");
+        before = name(&server);
+        match end {
+            "clean" => server.kill().await.unwrap(),
+            _other => server.stop().await.unwrap(),
+        }
     }
 }

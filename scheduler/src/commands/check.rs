@@ -2,11 +2,11 @@
 
 use super::output;
 use rampmeter_account::matching::{new_limits, unmatched};
-use rampmeter_account::{Provider, ProviderSettings};
+use rampmeter_account::{KIND, ProviderSettings, SentinelHub};
 use rampmeter_config::{self as config, Config, Configured, NatsTable};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_serve::connection::state_keys;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What `check` takes.
 #[derive(Debug, clap::Args)]
@@ -34,10 +34,7 @@ pub async fn run(args: &CheckArgs) -> anyhow::Result<()> {
         return output::print(config::default_file());
     }
     let path = args.file.as_ref().unwrap_or(&args.config);
-    let config = config::load(path)?;
-    config.nats.servers()?;
-    rampmeter_front::check_settings(&config.http)?;
-    state_keys(&config.nats)?;
+    let config = valid(path)?;
     for note in &config.notes {
         output::line(format_args!("note: {note}"))?;
     }
@@ -51,6 +48,18 @@ pub async fn run(args: &CheckArgs) -> anyhow::Result<()> {
         ask_providers(&config).await?;
     }
     output::line(format_args!("{}: valid", path.display()))
+}
+
+/// Reads the configuration and the files that it names.
+///
+/// # Errors
+/// What keeps a scheduler from starting with it.
+pub(super) fn valid(path: &Path) -> anyhow::Result<Config> {
+    let config = config::load(path)?;
+    config.nats.servers()?;
+    rampmeter_front::check_settings(&config.http)?;
+    state_keys(&config.nats)?;
+    Ok(config)
 }
 
 /// What a NATS server with users leaves open. Inboxes of its own show that the scheduler is one.
@@ -76,9 +85,9 @@ fn describe(configured: &Configured) -> String {
         classes => format!("{classes} classes"),
     };
     let own = format!("resource `{}`: {limits}, {classes}", configured.name());
-    match configured.provider.as_ref().map(|settings| settings.kind.name()) {
-        Some(kind) => format!("{own}, provider {kind}"),
-        None => own,
+    match configured.provider.is_some() {
+        true => format!("{own}, provider {KIND}"),
+        false => own,
     }
 }
 
@@ -97,7 +106,7 @@ async fn ask_providers(config: &Config) -> anyhow::Result<()> {
 
 /// The limits of a provider, and their differences from the configuration.
 async fn limits_of(configured: &Configured, settings: &ProviderSettings) -> anyhow::Result<Vec<String>> {
-    let contract = settings.kind.open(Clock::start())?.limits().await?;
+    let contract = SentinelHub::open(settings, Clock::start())?.limits().await?;
     let mut lines: Vec<String> =
         contract.limits.iter().map(|limit| format!("`{}` may use {limit}", configured.name())).collect();
     if let Some(resource) = configured.resource() {

@@ -4,9 +4,8 @@ use super::nats_arg::NatsArg;
 use super::output;
 use super::output::human::{count, duration, escaped, in_duration, wrapped};
 use super::output::reasons::{About, sentence, word};
-use super::output::table::{right_aligned, table, text_width, trimmed};
+use super::output::table::{table, text_width};
 use super::schedulers::Schedulers;
-use comfy_table::Table;
 use rampmeter_protocol::explain::{Explained, Explanation, Question, State};
 use rampmeter_protocol::id::{PermitId, PermitIdError};
 use rampmeter_protocol::name::Name;
@@ -49,10 +48,7 @@ pub async fn run(args: ExplainArgs) -> anyhow::Result<()> {
     let schedulers = Schedulers::connect(&args.nats, "rampmeter-explain").await?;
     let question = Question { id: args.id, class: args.class, client: args.client, limit: args.limit };
     let explanation: Explanation = schedulers.ask(Subjects::explain, &question, &args.resource).await?;
-    match args.json {
-        true => output::json(&explanation),
-        false => output::print(render(&explanation)),
-    }
+    output::show(args.json, &explanation, render)
 }
 
 fn render(explanation: &Explanation) -> String {
@@ -64,7 +60,7 @@ fn render(explanation: &Explanation) -> String {
     if explanation.first.is_empty() {
         return about;
     }
-    format!("{about}{}\n{}", trimmed(&queue(&explanation.first)), left_out(explanation))
+    format!("{about}{}\n{}", queue(&explanation.first), left_out(explanation))
 }
 
 fn waiting(explanation: &Explanation) -> String {
@@ -87,20 +83,41 @@ fn left_out(explanation: &Explanation) -> String {
 /// Why a request waits, in lines of `columns` columns.
 fn describe(request: &Explained, explanation: &Explanation, columns: usize) -> String {
     let client = request.client.as_ref().map_or(String::new(), |client| format!(", client `{}`", escaped(client)));
-    let title = format!("`{}`, class `{}`{client}", request.id, request.class);
+    let labels = labels(request);
+    let labels = if labels.is_empty() { labels } else { format!(", labels {labels}") };
+    let title = format!("`{}`, class `{}`{client}{labels}", request.id, request.class);
     let when = duration(request.eta_ms.abs());
     match request.state {
         State::Returned => format!("{title}: given back or cancelled\n"),
         State::Granted if request.eta_ms < 0.0 => format!("{title}: started {when} ago\n"),
         State::Granted => format!("{title}: will start in {when}\n"),
         State::Waiting => format!(
-            "{title}\nhas waited {}, will probably start {}\n{}{}\n",
+            "{title}\nhas waited {}, will probably start {}{}\n{}{}\n",
             duration(request.waited_ms),
             in_duration(request.eta_ms),
+            too_late(request),
             because(request, explanation).map_or(String::new(), |because| wrapped(&because, columns) + "\n"),
             ahead(request.position),
         ),
     }
+}
+
+/// The labels of a waiting request.
+fn labels(request: &Explained) -> String {
+    let labels = request.labels.iter().map(|(key, value)| format!("{}={}", escaped(key), escaped(value)));
+    labels.collect::<Vec<_>>().join(" ")
+}
+
+/// What helps a request that gives up before its start.
+fn too_late(request: &Explained) -> String {
+    let Some(gives_up) = request.gives_up_ms.filter(|gives_up| *gives_up < request.eta_ms) else {
+        return String::new();
+    };
+    let needed = ((request.waited_ms + request.eta_ms) / 1e3).ceil();
+    format!(
+        ", but gives up {}: send fewer requests ahead of it, or raise its `max_wait` to {needed} s",
+        in_duration(gives_up)
+    )
 }
 
 fn ahead(position: u64) -> String {
@@ -133,26 +150,25 @@ fn holder(request: &Explained) -> String {
 type Cell = fn(&Explained) -> String;
 type Column = (&'static str, Cell);
 
-/// The listed requests. A column that tells nothing is left out. If classes or clients are shown,
-/// the time that a request has waited is left out, too.
-fn queue(first: &[Explained]) -> Table {
+/// The listed requests. A column that tells nothing is left out. If classes, labels or clients are
+/// shown, the time that a request has waited is left out, too.
+fn queue(first: &[Explained]) -> String {
     let classes = first.iter().any(|request| request.class != first[0].class);
-    let clients = first.iter().any(|request| request.client.is_some());
+    let labelled = first.iter().any(|request| !request.labels.is_empty());
+    let clients = !labelled && first.iter().any(|request| request.client.is_some());
     let columns: Vec<Column> = [
         Some(("request", (|request| request.id.to_string()) as Cell)),
         classes.then_some(("class", |request| request.class.to_string())),
+        labelled.then_some(("labels", labels)),
         clients.then_some(("client", |request| request.client.as_deref().map_or(String::new(), escaped))),
         Some(("waits for", holder)),
-        (!classes && !clients).then_some(("waited", |request| duration(request.waited_ms))),
+        (!classes && !clients && !labelled).then_some(("waited", |request| duration(request.waited_ms))),
         Some(("starts", |request| in_duration(request.eta_ms))),
     ]
     .into_iter()
     .flatten()
     .collect();
-    let mut table = table(&columns.iter().map(|(head, _)| *head).collect::<Vec<_>>());
-    for request in first {
-        table.add_row(columns.iter().map(|(_, cell)| cell(request)));
-    }
-    let last = columns.len();
-    right_aligned(table, last - 1..last)
+    let head: Vec<&str> = columns.iter().map(|(head, _)| *head).collect();
+    let rows = first.iter().map(|request| columns.iter().map(move |(_, cell)| cell(request)));
+    table(&head, [columns.len() - 1], rows)
 }

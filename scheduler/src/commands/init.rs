@@ -164,14 +164,6 @@ fn values_by_plan(line: &'static str) -> Option<Vec<(&'static str, &'static str)
 mod tests {
     use super::{PRESETS, values_by_plan};
 
-    #[test]
-    fn the_list_fits_into_eighty_columns() {
-        for preset in PRESETS {
-            let entry = preset.entry();
-            assert!(entry.lines().all(|line| line.chars().count() <= 80), "{entry}");
-        }
-    }
-
     /// A file holds the values of its first plan, and each comment names the same plans.
     #[test]
     fn a_file_is_that_of_its_first_plan() {

@@ -68,6 +68,11 @@ impl NatsArg {
         Ok((table, file))
     }
 
+    /// The configuration, whether or not it exists.
+    pub(super) fn file(&self) -> &Path {
+        &self.config
+    }
+
     /// Files for encryption require it, as in a configuration.
     fn tls(&self) -> Option<Tls> {
         let identity = self.cert_file.clone().zip(self.key_file.clone());

@@ -1,10 +1,9 @@
 //! `rampmeter pu`
 
 use super::output;
-use super::output::table::{right_aligned, table};
+use super::output::table::table;
 use anyhow::Context;
 use clap::ValueEnum;
-use comfy_table::Table;
 use rampmeter_sentinel_hub::{
     Api, Correction, Count, Deployment, Estimate, Format, Fusion, Given, MAX_BODY, Parameters, Rules, Size,
 };
@@ -119,10 +118,7 @@ pub fn run(args: &PuArgs) -> anyhow::Result<()> {
         }
         None => args.rules.unwrap_or_else(Rules::latest).estimate(args.api, &args.parameters())?,
     };
-    match args.json {
-        true => output::json(&estimate),
-        false => output::print(render(&estimate)),
-    }
+    output::show(args.json, &estimate, render)
 }
 
 /// Reads the longest allowed body and one more byte, which shows that a body is too long.
@@ -170,16 +166,10 @@ impl PuArgs {
 }
 
 fn render(estimate: &Estimate) -> String {
-    let (amount, api, least) = (estimate.amount(), estimate.api(), estimate.minimum());
-    let total = format!("{amount} processing units ({api}, at least {least}; rules {})", estimate.rules());
-    let notes: String = estimate.notes().iter().map(|note| format!("note: {note}\n")).collect();
-    format!("{}\n{total}\n{notes}", factors(estimate))
-}
-
-fn factors(estimate: &Estimate) -> Table {
-    let mut table = table(&["factor", "×", "why"]);
-    for factor in estimate.factors() {
-        table.add_row([factor.name.to_owned(), factor.value.to_string(), factor.why.clone()]);
-    }
-    right_aligned(table, 1..2)
+    let (amount, api, least) = (estimate.amount, estimate.api, estimate.minimum);
+    let total = format!("{amount} processing units ({api}, at least {least}; rules {})", estimate.rules);
+    let notes: String = estimate.notes.iter().map(|note| format!("note: {note}\n")).collect();
+    let factors = estimate.factors.iter();
+    let factors = factors.map(|factor| [factor.name.to_owned(), factor.value.to_string(), factor.why.clone()]);
+    format!("{}\n{total}\n{notes}", table(&["factor", "×", "why"], [1], factors))
 }

@@ -33,10 +33,7 @@ pub async fn run(args: PurgeArgs) -> anyhow::Result<()> {
     let schedulers = Schedulers::connect(&args.nats, "rampmeter-purge").await?;
     let order = Purge { client: args.client, class: args.class };
     let purged: Purged = schedulers.ask(Subjects::purge, &order, &args.resource).await?;
-    match args.json {
-        true => output::json(&purged),
-        false => output::line(format_args!("{}: {} ended", purged.resource, waits(purged.ended))),
-    }
+    output::show(args.json, &purged, |purged| format!("{}: {} ended\n", purged.resource, waits(purged.ended)))
 }
 
 fn waits(count: u64) -> String {

@@ -11,6 +11,7 @@ use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::suggestion::{did_you_mean, quoted};
 use rampmeter_serve::connection::connect;
 use rampmeter_serve::denials::Denials;
+use rampmeter_serve::leadership::peer_discovery::{PING, ServiceInfo};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
@@ -72,19 +73,39 @@ impl Schedulers {
     /// # Errors
     /// If the connection is closed.
     pub(super) async fn known_resources(&self) -> anyhow::Result<Vec<Name>> {
-        let inbox = self.client.new_inbox();
-        let answers = self.client.subscribe(inbox.clone()).await?;
-        self.client.publish_with_reply(self.subjects.resources(), inbox, "".into()).await?;
-        let mut names = Vec::new();
-        let mut in_time = Box::pin(answers.take_until(tokio::time::sleep(COLLECT)));
-        while let Some(answer) = in_time.next().await {
-            if let Ok(resources) = serde_json::from_slice::<Resources>(&answer.payload) {
-                names.extend(resources.resources.into_iter().map(|resource| resource.name));
-            }
-        }
+        let listed: Vec<Resources> = self.collect(self.subjects.resources()).await?;
+        let mut names: Vec<Name> = listed.into_iter().flat_map(|all| all.resources).map(|one| one.name).collect();
         names.sort();
         names.dedup();
         Ok(names)
+    }
+
+    /// Returns what the schedulers of this prefix say of themselves.
+    ///
+    /// # Errors
+    /// If the connection is closed.
+    pub(super) async fn announced(&self) -> anyhow::Result<Vec<ServiceInfo>> {
+        let mut all: Vec<ServiceInfo> = self.collect(PING.to_owned()).await?;
+        all.retain(|info| info.metadata.prefix == **self.subjects.prefix());
+        Ok(all)
+    }
+
+    /// What NATS does not permit to this user, if it has said so lately.
+    pub(super) fn denial(&self) -> Option<String> {
+        Some(self.denials.reason(&[], &"")).filter(|denial| !denial.is_empty())
+    }
+
+    /// Returns the answers that come to one question in time.
+    async fn collect<A: DeserializeOwned>(&self, subject: String) -> anyhow::Result<Vec<A>> {
+        let inbox = self.client.new_inbox();
+        let answers = self.client.subscribe(inbox.clone()).await?;
+        self.client.publish_with_reply(subject, inbox, "".into()).await?;
+        let mut in_time = Box::pin(answers.take_until(tokio::time::sleep(COLLECT)));
+        let mut found = Vec::new();
+        while let Some(answer) = in_time.next().await {
+            found.extend(serde_json::from_slice(&answer.payload).ok());
+        }
+        Ok(found)
     }
 
     /// Asks the leader of the named resource, or of each, for its status.

@@ -63,16 +63,17 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     };
     warn_of_unsigned_state(&nats, embedded.is_some());
     let http = running.http_url().map(str::to_owned);
-    if let Some(http) = &http {
-        tracing::info!("health and metrics at {http}/metrics");
-    }
+    http.iter().for_each(|http| tracing::info!("health and metrics at {http}/metrics"));
     let front = http.filter(|_| has_front).map(|url| Front { url, has_page });
-    let proxies = Proxies::start_any(&nats, proxies, running.spans()).await?;
-    let leaders = running.leaders();
+    let proxies = match proxies.is_empty() {
+        true => None,
+        false => Some(Proxies::start(&nats, proxies, running.scheduler.spans()).await?),
+    };
+    let leaders = running.scheduler.leaders();
     let reason = tokio::select! {
         signal = asked => Ok(signal?),
         () = ended(&mut embedded) => Ok("the end of the embedded nats-server"),
-        broken = running.broken() => Err(broken),
+        broken = running.scheduler.broken() => Err(broken),
         never = log_ready(leaders, &servers, front) => match never {},
     };
     let handed_over = hand_over(running, proxies, &reason).await;

@@ -5,11 +5,11 @@ use super::nats_arg::NatsArg;
 use super::output;
 use super::output::human::{amount, count, duration, escaped, wrapped};
 use super::output::reasons::{About, sentence, word};
-use super::output::table::{right_aligned, table, text_width, trimmed};
+use super::output::table::{table, text_width};
 use super::schedulers::Schedulers;
 use super::watch::{self, watch};
 use crate::commands::output::error_text::with_causes;
-use comfy_table::Table;
+use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::explain::Explained;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::reason::{Holder, PauseCause, Reason};
@@ -24,6 +24,9 @@ use std::time::Duration;
 
 /// The most kinds of calls whose costs are shown. A resource may have a thousand.
 const SHOWN_CORRECTIONS: usize = 10;
+
+/// Epochs from here on are times in milliseconds: those since 2001. No count gets that far.
+const CLOCK_EPOCHS: u64 = 1_000_000_000_000;
 
 /// The names of algorithms whose limits have no period.
 const IN_FLIGHT: &str = "concurrency";
@@ -67,8 +70,7 @@ pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
             let look = async || if args.json { json_line(ask().await) } else { text(ask().await) };
             watch(Duration::from_secs_f64(seconds), in_place, look).await
         }
-        None if args.json => output::json(&ask().await?),
-        None => output::print(tables(&ask().await?)),
+        None => output::show(args.json, &ask().await?, |all| tables(all)),
     }
 }
 
@@ -96,11 +98,11 @@ fn render(status: &Status) -> String {
     format!(
         "{}\n{}\n{}{}{}{}\n",
         heading(status, text_width()),
-        trimmed(&limits(status)),
+        limits(status),
         notes.collect::<String>(),
         missing_labels(status),
         corrections(&status.corrections),
-        trimmed(&classes(status)),
+        classes(status),
     )
 }
 
@@ -108,21 +110,30 @@ fn render(status: &Status) -> String {
 fn heading(status: &Status, columns: usize) -> String {
     let counters = &status.counters;
     format!(
-        "{} · epoch {} · led by {}{}\n{}{}{}{} granted, {} refused, {} settled, {} returned, {} × 429 upstream\n{}",
+        "{} · epoch {} · led by {}{}\n{}{}{}{} granted, {} refused, {} settled, {} returned, {} × 429 upstream{}\n{}",
         status.resource,
-        status.epoch,
+        epoch(status.epoch),
         status.leader,
         standbys(status),
         status.differing.iter().map(differing).collect::<String>(),
         status.rules.as_ref().map(rules).unwrap_or_default(),
-        status.provider.as_ref().map(provider).unwrap_or_default() + &unreadable(status),
+        status.provider.as_ref().map(provider).unwrap_or_default() + &unreadable(status) + &remarks(status),
         count(counters.granted),
         count(counters.refused),
         count(counters.settled),
         count(counters.returned),
         count(counters.upstream_429),
+        status.since.as_ref().map(|since| format!("\ncounted since {since}")).unwrap_or_default(),
         delayed(status, columns),
     )
+}
+
+/// The number of an epoch. Where the count was lost, it goes on from the time in milliseconds.
+fn epoch(epoch: Epoch) -> String {
+    match epoch.get() {
+        counted if counted < CLOCK_EPOCHS => counted.to_string(),
+        time => format!("{time} (a time, as the count was lost)"),
+    }
 }
 
 /// Who could take over.
@@ -137,13 +148,8 @@ fn standbys(status: &Status) -> String {
 
 /// A line on a scheduler whose configuration differs from the leader's.
 fn differing(other: &DifferingScheduler) -> String {
-    let limits = other.limits.iter().map(|limit| format!("limit `{limit}`"));
-    let parts: Vec<String> = limits.chain(other.settings.iter().cloned()).collect();
-    format!(
-        "warning: {} has another configuration: {}; what counts depends on which scheduler leads\n",
-        other.scheduler,
-        parts.join(", ")
-    )
+    let scheduler = &other.scheduler;
+    format!("warning: {scheduler} has another configuration: {other}; what counts depends on which scheduler leads\n")
 }
 
 /// A line on a header of the upstream's that could not be read.
@@ -153,6 +159,10 @@ fn unreadable(status: &Status) -> String {
         format!("note: the upstream's header `{header}` can't be read: `{value}`; docs/upstreams.md has what can\n")
     };
     status.unreadable.as_ref().map(told).unwrap_or_default()
+}
+
+fn remarks(status: &Status) -> String {
+    status.notes.iter().map(|note| format!("note: {note}\n")).collect()
 }
 
 /// What delays the first waiting request of each class, or else one more of the default class.
@@ -203,10 +213,11 @@ fn rules(rules: &RulesStatus) -> String {
         (true, Some(by), Some(at)) => format!("rules of revision {}, applied by {by} at {at}\n", rules.revision),
         (true, ..) => format!("rules of revision {}\n", rules.revision),
     };
+    let differ: String = rules.differ.iter().map(|difference| format!("note: {difference}\n")).collect();
     let refused = rules.refused.as_ref();
     let refused =
         refused.map(|refused| format!("rules of revision {} are refused: {}\n", refused.revision, refused.reason));
-    counting + &refused.unwrap_or_default()
+    counting + &differ + &refused.unwrap_or_default()
 }
 
 /// The provider of the limits, with a line for each note.
@@ -225,20 +236,12 @@ fn provider(provider: &ProviderStatus) -> String {
     format!("provider {}: {state}; {received}\n{}", provider.kind, notes.collect::<String>())
 }
 
-fn limits(status: &Status) -> Table {
-    let mut table = table(&["limit", "left", "of", "unit", "per", "next free"]);
-    for limit in &status.limits {
-        table.add_row([
-            limit.name.to_string(),
-            amount(limit.level),
-            amount(limit.capacity),
-            limit.unit.to_string(),
-            period(limit),
-            next_free(limit),
-        ]);
-    }
-    let table = right_aligned(table, 1..3);
-    right_aligned(table, 4..6)
+fn limits(status: &Status) -> String {
+    let row = |limit: &LimitStatus| {
+        let (level, capacity) = (amount(limit.level), amount(limit.capacity));
+        [limit.name.to_string(), level, capacity, limit.unit.to_string(), period(limit), next_free(limit)]
+    };
+    table(&["limit", "left", "of", "unit", "per", "next free"], [1, 2, 4, 5], status.limits.iter().map(row))
 }
 
 /// A remark on each keyed limit that holds no request, as requests lack its labels.
@@ -295,7 +298,9 @@ fn notes(limit: &LimitStatus) -> Vec<String> {
         format!("{keys} in use; this is the fullest, `{}`", escaped(key))
     });
     let pauses = if limit.paused_by == Some(PauseCause::Operator) { "an operator" } else { "the upstream" };
-    let frozen = (limit.frozen_ms > 0.0).then(|| format!("{pauses} pauses it for {}", duration(limit.frozen_ms)));
+    let because = limit.pause.as_ref().map(|pause| format!(": {pause}")).unwrap_or_default();
+    let frozen =
+        (limit.frozen_ms > 0.0).then(|| format!("{pauses} pauses it for {}{because}", duration(limit.frozen_ms)));
     let learned = limit.learned.map(|learned| {
         format!(
             "the upstream gives {:.1} % of this rate; {} more are held back",
@@ -306,6 +311,9 @@ fn notes(limit: &LimitStatus) -> Vec<String> {
     let states = limit.reported.and_then(|report| report.states);
     let (file, of) = (amount(limit.capacity), period(limit));
     let states = states.map(|states| format!("the upstream states {} in {of}, the file says {file}", amount(states)));
+    let allows = limit.reported.and_then(|report| report.allows);
+    let allows = allows
+        .map(|allows| format!("the upstream seems to allow about {} in {of}, the file says {file}", amount(allows)));
     let reported = limit.reported.and_then(reported);
     let shadow = limit.shadow.map(|shadow| {
         format!(
@@ -316,8 +324,9 @@ fn notes(limit: &LimitStatus) -> Vec<String> {
         )
     });
     let found = limit.found.as_ref().map(found);
-    let all = [found, margin, in_flight, keys, frozen, learned, states, reported, shadow];
-    all.into_iter().flatten().map(|note| format!("`{}`: {note}", limit.name)).collect()
+    let all = [found, margin, in_flight, keys, frozen, learned, states, allows, reported, shadow];
+    let all = all.into_iter().flatten().chain(limit.notes.iter().cloned());
+    all.map(|note| format!("`{}`: {note}", limit.name)).collect()
 }
 
 /// How a limit was found.
@@ -354,11 +363,10 @@ fn reported(report: UpstreamReport) -> Option<String> {
     (!all.is_empty()).then(|| format!("the upstream's headers tell of {}", all.join(", ")))
 }
 
-fn classes(status: &Status) -> Table {
-    let mut table = table(&["class", "waiting", "longest wait"]);
-    for class in &status.classes {
+fn classes(status: &Status) -> String {
+    let rows = status.classes.iter().map(|class| {
         let oldest = if class.queued == 0 { "–".to_owned() } else { duration(class.oldest_ms) };
-        table.add_row([class.name.to_string(), count(class.queued), oldest]);
-    }
-    right_aligned(table, 1..3)
+        [class.name.to_string(), count(class.queued), oldest]
+    });
+    table(&["class", "waiting", "longest wait"], 1..3, rows)
 }

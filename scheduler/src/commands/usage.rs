@@ -3,7 +3,7 @@
 use super::nats_arg::NatsArg;
 use super::output;
 use super::output::human::{amount, count, escaped};
-use super::output::table::{right_aligned, table, trimmed};
+use super::output::table::table;
 use super::schedulers::Schedulers;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
@@ -115,14 +115,13 @@ fn render(resource: &Name, days: u16, all: &[DayUsage]) -> String {
     }
     let mut rows: Vec<_> = sums.into_iter().collect();
     rows.sort_by_key(|(_, sum)| Reverse(sum.calls));
-    let mut table = table(&["client", "class", "calls", "used"]);
-    for ((client, class), UsageSum { calls, units }) in rows {
+    let rows = rows.into_iter().map(|((client, class), UsageSum { calls, units })| {
         let client = if client.is_empty() { "–".to_owned() } else { escaped(client) };
         let units: Vec<String> = units.iter().map(|(unit, used)| format!("{} {unit}", amount(*used))).collect();
         let calls = if calls < 0 { format!("-{}", count(calls.unsigned_abs())) } else { count(calls.unsigned_abs()) };
-        table.add_row([client, class.to_string(), calls, units.join(", ")]);
-    }
-    format!("{title}{}\n", trimmed(&right_aligned(table, 2..3)))
+        [client, class.to_string(), calls, units.join(", ")]
+    });
+    format!("{title}{}\n", table(&["client", "class", "calls", "used"], [2], rows))
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use async_nats::jetstream::context::{
     AccountError, AccountErrorKind, CreateKeyValueError, CreateStreamError, CreateStreamErrorKind, GetStreamErrorKind,
 };
-use async_nats::jetstream::{Context, ErrorCode, kv};
+use async_nats::jetstream::kv::{self, UpdateErrorKind};
+use async_nats::jetstream::{Context, ErrorCode};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;
 use std::error::Error;
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 /// The longest time of one operation. During an election of the stream's leader, operations fail
 /// and are retried.
-pub(super) const OPERATION: Duration = Duration::from_secs(2);
+const OPERATION: Duration = Duration::from_secs(2);
 /// How long to wait for a bucket: the nodes of a cluster take seconds to find each other and elect
 /// a leader.
 const WAIT_FOR_SERVERS: Span = Span::from_secs(30);
@@ -122,6 +123,18 @@ fn refusal(error: &CreateKeyValueError) -> Option<ErrorCode> {
         | CreateStreamErrorKind::Response
         | CreateStreamErrorKind::NotFound
         | CreateStreamErrorKind::ResponseParse => None,
+    }
+}
+
+/// Writes a value if the stored one still has `revision`, and returns the new revision.
+///
+/// # Errors
+/// [`StoreError::Superseded`] if another value was written.
+pub(super) async fn update(bucket: &kv::Store, key: &str, value: Vec<u8>, revision: u64) -> Result<u64, StoreError> {
+    match tokio::time::timeout(OPERATION, bucket.update(key, value.into(), revision)).await {
+        Ok(Err(error)) if error.kind() == UpdateErrorKind::WrongLastRevision => Err(StoreError::Superseded),
+        Ok(written) => written.map_err(unavailable),
+        Err(elapsed) => Err(unavailable(elapsed)),
     }
 }
 

@@ -1,7 +1,6 @@
 //! Texts of records, which every build reads and writes alike.
 
 use super::clock_reading::{BootTime, ClockReading};
-use super::discovered_record::DiscoveredRecord;
 use super::record::{KeysRecord, StateRecord, StoredPages};
 use super::rules::RulesRevision;
 use rampmeter_discovery::{DiscoveredSnapshot, Evidence};
@@ -165,12 +164,13 @@ fn record() -> StateRecord {
         checkpoint: 3,
         released: false,
         successor: Some("host-2-3a".to_owned()),
+        standbys: Vec::new(),
         saved: ClockReading { unix_ms: 1_795_000_000_000, boot: Some(BootTime { id: "b".to_owned(), ms: 5 }) },
         permit_parts: 1,
         levels: snapshot.levels,
         keys: KeysRecord::of(&snapshot.keys),
         freezes: snapshot.freezes,
-        found: vec![DiscoveredRecord::from(&discovered())],
+        discovered: vec![discovered()],
         rules_revision: RulesRevision::new(12),
         server: Some("NDGM".to_owned()),
     }
@@ -192,7 +192,7 @@ fn a_full_record_stays_as_it_is() {
     check(&record(), FULL);
     check(&permits(), PERMITS);
     check(&(11, KeysRecord::listing(&[listed("c", None), listed("d", Some(usage()))])), PAGE);
-    assert_eq!((record().snapshot(permits(), pages()), record().discovered()), (snapshot(), vec![discovered()]));
+    assert_eq!(record().snapshot(permits(), pages()), snapshot());
 }
 
 #[test]
@@ -202,6 +202,18 @@ fn parts_of_records_stay_as_they_are() {
     assert_eq!(serde_json::from_str::<ReportedUsage>(before).unwrap(), usage().reported.unwrap());
     check(&ReportedUsage::default(), "{}");
     check(&levels()[2], r#"{"limit":"deep","micros":-9223372036854775808,"budget":7}"#);
+    let by_headers = DiscoveredSnapshot { evidence: Evidence::Headers, is_gradual: false, ..discovered() };
+    let by_headers = DiscoveredSnapshot { routes: Vec::new(), key: Vec::new(), ..by_headers };
+    let text =
+        r#"{"name":"abcd1234","unit":"requests","origin":"headers","capacity":5000000,"period":5000000000,"age":7}"#;
+    check(&by_headers, text);
+}
+
+#[test]
+fn a_discovered_limit_of_an_unknown_kind_is_left_out() {
+    let other = FULL.replace(r#""origin":"in-flight""#, r#""origin":"hearsay""#);
+    let expected = StateRecord { discovered: Vec::new(), ..record() };
+    assert_eq!(serde_json::from_str::<StateRecord>(&other).unwrap(), expected);
 }
 
 #[test]
@@ -209,7 +221,7 @@ fn an_earlier_record_is_read_and_written_alike() {
     let golden = r#"{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000]]}],"keys":{"listed":[["per-client","team-a",-3000000]],"known":[["per-day",5000000,null]],"others_empty_in":2500000000,"rates":[["per-client",1000000,2000000000]]},"freezes":[["per-minute",null,1500000000,false,true],["per-client","team-a",2000000000,true,false]],"rules":12,"server":"NDGM"}"#;
     let record: StateRecord = serde_json::from_str(golden).unwrap();
     assert_eq!(serde_json::to_string(&record).unwrap(), golden);
-    assert_eq!((&record.successor, record.found.len(), record.keys.listed_keys().len()), (&None, 0, 1));
+    assert_eq!((&record.successor, record.discovered.len(), record.keys.listed_keys().len()), (&None, 0, 1));
     // Those of builds before told what was learned of a limit, of costs, and the capacity that was stated.
     let lessons =
         r#""budget":300000,"learned":{"unit":"requests","loss":250000},"stated":{"written":4,"capacity":3,"age":7}"#;

@@ -1,12 +1,13 @@
 //! Reads and writes the records of resources.
 
-use super::bucket::{self, OPERATION, OpenError, StoreError, is_missing, unavailable, within};
+use super::bucket::{self, OpenError, StoreError, is_missing, unavailable, within};
 use super::envelope::{self, RecordError};
 use super::record::StateRecord;
 use super::state_keys::StateKeys;
-use async_nats::jetstream::kv::{self, Entry, Operation, UpdateErrorKind};
+use async_nats::jetstream::kv::{self, Entry, Operation};
 use async_nats::jetstream::{self, stream::StorageType};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use rampmeter_nats::servers::PRIVATE;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
@@ -115,12 +116,14 @@ impl Store {
         Ok(bucket.map(|bucket| Store { client: client.clone(), bucket, clock: Arc::default(), keys }))
     }
 
-    /// The server that holds the bucket, by an id that changes with every start. `None` in a
-    /// cluster, whose servers come and go and share their data.
+    /// The server that holds the bucket, by an id that changes with every start, or by the name of a
+    /// private server, which it keeps if it was stopped cleanly. `None` in a cluster, whose servers
+    /// come and go and share their data.
     #[must_use]
     pub fn server(&self) -> Option<String> {
         let info = self.client.server_info();
-        info.cluster.is_none().then_some(info.server_id)
+        let is_private = info.server_name.starts_with(PRIVATE);
+        info.cluster.is_none().then_some(if is_private { info.server_name } else { info.server_id })
     }
 
     /// Why nothing can be written, if the server says that the bucket is gone.
@@ -134,11 +137,16 @@ impl Store {
     /// # Errors
     /// If the store can't be read.
     pub async fn resources(&self) -> Result<Vec<Name>, StoreError> {
-        let keys: Vec<String> = within(self.bucket.keys()).await?.try_collect().await.map_err(unavailable)?;
         let mut names: Vec<Name> =
-            keys.iter().filter_map(|key| Name::new(key.strip_prefix(STATE_KEYS)?).ok()).collect();
+            self.keys(STATE_KEYS).await?.iter().filter_map(|name| Name::new(name).ok()).collect();
         names.sort();
         Ok(names)
+    }
+
+    /// What follows `prefix` in each key that begins with it.
+    pub(super) async fn keys(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        let keys: Vec<String> = within(self.bucket.keys()).await?.try_collect().await.map_err(unavailable)?;
+        Ok(keys.iter().filter_map(|key| key.strip_prefix(prefix)).map(str::to_owned).collect())
     }
 
     /// The state of `resource`.
@@ -175,14 +183,23 @@ impl Store {
         state: &StateRecord,
         revision: Revision,
     ) -> Result<Revision, StoreError> {
-        let value = self.seal(&state_key(resource), state.format(), state);
+        let value = self.sealed(resource, state);
         self.check_size(&value)?;
-        match tokio::time::timeout(OPERATION, self.bucket.update(state_key(resource), value.into(), revision)).await {
-            Ok(Ok(revision)) => Ok(revision),
-            Ok(Err(error)) if error.kind() == UpdateErrorKind::WrongLastRevision => Err(StoreError::Superseded),
-            Ok(Err(error)) => Err(unavailable(error)),
-            Err(elapsed) => Err(unavailable(elapsed)),
-        }
+        bucket::update(&self.bucket, &state_key(resource), value, revision).await
+    }
+
+    /// A record as the store would hold it, for another scheduler.
+    #[must_use]
+    pub fn sealed(&self, resource: &Name, state: &StateRecord) -> Vec<u8> {
+        self.seal(&state_key(resource), state.format(), state)
+    }
+
+    /// The record in a value that another scheduler has [sealed](Store::sealed).
+    ///
+    /// # Errors
+    /// If the value is damaged, or no scheduler has written it.
+    pub fn unsealed(&self, resource: &Name, value: &[u8]) -> Result<StateRecord, RecordError> {
+        self.unseal(&state_key(resource), value)
     }
 
     /// The age of the record at `revision`, by the clock of the store.
@@ -254,7 +271,7 @@ impl Store {
             let key = permits_key(resource, index);
             let write = async move {
                 let value = self.seal(&key, envelope::FIRST, &(epoch, part));
-                self.write_part(key, value).await
+                within(self.bucket.put(key, value.into())).await
             };
             writes.push(write.boxed());
             rest = others;
@@ -276,10 +293,6 @@ impl Store {
             reads.push(self.read_part(permits_key(resource, index), state.epoch).boxed());
         }
         stream::iter(reads).buffered(PARTS_AT_ONCE).try_concat().await
-    }
-
-    async fn write_part(&self, key: String, value: Vec<u8>) -> Result<Revision, StoreError> {
-        within(self.bucket.put(key, value.into())).await
     }
 
     async fn read_part(&self, key: String, of_epoch: Epoch) -> Result<Vec<PermitSnapshot>, StoreError> {

@@ -8,7 +8,6 @@
 mod bucket;
 mod clock_reading;
 mod day_usage;
-mod discovered_record;
 mod envelope;
 #[cfg(test)]
 mod golden;
@@ -22,7 +21,6 @@ mod uses;
 pub use bucket::{OpenError, StoreError};
 pub use clock_reading::{BootTime, ClockReading, boot_ms};
 pub use day_usage::{HOURS, MAX_CLIENTS, StoredClientUsage, StoredDayUsage};
-pub use discovered_record::DiscoveredRecord;
 pub use envelope::RecordError;
 pub use kv::{CLOCK_KEY, MAX_PERMITS, Revision, Store, StoredEntry, StoredState, decode};
 pub use record::{FullestKey, KeysRecord, StateRecord, StoredPages};

@@ -1,6 +1,6 @@
 //! Reads and writes the pages of keys that a record names.
 
-use super::bucket::{StoreError, unavailable, within};
+use super::bucket::{StoreError, within};
 use super::envelope::FIRST;
 use super::kv::{PARTS_AT_ONCE, Store};
 use super::record::{KeysRecord, StateRecord, StoredPages};
@@ -59,13 +59,13 @@ impl Store {
     /// If the store can't be read or written.
     pub async fn delete_other_pages(&self, resource: &Name, state: &StateRecord) -> Result<(), StoreError> {
         let named: Vec<String> = state.pages().iter().map(|page| page_key(resource, page.id)).collect();
-        let keys: Vec<String> = within(self.bucket.keys()).await?.try_collect().await.map_err(unavailable)?;
         let prefix = page_prefix(resource);
-        let is_former = |key: &String| {
-            let epoch = key.strip_prefix(&prefix).and_then(|rest| rest.split('.').next()?.parse::<u64>().ok());
+        let is_former = |page: &String| {
+            let epoch = page.split('.').next().and_then(|epoch| epoch.parse::<u64>().ok());
             epoch.is_some_and(|epoch| Epoch::new(epoch) < state.epoch)
         };
-        for key in keys.into_iter().filter(|key| is_former(key) && !named.contains(key)) {
+        let former = self.keys(&prefix).await?.into_iter().filter(is_former);
+        for key in former.map(|page| format!("{prefix}{page}")).filter(|key| !named.contains(key)) {
             within(self.bucket.purge(key)).await?;
         }
         Ok(())

@@ -1,7 +1,6 @@
 //! The record of a resource's state: a snapshot of the core, and who wrote it when.
 
 use super::clock_reading::ClockReading;
-use super::discovered_record::DiscoveredRecord;
 use super::envelope;
 use super::rules::RulesRevision;
 use rampmeter_discovery::DiscoveredSnapshot;
@@ -11,7 +10,7 @@ use rampmeter_scheduler_core::durability::snapshot::{
     CountedUsage, FreezeSnapshot, KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, Offset, OtherKeysSnapshot,
     PermitSnapshot, RateSnapshot, Snapshot,
 };
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
 /// The state of a resource. Everything that its writer may still grant counts as spent.
@@ -32,6 +31,9 @@ pub struct StateRecord {
     /// The scheduler that takes over first, if the writer knows one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub successor: Option<String>,
+    /// The standbys that hold later checkpoints of this term while the store is silent.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub standbys: Vec<String>,
     /// The time of the writing.
     pub saved: ClockReading,
     /// The number of values with remembered permits. They count only with the epoch of this record.
@@ -45,8 +47,8 @@ pub struct StateRecord {
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub freezes: Vec<FreezeSnapshot>,
     /// Discovered limits.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub found: Vec<DiscoveredRecord>,
+    #[serde(rename = "found", skip_serializing_if = "Vec::is_empty", deserialize_with = "readable", default)]
+    pub discovered: Vec<DiscoveredSnapshot>,
     /// The revision of the rules in force at the writing.
     #[serde(rename = "rules", skip_serializing_if = "RulesRevision::is_none", default)]
     pub rules_revision: RulesRevision,
@@ -117,12 +119,6 @@ impl StateRecord {
         }
     }
 
-    /// The discovered limits.
-    #[must_use]
-    pub fn discovered(&self) -> Vec<DiscoveredSnapshot> {
-        self.found.iter().filter_map(DiscoveredRecord::snapshot).collect()
-    }
-
     /// A snapshot for a successor that has lost later records. It keeps debts and drops stock. The
     /// budget of this record counts as spent a second time, because the lost records may have
     /// granted as much.
@@ -143,6 +139,12 @@ impl StateRecord {
         keys.others_empty_in = Some(keys.others_empty_in.map_or(Offset::ZERO, |empty| empty.max(Offset::ZERO)));
         snapshot
     }
+}
+
+/// The limits that this build can read: another one may have other kinds of evidence.
+fn readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<DiscoveredSnapshot>, D::Error> {
+    let all = Vec::<serde_json::Value>::deserialize(deserializer)?;
+    Ok(all.into_iter().filter_map(|limit| serde_json::from_value(limit).ok()).collect())
 }
 
 /// Notes that an unknown leader may have used more.

@@ -1,8 +1,8 @@
 //! The KV bucket with the rules. One value holds the rules of all resources, so that one write
 //! changes all or none.
 
-use super::bucket::{self, OPERATION, OpenError, StoreError, unavailable, within};
-use async_nats::jetstream::kv::{self, Entry, Operation, UpdateErrorKind};
+use super::bucket::{self, OpenError, StoreError, within};
+use async_nats::jetstream::kv::{self, Entry, Operation};
 use async_nats::jetstream::{self, stream::StorageType};
 use futures::StreamExt;
 use rampmeter_protocol::name::Name;
@@ -191,13 +191,8 @@ impl RuleStore {
     /// # Errors
     /// [`StoreError::Superseded`] if another edition was written.
     pub async fn write(&self, text: &str, revision: RulesRevision) -> Result<RulesRevision, StoreError> {
-        let update = self.bucket.update(RULES_KEY, text.to_owned().into(), revision.get());
-        match tokio::time::timeout(OPERATION, update).await {
-            Ok(Ok(revision)) => Ok(RulesRevision::new(revision)),
-            Ok(Err(error)) if error.kind() == UpdateErrorKind::WrongLastRevision => Err(StoreError::Superseded),
-            Ok(Err(error)) => Err(unavailable(error)),
-            Err(elapsed) => Err(unavailable(elapsed)),
-        }
+        let written = bucket::update(&self.bucket, RULES_KEY, text.into(), revision.get()).await;
+        written.map(RulesRevision::new)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Reads and writes the use of resources, a value for each day.
 
-use super::bucket::{OPERATION, StoreError, unavailable, within};
+use super::bucket::{StoreError, update, within};
 use super::day_usage::StoredDayUsage;
 use super::kv::{PARTS_AT_ONCE, Revision, Store, decode, encode};
-use async_nats::jetstream::kv::{Operation, UpdateErrorKind};
+use async_nats::jetstream::kv::Operation;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use jiff::civil::Date;
 use rampmeter_protocol::name::Name;
@@ -46,13 +46,7 @@ impl Store {
         used: &StoredDayUsage,
         revision: Revision,
     ) -> Result<Revision, StoreError> {
-        let update = self.bucket.update(use_key(resource, day), encode(used).into(), revision);
-        match tokio::time::timeout(OPERATION, update).await {
-            Ok(Ok(revision)) => Ok(revision),
-            Ok(Err(error)) if error.kind() == UpdateErrorKind::WrongLastRevision => Err(StoreError::Superseded),
-            Ok(Err(error)) => Err(unavailable(error)),
-            Err(elapsed) => Err(unavailable(elapsed)),
-        }
+        update(&self.bucket, &use_key(resource, day), encode(used), revision).await
     }
 
     /// Deletes the use of days before `oldest`.
@@ -60,14 +54,9 @@ impl Store {
     /// # Errors
     /// If the store can't be read or written.
     pub async fn delete_uses_before(&self, resource: &Name, oldest: Date) -> Result<(), StoreError> {
-        let keys: Vec<String> = within(self.bucket.keys()).await?.try_collect().await.map_err(unavailable)?;
-        let prefix = use_prefix(resource);
-        let is_old = |key: &String| {
-            let day = key.strip_prefix(&prefix).and_then(|day| day.parse::<Date>().ok());
-            day.is_some_and(|day| day < oldest)
-        };
-        for key in keys.into_iter().filter(is_old) {
-            within(self.bucket.purge(key)).await?;
+        let days = self.keys(&use_prefix(resource)).await?;
+        for day in days.iter().filter_map(|day| day.parse::<Date>().ok()).filter(|day| *day < oldest) {
+            within(self.bucket.purge(use_key(resource, day))).await?;
         }
         Ok(())
     }

@@ -1,36 +1,36 @@
 //! `[http]` and `[http.check]` of the file.
 
+pub(super) mod cost;
 pub(super) mod settings;
 pub(super) mod token_file;
 
-use super::keys::{keys, words};
+use super::keys::{keys, value};
 use super::nats::NatsTable;
 use super::provider::variable;
 use super::reading::source::{ConfigError, Source};
-use super::reading::value::{name, within};
-use axum::http::HeaderName;
+use super::reading::value::{Duration, Number, label_key, name, parsed};
 use axum::http::uri::Authority;
+use cost::{CostTable, unit_costs};
 use ipnet::IpNet;
 use rampmeter_account::SecretSource;
+use rampmeter_listener::stated::Stated;
 use rampmeter_listener::tls::CertificateFiles;
-use rampmeter_protocol::bounds::{MAX_LABEL_KEY, MAX_LABELS};
+use rampmeter_protocol::bounds::MAX_LABELS;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::time::Span;
 use serde::Deserialize;
 use settings::{CheckSettings, HttpSettings, LabelSource, OnUnavailable, OriginSettings, TokenSource, checked_listen};
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use toml::Spanned;
 
 /// A shorter delay has no effect, and proxies themselves give up after a minute.
-const THROTTLE: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(60);
+type Throttle = Duration<1, 60_000>;
 /// Health needs one connection, and an address has no more ports than this.
-const MAX_CONNECTIONS: RangeInclusive<usize> = 1..=65_535;
+type MaxConnections = Number<1, 65_535>;
 /// The most names in `hosts`. The Host of each request is compared with all of them.
 const MAX_HOSTS: usize = 64;
 /// A longer chain of proxies would be a loop.
-const TRUSTED_HOPS: RangeInclusive<usize> = 1..=16;
+pub(super) type TrustedHops = Number<1, 16>;
 
 keys! {
     /// `[http]`
@@ -43,8 +43,9 @@ keys! {
         /// Whether clients without NATS get permits here: /v1/permit, /v1/settle.
         /// false leaves health and metrics.
         front: Option<bool> = Default("true"),
-        /// Whether the front has a page for people at /. It shows the names of clients to all that
-        /// get permits here; if there are tokens, to those with `page = "view"` or "operate".
+        /// Whether the front has a page for people at /. It shows the names of clients and the labels
+        /// of waiting requests to all that get permits here; if there are tokens, to those with
+        /// `page = "view"` or "operate".
         page: Option<bool> = Default("true"),
         /// The queues of jobs that the page shows.
         #[serde(default)]
@@ -68,7 +69,7 @@ keys! {
         /// How many connections may wait for permits at once, two thirds of them with one token.
         /// Beyond it, idle and slow ones are closed. 64 more are kept for /healthz, /readyz and
         /// /metrics.
-        max_connections: Option<Spanned<usize>> = Default("4096"),
+        max_connections: Option<Spanned<MaxConnections>> = Default("4096"),
         /// Whether TLS ends before this scheduler, at a proxy or in a mesh. Then there is no warning
         /// at start that tokens travel in the clear beyond loopback without `[http.tls]`.
         behind_tls: Option<bool> = Default("false"),
@@ -81,6 +82,8 @@ keys! {
 
 keys! {
     /// `[http.tls]`
+    ///
+    /// Encryption towards HTTP clients. Without this, listen at loopback or behind TLS.
     #[derive(Clone, Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub(super) struct HttpTlsTable {
@@ -94,40 +97,41 @@ keys! {
 
 keys! {
     /// `[http.check]`
+    ///
+    /// The check that reverse proxies make before they let a request through: /check.
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub(super) struct CheckTable {
-        /// The resource that is asked. A request costs one of "requests".
+        /// The resource that is asked.
         resource: Spanned<String> = Given(r#""my-api""#),
         /// The class of the requests. Without this: the default class of the resource.
         class: Option<Spanned<String>> = Example(r#""standard""#),
+        /// What each request costs, as in [[proxy.route]]. Every request costs one of "requests"
+        /// unless this says otherwise.
+        #[serde(default)]
+        cost: CostTable = Example(r#"{ units = { from = "query:units", default = 1, max = 100 } }"#),
         /// How long an answer is held back before it is a 429. Without this, not at all.
-        throttle: Option<Spanned<String>> = Example(r#""2s""#),
+        throttle: Option<Spanned<Throttle>> = Example(r#""2s""#),
         /// What is answered when no scheduler is there: "refuse" is 503, "allow" lets all through.
-        on_unavailable: Option<OnUnavailableTable> = Default(r#""refuse""#),
+        on_unavailable: Option<OnUnavailable> = Default(r#""refuse""#),
         /// The proxies whose X-Original-URI, X-Forwarded-For and the like are believed.
         /// Without this, none.
         #[serde(default)]
         trusted_proxies: Vec<Spanned<String>> = Example(r#"["127.0.0.1/32"]"#),
         /// How many proxies have added an address to X-Forwarded-For, if their own addresses are
         /// not known. Without this, addresses in `trusted_proxies` are passed over.
-        trusted_hops: Option<Spanned<usize>> = Example("2"),
+        trusted_hops: Option<Spanned<TrustedHops>> = Example("2"),
         /// Whether spellings of a path that mean the same become one before limits match it:
         /// `/%64ear`, `/a/../dear`, `//dear` and `/dear;a=b` are `/dear`. Paths that servers read
         /// differently, such as those with `%2F`, are answered 400. true is right if the backend
         /// takes them for the same page; false leaves paths as they were written.
         normalise: Option<bool> = Default("false"),
-        /// The labels, and where each comes from: "header:NAME", "path", "method",
+        /// The labels, and where each comes from: "header:NAME", "query:KEY", "path", "method",
         /// "client-address".
         #[serde(default)]
         labels: BTreeMap<Spanned<String>, Spanned<String>> =
             Example(r#"{ client = "header:x-api-key", route = "path" }"#),
     }
-}
-
-words! {
-    /// What a reverse proxy is told when no scheduler answers.
-    enum OnUnavailableTable for (OnUnavailable) { Refuse, Allow }
 }
 
 /// The settings of `table`.
@@ -148,8 +152,7 @@ pub(super) fn settings(source: &Source, table: &HttpTable) -> Result<HttpSetting
         jobs_nats: table.jobs_nats.clone(),
         hosts: table.hosts.as_ref().map(|names| hosts(source, names)).transpose()?.unwrap_or(defaults.hosts),
         tokens: tokens(source, table)?,
-        max_connections: counted(source, table.max_connections.as_ref(), &MAX_CONNECTIONS)?
-            .unwrap_or(defaults.max_connections),
+        max_connections: table.max_connections.as_ref().map_or(defaults.max_connections, value),
         behind_tls: table.behind_tls.unwrap_or(defaults.behind_tls),
         tls: table.tls.clone().map(|HttpTlsTable { cert_file, key_file }| CertificateFiles {
             cert_file,
@@ -193,32 +196,6 @@ fn tokens(source: &Source, table: &HttpTable) -> Result<Option<TokenSource>, Con
     })
 }
 
-/// A number, which has to be within `range`.
-pub(super) fn counted(
-    source: &Source,
-    number: Option<&Spanned<usize>>,
-    range: &RangeInclusive<usize>,
-) -> Result<Option<usize>, ConfigError> {
-    match number {
-        Some(number) if !range.contains(number.get_ref()) => {
-            let (from, to) = (range.start(), range.end());
-            Err(source.fault(&number.span(), format!("this is from {from} to {to}, not {}", number.get_ref())))
-        }
-        number => Ok(number.map(|number| *number.get_ref())),
-    }
-}
-
-/// The checked `trusted_hops`. It needs `trusted_proxies`, because a client that is no proxy may
-/// write any header.
-fn trusted_hops(source: &Source, table: &OriginTable<'_>) -> Result<Option<usize>, ConfigError> {
-    match table.trusted_hops {
-        Some(hops) if table.trusted_proxies.is_empty() => {
-            Err(source.fault(&hops.span(), "`trusted_hops` needs `trusted_proxies` with the proxy that asks here"))
-        }
-        hops => counted(source, hops, &TRUSTED_HOPS),
-    }
-}
-
 fn check_settings(source: &Source, table: &CheckTable) -> Result<CheckSettings, ConfigError> {
     if let Some(from) = table.labels.values().find(|from| from.get_ref() == "client-certificate") {
         let reason = "\"client-certificate\" is for [[proxy]]; a reverse proxy tells the name in a header";
@@ -226,36 +203,32 @@ fn check_settings(source: &Source, table: &CheckTable) -> Result<CheckSettings, 
     }
     Ok(CheckSettings {
         resource: name(source, &table.resource)?,
-        class: table.class.as_ref().map(|class| name(source, class)).transpose()?,
-        throttle: within(source, table.throttle.as_ref(), &THROTTLE)?,
-        on_unavailable: table.on_unavailable.map(OnUnavailable::from).unwrap_or_default(),
-        origin: origin(
-            source,
-            &OriginTable {
-                trusted_proxies: &table.trusted_proxies,
-                trusted_hops: table.trusted_hops.as_ref(),
-                normalise: table.normalise,
-                labels: &table.labels,
-            },
-        )?,
+        class: parsed(source, table.class.as_ref())?,
+        cost: unit_costs(source, &table.cost)?,
+        throttle: table.throttle.as_ref().map(value),
+        on_unavailable: table.on_unavailable.unwrap_or_default(),
+        origin: origin(source, &table.trusted_proxies, table.trusted_hops.as_ref(), table.normalise, &table.labels)?,
     })
 }
 
-/// The keys that `[http.check]` and `[[proxy]]` share.
-pub(super) struct OriginTable<'a> {
-    pub(super) trusted_proxies: &'a [Spanned<String>],
-    pub(super) trusted_hops: Option<&'a Spanned<usize>>,
-    pub(super) normalise: Option<bool>,
-    pub(super) labels: &'a BTreeMap<Spanned<String>, Spanned<String>>,
-}
-
-/// The settings that say how the origin of a request is found.
-pub(super) fn origin(source: &Source, table: &OriginTable<'_>) -> Result<OriginSettings, ConfigError> {
+/// The settings that say how the origin of a request is found, by the keys that `[http.check]` and
+/// `[[proxy]]` share.
+pub(super) fn origin(
+    source: &Source,
+    proxies: &[Spanned<String>],
+    hops: Option<&Spanned<TrustedHops>>,
+    normalise: Option<bool>,
+    labels: &BTreeMap<Spanned<String>, Spanned<String>>,
+) -> Result<OriginSettings, ConfigError> {
+    if let (Some(hops), []) = (hops, proxies) {
+        // A client that is no proxy may write any header.
+        return Err(source.fault(&hops.span(), "`trusted_hops` needs `trusted_proxies` with the proxy that asks here"));
+    }
     Ok(OriginSettings {
-        trusted_proxies: table.trusted_proxies.iter().map(|net| network(source, net)).collect::<Result<_, _>>()?,
-        trusted_hops: trusted_hops(source, table)?,
-        normalise: table.normalise.unwrap_or_default(),
-        labels: labels(source, table.labels)?,
+        trusted_proxies: proxies.iter().map(|net| network(source, net)).collect::<Result<_, _>>()?,
+        trusted_hops: hops.map(value),
+        normalise: normalise.unwrap_or_default(),
+        labels: label_sources(source, labels)?,
     })
 }
 
@@ -266,7 +239,7 @@ fn network(source: &Source, text: &Spanned<String>) -> Result<IpNet, ConfigError
     parsed.map_err(|_| source.fault(&text.span(), "a network is written like \"127.0.0.1/32\" or \"fd00::/8\""))
 }
 
-fn labels(
+fn label_sources(
     source: &Source,
     table: &BTreeMap<Spanned<String>, Spanned<String>>,
 ) -> Result<Vec<(String, LabelSource)>, ConfigError> {
@@ -276,22 +249,17 @@ fn labels(
     table.iter().map(|(key, from)| Ok((label_key(source, key)?, label_source(source, from)?))).collect()
 }
 
-pub(super) fn label_key(source: &Source, key: &Spanned<String>) -> Result<String, ConfigError> {
-    match (1..=MAX_LABEL_KEY).contains(&key.get_ref().chars().count()) {
-        true => Ok(key.get_ref().clone()),
-        false => Err(source.fault(&key.span(), format!("a label's key has 1 to {MAX_LABEL_KEY} characters"))),
-    }
-}
-
 fn label_source(source: &Source, text: &Spanned<String>) -> Result<LabelSource, ConfigError> {
-    let header = text.get_ref().strip_prefix("header:").and_then(|name| name.parse::<HeaderName>().ok());
-    match (text.get_ref().as_str(), header) {
-        (_, Some(name)) => Ok(LabelSource::Header(name)),
-        ("path", None) => Ok(LabelSource::Path),
-        ("method", None) => Ok(LabelSource::Method),
-        ("client-address", None) => Ok(LabelSource::ClientAddress),
-        ("client-certificate", None) => Ok(LabelSource::ClientCertificate),
-        (_, None) => Err(source
-            .fault(&text.span(), "a label comes from \"header:NAME\", \"path\", \"method\" or \"client-address\"")),
+    match (text.get_ref().as_str(), text.get_ref().parse::<Stated>()) {
+        (_, Ok(stated)) => Ok(LabelSource::Stated(stated)),
+        ("path", _) => Ok(LabelSource::Path),
+        ("method", _) => Ok(LabelSource::Method),
+        ("client-address", _) => Ok(LabelSource::ClientAddress),
+        ("client-certificate", _) => Ok(LabelSource::ClientCertificate),
+        (_, Err(_)) => Err(source.fault(
+            &text.span(),
+            "a label comes from \"header:NAME\", \"query:KEY\", \"path\", \"method\" or \"client-address\"; in \
+             [[proxy]] also from \"body:KEY\" or \"client-certificate\"",
+        )),
     }
 }

@@ -2,12 +2,13 @@
 
 use crate::nats::NatsTable;
 use anyhow::bail;
-use axum::http::HeaderName;
 use ipnet::IpNet;
 use rampmeter_account::SecretSource;
+use rampmeter_listener::stated::{Stated, UnitCost};
 use rampmeter_listener::tls::CertificateFiles;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
+use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -112,6 +113,8 @@ pub struct CheckSettings {
     pub resource: Name,
     /// The class of the requests; by default that of the resource.
     pub class: Option<Name>,
+    /// What each request costs by unit, beside one of `requests`.
+    pub cost: Vec<(String, UnitCost)>,
     /// How long an answer may be held back before it is a 429. Without it, no answer is held back.
     pub throttle: Option<Span>,
     /// The answer when no scheduler answers.
@@ -135,7 +138,8 @@ pub struct OriginSettings {
 }
 
 /// The answer to a reverse proxy when no scheduler answers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum OnUnavailable {
     /// 503.
     #[default]
@@ -147,8 +151,8 @@ pub enum OnUnavailable {
 /// The source of a label's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LabelSource {
-    /// A header of the original request.
-    Header(HeaderName),
+    /// A header, or a parameter in the query, of the original request.
+    Stated(Stated),
     /// The path of the original request, without its query.
     Path,
     /// The method of the original request.

@@ -1,6 +1,6 @@
 //! `[[resource.objection]]` and `[resource.headers]`.
 
-use crate::keys::{keys, value, words};
+use crate::keys::{keys, value};
 use crate::reading::source::{ConfigError, Source};
 use crate::reading::value::{Duration, name, parsed};
 use rampmeter_dialects::{Means, Objection, OddHeaders, RetryAfterUnit, Statuses};
@@ -16,6 +16,8 @@ const MAX_BODY_TEXT: usize = 256;
 
 keys! {
     /// `[[resource.objection]]`
+    ///
+    /// A response that objects to a call, or that does not although it looks so. The first that fits decides.
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields, expecting = "an objection")]
     pub(crate) struct ObjectionTable {
@@ -30,7 +32,7 @@ keys! {
         pub body: Option<Spanned<String>> = Example(r#""too many requests""#),
         /// What that means: "limit", a call came too early; "pause", the upstream is overloaded, which
         /// tells nothing of limits; "quota", it is spent; "ignore", it is not about limits.
-        pub means: Spanned<MeansTable> = Given(r#""limit""#),
+        pub means: Spanned<Means> = Given(r#""limit""#),
         /// How long calls pause if the response does not say.
         pub pause: Option<Spanned<Duration>> = Example(r#""30s""#),
         /// The limit that is meant. Without this: the one that the response names, if it does.
@@ -46,13 +48,11 @@ pub(crate) enum StatusTable {
     Class(String),
 }
 
-words! {
-    /// What a response means.
-    pub(crate) enum MeansTable for (Means) { Limit, Pause, Quota, Ignore }
-}
-
 keys! {
     /// `[resource.headers]`
+    ///
+    /// Names of headers that no dialect knows. Clients send a header if its name has `ratelimit`, `rate-limit`,
+    /// `retry-after`, `quota` or `throttl` in it.
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields, expecting = "names of headers")]
     pub(crate) struct HeadersTable {
@@ -115,7 +115,7 @@ fn objection(
     if table.status.is_none() && table.header.is_none() && table.code.is_none() && table.body.is_none() {
         return fault(written.span(), "an objection needs `status`, `header`, `code` or `body`");
     }
-    let means: Means = value(&table.means);
+    let means = *table.means.get_ref();
     if let Some(span) = table.pause.as_ref().map(Spanned::span).or(table.limit.as_ref().map(Spanned::span))
         && means == Means::Ignore
     {

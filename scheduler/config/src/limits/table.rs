@@ -16,6 +16,8 @@ use toml::Spanned;
 
 keys! {
     /// `[[resource]]`
+    ///
+    /// One upstream account with its limits.
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub(crate) struct ResourceTable fills ResourceSpec {
@@ -23,19 +25,19 @@ keys! {
         pub name: Spanned<String> = Given(r#""sentinel-hub""#),
         /// What happens to requests that no limit applies to: "allow" grants them at once,
         /// "refuse" answers them with `no_limit`.
-        pub unmatched: Option<Spanned<AllowOrRefuse>> = Default(r#""allow""#) => unmatched,
+        pub unmatched: Option<Spanned<Unmatched>> = Default(r#""allow""#) => unmatched,
         /// What happens to requests without a `cost` if no limit counts "requests":
         /// "refuse" answers them with `unknown_unit`, "allow" grants them at once.
-        pub uncounted: Option<Spanned<AllowOrRefuse>> = Default(r#""refuse""#) => uncounted,
+        pub uncounted: Option<Spanned<Uncounted>> = Default(r#""refuse""#) => uncounted,
         /// The level of each bucket if the store never knew this resource: "full", "empty" or
         /// "unproven". Unproven buckets are full, and drawn on with care until calls prove it.
-        pub start: Option<Spanned<StartTable>> = Default(r#""unproven""#) => start,
+        pub start: Option<Spanned<StartPolicy>> = Default(r#""unproven""#) => start,
         /// The headers in which the upstream reports its limits. Without this: "generic", which reads
         /// all known names and notations. "plain" reads Retry-After and nothing else. There are
         pub dialect: Option<Spanned<String>> = Given(r#""sentinel-hub""#),
         /// Which capacities count: "headers" keeps to what the upstream's answers state where that
         /// is less than what is written here, "written" never does.
-        pub follow: Option<Spanned<FollowTable>> = Default(r#""headers""#) => follow,
+        pub follow: Option<Spanned<Follow>> = Default(r#""headers""#) => follow,
         /// Whether limits are found that are not written: `true` finds them by headers, a rate by
         /// refused calls, and a cap on calls in flight. "in-flight" finds that cap alone.
         pub discover: Option<Spanned<DiscoverTable>> = Default("false") => discover,
@@ -74,12 +76,6 @@ keys! {
         /// How much is set aside in the store ahead of need, as the time in which limits refill it.
         /// A crash may cost as much.
         pub reservation: Option<Spanned<Duration>> = Default(r#""300ms""#) => reservation,
-        /// What happens when the store does not answer and the grant budget is used up:
-        /// "hold" grants nothing more, "ride" goes on for `ride_for`.
-        pub on_kv_loss: Option<OnKvLoss> = Default(r#""hold""#),
-        /// How long "ride" goes on. If the scheduler dies meanwhile, its successor may admit
-        /// too much: at most what the limits refill in this time.
-        pub ride_for: Option<Spanned<Duration>> = Default(r#""30s""#),
         /// How long after its start an unused permit lapses.
         pub validity: Option<Spanned<Duration>> = Default(r#""5s""#) => validity,
         /// How far ahead a start may be reserved (mode `reserve`). Without this: as long as the
@@ -109,21 +105,6 @@ keys! {
     }
 }
 
-words! {
-    /// What happens to requests that the limits say nothing of.
-    pub(crate) enum AllowOrRefuse for (Unmatched, Uncounted) { Allow, Refuse }
-}
-
-words! {
-    /// The level of buckets that the store never knew.
-    pub(crate) enum StartTable for (StartPolicy) { Full, Unproven, Empty }
-}
-
-words! {
-    /// Which capacities count.
-    pub(crate) enum FollowTable for (Follow) { Headers, Written }
-}
-
 /// Which limits are found: `true`, `false` or `"in-flight"`.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(untagged, expecting = "limits are found with `true`, `false` or \"in-flight\"")]
@@ -134,7 +115,7 @@ pub(crate) enum DiscoverTable {
 
 words! {
     /// The kinds of limits that `discover` can be restricted to.
-    pub(crate) enum DiscoverWord for (Discover) { InFlight }
+    pub(crate) enum DiscoverWord { InFlight }
 }
 
 impl From<DiscoverTable> for Discover {
@@ -142,14 +123,9 @@ impl From<DiscoverTable> for Discover {
         match written {
             DiscoverTable::All(true) => Discover::All,
             DiscoverTable::All(false) => Discover::Nothing,
-            DiscoverTable::Only(word) => word.into(),
+            DiscoverTable::Only(DiscoverWord::InFlight) => Discover::InFlight,
         }
     }
-}
-
-words! {
-    /// What to do when the KV store does not answer.
-    pub(crate) enum OnKvLoss { Hold, Ride }
 }
 
 keys! {
@@ -159,7 +135,8 @@ keys! {
     pub(crate) struct ClassTable fills ClassSpec {
         /// The name in requests.
         pub name: Spanned<String> = Given(r#""bulk""#),
-        /// The share of each limit's capacity that the class leaves to more urgent ones.
+        /// The share of each limit's capacity that the class leaves to more urgent ones. In a
+        /// "sliding-window" that is never lent: 0.2 takes a fifth of the rate for good.
         pub headroom: Option<Spanned<f64>> = Default("0.0") => headroom,
         /// How long the oldest request of the class waits before it goes first.
         /// Without this, it never does.
@@ -169,6 +146,9 @@ keys! {
 
 keys! {
     /// `[[resource.limit]]`
+    ///
+    /// A limit. Every call has to fit into all limits whose unit it costs.
+    /// `rampmeter apply` changes limits while schedulers run.
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields, expecting = "a limit")]
     pub(crate) struct LimitTable fills LimitSpec {

@@ -1,7 +1,7 @@
 //! `[proxy.credential]` of the file.
 
 use crate::keys::keys;
-use crate::provider::{url, variable};
+use crate::provider::{NO_SECRET, secret, url, variable};
 use crate::reading::source::{ConfigError, Source};
 use axum::http::HeaderName;
 use axum::http::header::AUTHORIZATION;
@@ -17,6 +17,9 @@ const BEARER: &str = "Bearer";
 
 keys! {
     /// `[proxy.credential]`
+    ///
+    /// The secret that the proxy above shows to the upstream, so that its clients need none. Every client
+    /// that reaches the proxy then calls the upstream in its name.
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub(crate) struct CredentialTable {
@@ -110,14 +113,14 @@ fn from(source: &Source, table: &Spanned<CredentialTable>) -> Result<CredentialF
 }
 
 fn credentials(source: &Source, table: &Spanned<OAuthTable>, allow_http: bool) -> Result<Credentials, ConfigError> {
-    let OAuthTable { token_url, client_id_env, client_secret_env, client_secret_file } = table.get_ref();
-    let client_secret = match (client_secret_env, client_secret_file) {
-        (Some(name), None) => SecretSource::Env(variable(source, name)?),
-        (None, Some(path)) => SecretSource::File(path.get_ref().into()),
-        _ => return Err(source.fault(&table.span(), "give `client_secret_env` or `client_secret_file`, one of them")),
-    };
-    let client_id = SecretSource::Env(variable(source, client_id_env)?);
-    Ok(Credentials { token_url: url(source, token_url, allow_http)?, client_id, client_secret })
+    let (span, table) = (table.span(), table.get_ref());
+    let OAuthTable { token_url, client_id_env, client_secret_env, client_secret_file } = table;
+    let client_secret = secret(source, "client_secret", client_secret_env.as_ref(), client_secret_file.as_ref())?;
+    Ok(Credentials {
+        token_url: url(source, token_url, allow_http)?,
+        client_id: SecretSource::Env(variable(source, client_id_env)?),
+        client_secret: client_secret.ok_or_else(|| source.fault(&span, NO_SECRET))?,
+    })
 }
 
 fn word(source: &Source, text: &Spanned<String>) -> Result<String, ConfigError> {

@@ -2,40 +2,39 @@
 
 pub(super) mod credential;
 
+use super::http::cost::{CostTable, unit_costs};
 use super::http::settings::{LabelSource, OriginSettings};
-use super::http::{OriginTable, counted, hosts, label_key, origin};
+use super::http::{TrustedHops, hosts, origin};
 use super::keys::{keys, words};
 use super::limits::pricing::Pricing;
 use super::provider::is_loopback;
 use super::reading::faults::Faults;
 use super::reading::source::{ConfigError, Source};
-use super::reading::value::{name, within};
-use axum::http::{HeaderName, Method, Uri};
+use super::reading::value::{Duration, Number, Parsed, label_key, parsed};
+use axum::http::{HeaderName, Uri};
 use credential::{CredentialSettings, CredentialTable};
 use rampmeter_account::duration;
 use rampmeter_dialects::Reader;
 use rampmeter_listener::tls::CertificateFiles;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::time::Span;
-use rampmeter_proxy::route::{Cost, PathTemplate, Route, Routes};
+use rampmeter_proxy::route::{PathTemplate, Route, RouteLabel, Routes};
 use rampmeter_proxy::settings::{Bounds, Encryption, HeaderSettings, Pages, SafeRate, Times, Upstream};
 use rampmeter_proxy::tokens::{BodyLabel, TokenUnits};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use toml::Spanned;
 
 /// Where a proxy listens by default.
 const DEFAULT_LISTEN: &str = "127.0.0.1:9470";
-/// The bounds of `max_wait`: at most a month, the longest quota of an upstream.
-const MAX_WAIT: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(31 * 86_400);
-/// The bounds of all other times: no answer comes sooner, and no answer takes longer than a day.
-const TIME: RangeInclusive<Span> = Span::from_millis(1)..=Span::from_secs(86_400);
-/// The bounds of numbers of connections and requests: each takes memory and a file.
-const COUNT: RangeInclusive<usize> = 1..=1_000_000;
-/// The bounds of numbers of bytes: bodies are counted in 32 bits.
-const BYTES: RangeInclusive<usize> = 0..=1 << 30;
+/// `max_wait` is at most a month, the longest quota of an upstream.
+type MaxWait = Duration<1, { 31 * 86_400_000 }>;
+/// All other times: no answer comes sooner, and no answer takes longer than a day.
+type Time = Duration<1, 86_400_000>;
+/// Numbers of connections and requests: each takes memory and a file.
+type Count = Number<1, 1_000_000>;
+/// Numbers of bytes: bodies are counted in 32 bits.
+type Bytes = Number<0, { 1 << 30 }>;
 /// What stands in front of a key in a body.
 const BODY: &str = "body:";
 /// The most routes of a proxy. Each request is compared with them one by one.
@@ -43,19 +42,21 @@ const MAX_ROUTES: usize = 256;
 
 keys! {
     /// `[[proxy]]`
+    ///
+    /// A proxy that holds requests until their permits start: `rampmeter proxy`, or beside the scheduler.
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
-    pub(super) struct ProxyTable {
+    pub(super) struct ProxyTable fills ProxySettings {
         /// The address for clients. Also: `--listen`.
-        listen: Option<String> = Default(r#""127.0.0.1:9470""#),
+        listen: Option<Spanned<String>> = Default(r#""127.0.0.1:9470""#) => listen,
         /// The server behind the proxy, perhaps with a path in front of all paths.
         /// Also: `--upstream`. Without either, `rampmeter serve` leaves the proxy out.
-        upstream: Option<Spanned<String>> = Given(r#""https://api.example.com""#),
+        upstream: Option<Spanned<Parsed<Upstream>>> = Given(r#""https://api.example.com""#) => upstream,
         /// The resource whose permits requests wait for. Without this: the only one of this file.
         /// Also: `--resource`.
-        resource: Option<Spanned<String>> = Example(r#""my-api""#),
+        resource: Option<Spanned<Name>> = Example(r#""my-api""#) => resource,
         /// How long a request is held before it is answered 429.
-        max_wait: Option<Spanned<String>> = Default(r#""10m""#),
+        max_wait: Option<Spanned<MaxWait>> = Default(r#""10m""#) => times.max_wait,
         /// What happens to requests while no scheduler answers: "wait" holds them up to `max_wait`,
         /// "refuse" answers them 503, "safe-rate" forwards them at `safe_rate`.
         on_unavailable: Option<Spanned<OnUnavailableWord>> = Default(r#""wait""#),
@@ -63,10 +64,10 @@ keys! {
         /// safe for the dearest calls, beside all other proxies.
         safe_rate: Option<Spanned<String>> = Example(r#""6/1m""#),
         /// The class of the requests. Without this: the default class of the resource.
-        class: Option<Spanned<String>> = Example(r#""standard""#),
+        class: Option<Spanned<Name>> = Example(r#""standard""#) => class,
         /// The header in which clients name their class. Without this, they can't.
-        class_header: Option<Spanned<String>> = Example(r#""x-rampmeter-class""#),
-        /// The labels, and where each comes from: "header:NAME", "path", "method",
+        class_header: Option<Spanned<Parsed<HeaderName>>> = Example(r#""x-rampmeter-class""#) => class_header,
+        /// The labels, and where each comes from: "header:NAME", "query:KEY", "path", "method",
         /// "client-address", "body:KEY" for a text in the JSON of the body, and
         /// "client-certificate" for the first DNS name in the certificate of the client.
         #[serde(default)]
@@ -78,7 +79,7 @@ keys! {
         trusted_proxies: Vec<Spanned<String>> = Example(r#"["127.0.0.1/32"]"#),
         /// How many of them have added an address to X-Forwarded-For, if their own addresses are
         /// not known. Without this, addresses in `trusted_proxies` are passed over.
-        trusted_hops: Option<Spanned<usize>> = Example("2"),
+        trusted_hops: Option<Spanned<TrustedHops>> = Example("2"),
         /// Whether spellings of a path that mean the same become one before labels, routes and
         /// prices look at it, as in `[http.check]`. The upstream gets it as it was written.
         normalise: Option<bool> = Default("false"),
@@ -86,43 +87,43 @@ keys! {
         /// cost what their bodies and `max_tokens` allow, and are settled with what answers say
         /// (`usage`), unless `settle` is false. Without this, the units `tokens`, `input-tokens` and
         /// `output-tokens` count if limits of this file have them.
-        tokens: Option<TokenUnitsTable> = Example(r#"{ total = "tokens" }"#),
+        tokens: Option<Spanned<TokenUnits>> = Example(r#"{ total = "tokens" }"#) => tokens,
         /// Whose rules tell from a body what its request costs: "sentinel-hub" computes processing
         /// units. A request without a price costs what its route says.
-        price: Option<Spanned<String>> = Example(r#""sentinel-hub""#),
+        price: Option<Spanned<Parsed<Pricing>>> = Example(r#""sentinel-hub""#) => price,
         /// What happens to requests whose bodies do not tell what they cost: "default" forwards them
         /// at what their route says, "refuse" answers them 422.
         on_unpriced: Option<OnUnpricedWord> = Default(r#""default""#),
         /// Units whose amounts clients may state, and the header of each.
         #[serde(default)]
-        cost_headers: BTreeMap<Spanned<Name>, Spanned<String>> = Example(r#"{ tokens = "x-cost-tokens" }"#),
+        cost_headers: BTreeMap<Name, Parsed<HeaderName>> = Example(r#"{ tokens = "x-cost-tokens" }"#),
         /// Whether the upstream sees the Host of the client instead of its own name.
-        keep_host: Option<bool> = Default("false"),
+        keep_host: Option<Spanned<bool>> = Default("false") => headers.keep_host,
         /// Whether the upstream learns the client's address: X-Forwarded-For, -Proto and -Host.
-        forwarded: Option<bool> = Default("true"),
+        forwarded: Option<Spanned<bool>> = Default("true") => headers.forwarded,
         /// Whether answers have X-Rampmeter-Wait-Ms: how long their requests were held.
-        tell_wait: Option<bool> = Default("false"),
+        tell_wait: Option<Spanned<bool>> = Default("false") => headers.tell_wait,
         /// How many bytes of a body are kept. A request with a longer one is not repeated
         /// after a 429. Bodies that tell what they cost are kept up to 32 MiB.
-        replay_bytes: Option<Spanned<usize>> = Default("1048576"),
+        replay_bytes: Option<Spanned<Bytes>> = Default("1048576") => bounds.replay_bytes,
         /// How many bytes of all bodies together are kept.
-        replay_memory: Option<Spanned<usize>> = Default("268435456"),
+        replay_memory: Option<Spanned<Bytes>> = Default("268435456") => bounds.replay_memory,
         /// How many requests are held at once. Further ones are answered 503.
-        max_held: Option<Spanned<usize>> = Default("10000"),
+        max_held: Option<Spanned<Count>> = Default("10000") => bounds.held,
         /// How many connections clients have. Further ones wait until one ends.
-        max_clients: Option<Spanned<usize>> = Default("16384"),
+        max_clients: Option<Spanned<Count>> = Default("16384") => bounds.clients,
         /// How many calls of the upstream are in flight at once. Further ones wait.
-        max_connections: Option<Spanned<usize>> = Default("1024"),
+        max_connections: Option<Spanned<Count>> = Default("1024") => bounds.in_flight,
         /// How long a connection to the upstream may take.
-        connect_timeout: Option<Spanned<String>> = Default(r#""10s""#),
+        connect_timeout: Option<Spanned<Time>> = Default(r#""10s""#) => times.connect,
         /// How long the upstream may take from the last byte of a request to its answer.
-        first_byte_timeout: Option<Spanned<String>> = Default(r#""10m""#),
+        first_byte_timeout: Option<Spanned<Time>> = Default(r#""10m""#) => times.first_byte,
         /// How long the upstream may be silent in the middle of an answer, which is cut off then.
-        next_byte_timeout: Option<Spanned<String>> = Default(r#""10m""#),
+        next_byte_timeout: Option<Spanned<Time>> = Default(r#""10m""#) => times.next_byte,
         /// How long a connection to the upstream is kept without a request.
-        idle: Option<Spanned<String>> = Default(r#""30s""#),
+        idle: Option<Spanned<Time>> = Default(r#""30s""#) => times.idle,
         /// How long held requests go on waiting when the process is told to stop.
-        drain: Option<Spanned<String>> = Default(r#""20s""#),
+        drain: Option<Spanned<Time>> = Default(r#""20s""#) => times.drain,
         /// The names by which clients call this proxy, without a port, beside its addresses,
         /// `localhost`, the upstream's host and the hosts of routes. A request for another Host is
         /// answered with 421, because web pages can have their own names lead here.
@@ -143,7 +144,7 @@ keys! {
         /// The authorities that count for the upstream instead of those of the system, as PEM.
         ca_file: Option<String> = Example(r#""/etc/rampmeter/upstream-ca.pem""#),
         /// The address of /metrics and /healthz of this proxy. Without this, there are none.
-        metrics: Option<String> = Example(r#""127.0.0.1:9471""#),
+        metrics: Option<Spanned<String>> = Example(r#""127.0.0.1:9471""#) => metrics,
         /// What the upstream sees in place of the clients' own secrets.
         credential: Option<Spanned<CredentialTable>> = Table,
         /// Kinds of requests with a class, labels and a cost of their own: [[proxy.route]].
@@ -154,52 +155,31 @@ keys! {
 
 keys! {
     /// `[[proxy.route]]`
+    ///
+    /// A kind of requests of the proxy above.
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub(super) struct RouteTable {
         /// The path. `{name}` is one segment, and its value the label `name`; `*` at the end is
         /// any rest. The first route that fits a request counts.
-        path: Spanned<String> = Given(r#""/guilds/{guild}/*""#),
+        path: Parsed<PathTemplate> = Given(r#""/guilds/{guild}/*""#),
         /// The methods. Without this: all.
         #[serde(default)]
         methods: Vec<Spanned<String>> = Example(r#"["PUT", "PATCH"]"#),
         /// The host that clients name. Without this: any.
         host: Option<String> = Example(r#""api.example.com""#),
         /// The class of these requests.
-        class: Option<Spanned<String>> = Example(r#""bulk""#),
-        /// Labels of these requests.
+        class: Option<Name> = Example(r#""bulk""#),
+        /// Labels of these requests: texts, or "header:NAME" or "query:KEY" for what they state.
         #[serde(default)]
-        labels: BTreeMap<Spanned<String>, String> = Example(r#"{ route = "members" }"#),
-        /// What each costs. Every request costs one of "requests" unless it says otherwise.
+        labels: BTreeMap<Spanned<String>, String> = Example(r#"{ route = "members", client = "query:key" }"#),
+        /// What each costs: numbers, or "query:KEY" or "header:NAME" for what requests state. With
+        /// `{ from = "query:KEY", default = 1, min = 1, max = 100 }`, `default` is for those that
+        /// state nothing, which are refused without it, and amounts beyond `min` and `max` count as
+        /// these. The largest of several amounts counts. Every request costs one of "requests"
+        /// unless it says otherwise.
         #[serde(default)]
-        cost: BTreeMap<Spanned<String>, f64> = Example("{ requests = 1, tokens = 500 }"),
-    }
-}
-
-/// `tokens = { … }`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct TokenUnitsTable {
-    input: Option<Name>,
-    output: Option<Name>,
-    total: Option<Name>,
-    #[serde(default = "yes")]
-    settle: bool,
-}
-
-fn yes() -> bool {
-    true
-}
-
-impl From<&TokenUnitsTable> for TokenUnits {
-    fn from(table: &TokenUnitsTable) -> Self {
-        let unit = |name: &Option<Name>| name.as_ref().map(ToString::to_string);
-        TokenUnits {
-            input: unit(&table.input),
-            output: unit(&table.output),
-            total: unit(&table.total),
-            settles: table.settle,
-        }
+        cost: CostTable = Example(r#"{ requests = 1, tokens = 500, units = "query:units" }"#),
     }
 }
 
@@ -316,51 +296,32 @@ pub(super) fn proxies(source: &Source, faults: &mut Faults, tables: &[Spanned<Pr
 }
 
 fn proxy(source: &Source, table: &ProxyTable) -> Result<ProxySettings, ConfigError> {
-    let defaults = ProxySettings::default();
     let (of_bodies, of_heads): (BTreeMap<_, _>, BTreeMap<_, _>) =
         table.labels.clone().into_iter().partition(|(_, from)| from.get_ref().starts_with(BODY));
-    let origin_table = OriginTable {
-        trusted_proxies: &table.trusted_proxies,
-        trusted_hops: table.trusted_hops.as_ref(),
-        normalise: table.normalise,
-        labels: &of_heads,
-    };
-    let origin = origin(source, &origin_table)?;
+    let origin = origin(source, &table.trusted_proxies, table.trusted_hops.as_ref(), table.normalise, &of_heads)?;
     let wants_certificate = origin.labels.iter().any(|(_, from)| *from == LabelSource::ClientCertificate);
     if let (true, None, Some(from)) = (wants_certificate, &table.client_ca_file, of_heads.values().next()) {
         return Err(source.fault(&from.span(), "\"client-certificate\" needs `client_ca_file`"));
     }
-    Ok(ProxySettings {
-        listen: table.listen.clone().unwrap_or(defaults.listen),
-        upstream: table.upstream.as_ref().map(|text| parsed(source, text)).transpose()?,
-        resource: table.resource.as_ref().map(|text| name(source, text)).transpose()?,
+    let defaults = ProxySettings::default();
+    let mut settings = ProxySettings {
         on_no_scheduler: on_no_scheduler(source, table)?,
-        class: table.class.as_ref().map(|class| name(source, class)).transpose()?,
-        class_header: table.class_header.as_ref().map(|header| parsed(source, header)).transpose()?,
-        headers: HeaderSettings {
-            keep_host: table.keep_host.unwrap_or(defaults.headers.keep_host),
-            forwarded: table.forwarded.unwrap_or(defaults.headers.forwarded),
-            trusted_proxies: origin.trusted_proxies.clone(),
-            tell_wait: table.tell_wait.unwrap_or(defaults.headers.tell_wait),
-        },
+        headers: HeaderSettings { trusted_proxies: origin.trusted_proxies.clone(), ..defaults.headers },
         origin,
         body_labels: of_bodies.iter().map(|(key, from)| body_label(source, key, from)).collect::<Result<_, _>>()?,
-        tokens: table.tokens.as_ref().map(TokenUnits::from),
-        price: table.price.as_ref().map(|rules| parsed(source, rules)).transpose()?,
         refuses_unpriced: table.on_unpriced.is_some_and(|word| word == OnUnpricedWord::Refuse),
-        reader: None,
-        cost_headers: cost_headers(source, &table.cost_headers)?,
+        cost_headers: table.cost_headers.iter().map(|(unit, header)| (unit.to_string(), header.0.clone())).collect(),
         credential: table.credential.as_ref().map(|table| credential::settings(source, table)).transpose()?,
         routes: routes(source, &table.route)?,
-        times: times(source, table)?,
-        bounds: bounds(source, table)?,
         encryption: encryption(source, table)?,
         pages: Pages {
             hosts: hosts(source, &table.hosts)?,
             origins: table.origins.iter().map(|text| web_origin(source, text)).collect::<Result<_, _>>()?,
         },
-        metrics: table.metrics.clone(),
-    })
+        ..defaults
+    };
+    table.fill(&mut settings);
+    Ok(settings)
 }
 
 fn body_label(source: &Source, key: &Spanned<String>, from: &Spanned<String>) -> Result<BodyLabel, ConfigError> {
@@ -396,42 +357,6 @@ fn safe_rate(source: &Source, text: &Spanned<String>) -> Result<SafeRate, Config
     let (calls, per) =
         parts.ok_or_else(|| fault("a rate is written like \"6/1m\": calls, and their time".to_owned()))?;
     SafeRate::new(calls, per.duration()).map_err(|error| fault(error.to_string()))
-}
-
-fn cost_headers(
-    source: &Source,
-    table: &BTreeMap<Spanned<Name>, Spanned<String>>,
-) -> Result<Vec<(String, HeaderName)>, ConfigError> {
-    table.iter().map(|(unit, header)| Ok((unit.get_ref().to_string(), parsed(source, header)?))).collect()
-}
-
-fn times(source: &Source, table: &ProxyTable) -> Result<Times, ConfigError> {
-    let defaults = Times::default();
-    let time = |text: &Option<Spanned<String>>, otherwise| {
-        within(source, text.as_ref(), &TIME).map(|time| time.unwrap_or(otherwise))
-    };
-    Ok(Times {
-        max_wait: within(source, table.max_wait.as_ref(), &MAX_WAIT)?.unwrap_or(defaults.max_wait),
-        connect: time(&table.connect_timeout, defaults.connect)?,
-        first_byte: time(&table.first_byte_timeout, defaults.first_byte)?,
-        next_byte: time(&table.next_byte_timeout, defaults.next_byte)?,
-        idle: time(&table.idle, defaults.idle)?,
-        drain: time(&table.drain, defaults.drain)?,
-    })
-}
-
-fn bounds(source: &Source, table: &ProxyTable) -> Result<Bounds, ConfigError> {
-    let defaults = Bounds::default();
-    let number = |number: &Option<Spanned<usize>>, range, otherwise| {
-        counted(source, number.as_ref(), range).map(|number| number.unwrap_or(otherwise))
-    };
-    Ok(Bounds {
-        clients: number(&table.max_clients, &COUNT, defaults.clients)?,
-        held: number(&table.max_held, &COUNT, defaults.held)?,
-        in_flight: number(&table.max_connections, &COUNT, defaults.in_flight)?,
-        replay_bytes: number(&table.replay_bytes, &BYTES, defaults.replay_bytes)?,
-        replay_memory: number(&table.replay_memory, &BYTES, defaults.replay_memory)?,
-    })
 }
 
 fn encryption(source: &Source, table: &ProxyTable) -> Result<Encryption, ConfigError> {
@@ -470,27 +395,17 @@ fn routes(source: &Source, tables: &[Spanned<RouteTable>]) -> Result<Routes, Con
 }
 
 fn route(source: &Source, table: &RouteTable) -> Result<Route, ConfigError> {
-    let label = |(key, value): (&Spanned<String>, &String)| Ok((label_key(source, key)?, value.clone()));
-    let path: PathTemplate = parsed(source, &table.path)?;
+    let label = |(key, text): (&Spanned<String>, &String)| {
+        let value = text.parse().map_or_else(|_| RouteLabel::Text(text.clone()), RouteLabel::Stated);
+        Ok((label_key(source, key)?, value))
+    };
+    let methods = table.methods.iter().filter_map(|method| parsed(source, Some(method)).transpose());
     Ok(Route {
-        methods: table.methods.iter().map(|method| parsed::<Method>(source, method)).collect::<Result<_, _>>()?,
+        methods: methods.collect::<Result<_, _>>()?,
         host: table.host.clone(),
-        path,
-        class: table.class.as_ref().map(|class| name(source, class)).transpose()?.map(|class| class.to_string()),
+        path: table.path.0.clone(),
+        class: table.class.as_ref().map(ToString::to_string),
         labels: table.labels.iter().map(label).collect::<Result<_, _>>()?,
-        cost: cost(source, &table.cost)?,
+        cost: unit_costs(source, &table.cost)?,
     })
-}
-
-fn cost(source: &Source, table: &BTreeMap<Spanned<String>, f64>) -> Result<Cost, ConfigError> {
-    let Some(last) = table.keys().next_back() else { return Ok(Cost::default()) };
-    let cost = Cost::of_units(table.iter().map(|(unit, amount)| (unit.get_ref().as_str(), *amount)));
-    cost.map_err(|error| source.fault(&last.span(), error.to_string()))
-}
-
-fn parsed<T: std::str::FromStr<Err: std::fmt::Display>>(
-    source: &Source,
-    text: &Spanned<String>,
-) -> Result<T, ConfigError> {
-    text.get_ref().parse().map_err(|error: T::Err| source.fault(&text.span(), error.to_string()))
 }

@@ -3,6 +3,7 @@
 use super::source::{ConfigError, Source};
 use rampmeter_account::duration;
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::bounds::MAX_LABEL_KEY;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use serde::de::{self, Visitor};
@@ -12,52 +13,100 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use toml::Spanned;
 
-/// A duration in the file.
+/// A duration in the file, from and to these numbers of milliseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Duration(Span);
+pub(crate) struct Duration<const FROM: u64 = 0, const TO: u64 = { u64::MAX }>(Span);
 
-impl<'de> Deserialize<'de> for Duration {
+impl<'de, const FROM: u64, const TO: u64> Deserialize<'de> for Duration<FROM, TO> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(DurationVisitor)
+        let span = deserializer.deserialize_str(DurationVisitor)?;
+        within(span, Span::from_millis(FROM)..=Span::from_millis(TO)).map(Duration)
     }
 }
 
 struct DurationVisitor;
 
 impl Visitor<'_> for DurationVisitor {
-    type Value = Duration;
+    type Value = Span;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a duration such as \"60s\" or \"PT1M\"")
     }
 
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {
-        duration::parse(text).map(Duration).map_err(E::custom)
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Span, E> {
+        duration::parse(text).map_err(E::custom)
     }
 
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Duration, E> {
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Span, E> {
         Err(E::custom(format!("a duration has a unit, such as \"{number}s\" or \"{number}ms\"; {number} has none")))
     }
 
-    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Duration, E> {
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Span, E> {
         Err(E::custom(format!("a duration has a unit, such as \"{number}s\" or \"{number}ms\"; {number} has none")))
     }
 }
 
-impl From<Duration> for Span {
-    fn from(duration: Duration) -> Self {
+impl<const FROM: u64, const TO: u64> From<Duration<FROM, TO>> for Span {
+    fn from(duration: Duration<FROM, TO>) -> Self {
         duration.0
     }
 }
 
-impl From<Duration> for Option<Span> {
-    fn from(duration: Duration) -> Self {
+impl<const FROM: u64, const TO: u64> From<Duration<FROM, TO>> for Option<Span> {
+    fn from(duration: Duration<FROM, TO>) -> Self {
         Some(duration.0)
+    }
+}
+
+/// A number in the file, within these bounds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Number<const FROM: usize, const TO: usize>(usize);
+
+impl<'de, const FROM: usize, const TO: usize> Deserialize<'de> for Number<FROM, TO> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        within(usize::deserialize(deserializer)?, FROM..=TO).map(Number)
+    }
+}
+
+impl<const FROM: usize, const TO: usize> From<Number<FROM, TO>> for usize {
+    fn from(number: Number<FROM, TO>) -> Self {
+        number.0
+    }
+}
+
+fn within<T: PartialOrd + Display, E: de::Error>(value: T, range: RangeInclusive<T>) -> Result<T, E> {
+    match range.contains(&value) {
+        true => Ok(value),
+        false => Err(E::custom(format!("this is from {} to {}, not {value}", range.start(), range.end()))),
+    }
+}
+
+/// A value of another type that the file has as a string.
+#[derive(Clone, Debug)]
+pub(crate) struct Parsed<T>(pub(crate) T);
+
+impl<'de, T: FromStr<Err: Display>> Deserialize<'de> for Parsed<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map(Parsed).map_err(de::Error::custom)
+    }
+}
+
+impl<T> From<Parsed<T>> for Option<T> {
+    fn from(parsed: Parsed<T>) -> Self {
+        Some(parsed.0)
     }
 }
 
 pub(crate) fn name(source: &Source, text: &Spanned<String>) -> Result<Name, ConfigError> {
     Name::new(text.get_ref()).map_err(|error| source.fault(&text.span(), error.to_string()))
+}
+
+/// The key of a label.
+pub(crate) fn label_key(source: &Source, key: &Spanned<String>) -> Result<String, ConfigError> {
+    match (1..=MAX_LABEL_KEY).contains(&key.get_ref().chars().count()) {
+        true => Ok(key.get_ref().clone()),
+        false => Err(source.fault(&key.span(), format!("a label's key has 1 to {MAX_LABEL_KEY} characters"))),
+    }
 }
 
 pub(crate) fn amount(source: &Source, units: &Spanned<f64>) -> Result<Amount, ConfigError> {
@@ -70,23 +119,6 @@ pub(crate) fn amount(source: &Source, units: &Spanned<f64>) -> Result<Amount, Co
 /// If the text is no duration.
 pub fn span(source: &Source, text: &Spanned<String>) -> Result<Span, ConfigError> {
     duration::parse(text.get_ref()).map_err(|reason| source.fault(&text.span(), reason))
-}
-
-pub(crate) fn optional_span(source: &Source, text: Option<&Spanned<String>>) -> Result<Option<Span>, ConfigError> {
-    text.map(|text| span(source, text)).transpose()
-}
-
-/// The duration in `text`, which has to be within `range`.
-pub(crate) fn within(
-    source: &Source,
-    text: Option<&Spanned<String>>,
-    range: &RangeInclusive<Span>,
-) -> Result<Option<Span>, ConfigError> {
-    let (Some(text), Some(span)) = (text, optional_span(source, text)?) else { return Ok(None) };
-    if range.contains(&span) {
-        return Ok(Some(span));
-    }
-    Err(source.fault(&text.span(), format!("this is from {} to {}, not {span}", range.start(), range.end())))
 }
 
 /// Parses a value that the file has as a string; `None` if the key is absent.

@@ -77,6 +77,22 @@ fn call(world: &mut World, at: u64, labels: &[(&str, &str)]) -> usize {
     call
 }
 
+/// When this many more calls may start that are asked for at `at`.
+fn starts<const COUNT: usize>(world: &mut World, at: u64, mode: Mode) -> [Option<Time>; COUNT] {
+    [(); COUNT].map(|()| {
+        let number = world.ask(ms(at), mode);
+        world.start(number)
+    })
+}
+
+/// The number of routes that a limit of some routes is for.
+fn routes_of(world: &World, limit: &str) -> usize {
+    match in_force(world, limit).unwrap().applies.matching.remove("route") {
+        Some(Pattern::OneOf(routes)) => routes.len(),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Makes such a call, which gets `answer` a second later.
 fn answered(world: &mut World, at: u64, labels: &[(&str, &str)], answer: Observation) {
     let call = call(world, at, labels);
@@ -110,13 +126,8 @@ fn a_limit_that_headers_tell_of_counts_from_then_on() {
     assert_eq!((found.capacity, found.period, found.applies), (amount(5.0), MINUTE, Applies::default()));
     let shown = world.status_of(ms(10_000), "burst");
     assert_eq!((shown.level, shown.found.as_ref().map(|found| &*found.by)), (3.0, Some("headers")));
-    let starts: Vec<Time> = (0..4)
-        .map(|_| {
-            let number = world.ask(ms(70_000), Mode::Reserve);
-            world.start(number).unwrap()
-        })
-        .collect();
-    assert!(starts[3] < ms(75_000), "{starts:?}");
+    let starts: [_; 4] = starts(&mut world, 70_000, Mode::Reserve);
+    assert!(starts[3] < Some(ms(75_000)), "{starts:?}");
 }
 
 #[test]
@@ -168,34 +179,17 @@ fn a_limit_that_no_answer_repeats_is_dropped_after_a_minute() {
     assert!(world.start(number).is_some());
 }
 
-/// Reaches `limit_search::MAX_ROUTES`.
+/// Reaches `discovery::MAX_ROUTES` and `limit_search::ROUTES_BYTES`.
 #[test]
-fn a_discovered_limit_applies_to_256_routes() {
-    for (routes, kept) in [(256, 256), (257, 256)] {
+fn a_discovered_limit_applies_to_256_routes_and_to_sixteen_kibibytes_of_them() {
+    for (length, routes, kept) in [(9, 256, 256), (9, 257, 256), (256, 70, 64)] {
         let mut world = World::new(&unwritten());
         for number in 0..routes {
-            let route = format!("route-{number:03}");
+            let route = format!("{number:x>length$}");
             answered(&mut world, 20_000 * number, &[("route", &route)], passed(vec![reading("abcd", 4.0, 5.0)]));
         }
-        let Some(Pattern::OneOf(routes)) = in_force(&world, "abcd").unwrap().applies.matching.remove("route") else {
-            panic!("a limit of some routes");
-        };
-        assert_eq!(routes.len(), kept);
+        assert_eq!(routes_of(&world, "abcd"), kept, "{routes} routes of {length} bytes");
     }
-}
-
-/// Reaches `limit_search::ROUTES_BYTES`.
-#[test]
-fn discovered_limits_apply_to_sixteen_kibibytes_of_routes() {
-    let mut world = World::new(&unwritten());
-    for number in 0..70 {
-        let route = format!("{}{number:03}", "x".repeat(253));
-        answered(&mut world, 20_000 * number, &[("route", &route)], passed(vec![reading("abcd", 4.0, 5.0)]));
-    }
-    let Some(Pattern::OneOf(routes)) = in_force(&world, "abcd").unwrap().applies.matching.remove("route") else {
-        panic!("a limit of some routes");
-    };
-    assert_eq!(routes.len(), 64);
 }
 
 #[test]
@@ -221,11 +215,8 @@ fn a_lower_rate_slows_the_next_calls() {
     // This call ends the freeze.
     answered(&mut world, 5000, &[], passed(Vec::new()));
     world.run_until(ms(10_000));
-    let starts = [0, 1, 2].map(|_| {
-        let number = world.ask(ms(10_000), Mode::Reserve);
-        world.start(number).unwrap().since(ms(10_000))
-    });
-    assert!(starts[2] >= span(1900) && starts[2] <= span(2100), "one a second: {starts:?}");
+    let starts: [_; 3] = starts(&mut world, 10_000, Mode::Reserve);
+    assert!((Some(ms(11_900))..=Some(ms(12_100))).contains(&starts[2]), "one a second: {starts:?}");
 }
 
 #[test]
@@ -325,8 +316,7 @@ fn discovered_limits_outlive_their_scheduler() {
     let mut world = burst(&capped(), &refused(None, Vec::new()));
     let mut successor = restored(&capped(), &mut world, 20);
     assert_eq!(cap(&successor), Some(4.0));
-    let number = successor.ask(ms(20), Mode::Allow);
-    assert!(successor.start(number).is_none(), "four are in flight");
+    assert_eq!(starts(&mut successor, 20, Mode::Allow), [None], "four are in flight");
 }
 
 #[test]
@@ -351,26 +341,16 @@ fn inherited_calls_hold_their_places_in_a_discovered_cap() {
     assert_eq!(successor.status_of(ms(2200), IN_FLIGHT).level, 2.0);
     successor.settle(ms(2300), inherited[0], passed(Vec::new()));
     assert_eq!(successor.status_of(ms(2300), IN_FLIGHT).level, 3.0);
-    let starts: Vec<bool> = (0..4)
-        .map(|_| {
-            let number = successor.ask(ms(2300), Mode::Allow);
-            successor.start(number).is_some()
-        })
-        .collect();
-    assert_eq!(starts, [true, true, true, false]);
+    let starts: [_; 4] = starts(&mut successor, 2300, Mode::Allow);
+    assert_eq!(starts.map(|start| start.is_some()), [true, true, true, false]);
 }
 
 #[test]
 fn a_discovered_rate_holds_from_the_first_call_on() {
     let mut world = World::new(&unwritten());
     assert_eq!(rate(&world), 2.0);
-    let starts: Vec<Time> = (0..4)
-        .map(|_| {
-            let number = world.ask(ms(0), Mode::Reserve);
-            world.start(number).unwrap()
-        })
-        .collect();
-    assert!(starts[3] >= ms(1400), "{starts:?}");
+    let starts: [_; 4] = starts(&mut world, 0, Mode::Reserve);
+    assert!(starts[3] >= Some(ms(1400)), "{starts:?}");
 }
 
 #[test]
@@ -424,8 +404,7 @@ fn the_first_answer_after_a_take_over_forgets_no_call_in_flight() {
     let mut world = burst(&capped(), &refused(None, vec![]));
     let state = world.state(ms(20));
     let mut successor = World::restored(&capped(), ms(20), &state);
-    let asked = [20, 20, 21].map(|at| successor.ask(ms(at), Mode::Allow));
-    assert_eq!(asked.map(|number| successor.start(number)), [None; 3], "four are in flight");
+    assert_eq!(starts(&mut successor, 20, Mode::Allow), [None; 3], "four are in flight");
     assert_eq!(successor.discovery.take_news(), [], "they were news to the former leader");
 }
 

@@ -53,14 +53,19 @@ export function freezes(path, operates) {
   };
 }
 
+/** The leader's sentence on the pause, if it has one. @param {any} limit */
+function because(limit) {
+  return limit.pause ? `: ${limit.pause}` : "";
+}
+
 /** Why and how long no call starts. @param {any} limit */
 function cause(limit) {
   switch (limit.paused_by) {
     case "operator":
       return `an operator's order, for ${duration(limit.frozen_ms)}`;
     case "quota":
-      return `the upstream says that it is spent: it goes on ${soon(limit.next_free_ms)}`;
+      return `the upstream says that it is spent: it goes on ${soon(limit.next_free_ms)}${because(limit)}`;
     default:
-      return `the upstream demands ${duration(limit.frozen_ms)}`;
+      return `the upstream demands ${duration(limit.frozen_ms)}${because(limit)}`;
   }
 }

@@ -20,7 +20,7 @@ const COLUMNS = [
   { title: "429 upstream", number: true, show: (line) => (line.trouble ? "" : count(line.upstream_429)) },
   { title: "pauses", number: true, show: (line) => (line.frozen ? count(line.frozen) : "") },
   { title: "this scheduler", show: (line) => line.duty },
-  { title: "leader", show: (line) => line.trouble ?? `${line.leader}, epoch ${line.epoch}` },
+  { title: "leader", show: (line) => line.trouble ?? `${line.leader}, epoch ${line.epoch}${line.since ? `, since ${line.since}` : ""}` },
 ];
 
 /**

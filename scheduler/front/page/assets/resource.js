@@ -112,15 +112,17 @@ function limitColumns(pauses, choose) {
 
 /** Why the upstream rejects. @type {Record<string, string>} */
 const CAUSES = {
-  ours: "more was taken than estimated", strangers: "others use the account", upstream: "the upstream itself",
+  ours: "more was taken than estimated", "limit-too-high": "the upstream allows less than the file says",
+  burst: "bursts beyond the margin", strangers: "others use the account", upstream: "the upstream itself",
   quota: "a quota is spent", unknown: "the cause is not known",
 };
 
 /** @param {HTMLElement} list @param {any} picture */
 function showNumbers(list, picture) {
-  const { counters, answers = {}, refusals = {} } = picture;
+  const { counters, since, answers = {}, refusals = {} } = picture;
   /** @type {[string, string][]} */
   const rows = [
+    ...(since ? [/** @type {[string, string]} */ (["counted since", since])] : []),
     ["granted", count(counters.granted)],
     ["settled", count(counters.settled)],
     ["returned", count(counters.returned)],
@@ -138,9 +140,11 @@ function showNumbers(list, picture) {
 /** @param {HTMLElement} place @param {any} picture */
 function showLearned(place, picture) {
   const { rules, provider, corrections = [], differing = [], limits } = picture;
-  const learned = Object.values(limits).filter((limit) => limit.learned || limit.told);
+  const learned = Object.values(limits).filter((limit) => limit.learned || limit.told || limit.notes);
   const lines = [
     rules && (rules.counts ? `rules of revision ${rules.revision}, applied by ${rules.by ?? "?"} at ${rules.at ?? "?"}` : `limits of the configuration; rules of revision ${rules.revision} have none for it`),
+    ...(rules?.differ ?? []),
+    ...(picture.notes ?? []),
     rules?.refused && `rules of revision ${rules.refused.revision} are refused: ${rules.refused.reason}`,
     provider && `provider ${provider.kind}: ${provider.state}${provider.reason ? `: ${provider.reason}` : ""}`,
     ...(provider?.notes ?? []),

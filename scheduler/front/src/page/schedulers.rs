@@ -27,7 +27,7 @@ impl SchedulerList {
         store: &async_nats::Client,
     ) -> Result<Value, PageError> {
         let mut last = self.0.lock().await;
-        let now = front_client.clock().now();
+        let now = front_client.clock.now();
         if let Some((_, known)) = last.as_ref().filter(|(made, _)| now.since(*made) < FRESH_LIST) {
             return Ok(known.clone());
         }
@@ -45,7 +45,7 @@ fn schedulers(peers: &BTreeMap<String, PeerDuties>) -> Value {
 
 /// The record of each resource, in the order of names.
 async fn records(front_client: &FrontClient, client: &async_nats::Client) -> Result<Value, PageError> {
-    let prefix = front_client.subjects().prefix();
+    let prefix = front_client.subjects.prefix();
     let store = Store::existing(client, prefix).await;
     let store = store.map_err(|error| PageError::unavailable(format!("the store can't be read: {error}")))?;
     let Some(store) = store else { return Ok(json!([])) };

@@ -90,20 +90,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_browser_gets_the_whole_picture_and_then_what_changes() {
-        let frames = watch::Sender::new(frame(7));
-        let (sender, mut browser) = mpsc::channel(1);
-        tokio::spawn(send_frames(frames.subscribe(), sender));
-        assert_eq!(browser.recv().await.unwrap(), "whole 7");
-        frames.send_replace(frame(8));
-        assert_eq!(browser.recv().await.unwrap(), "change 8");
-        frames.send_replace(frame(9));
-        frames.send_replace(frame(10));
-        let missed = browser.recv().await.unwrap();
-        assert!(missed == "whole 10" || missed == "change 9", "{missed:?}");
-    }
-
-    #[tokio::test]
     async fn streams_are_bounded() {
         let streams = Streams::default();
         let frames = watch::Sender::new(frame(1));

@@ -51,7 +51,7 @@ pub(super) async fn history(
     Query(CurveQuery { limit }): Query<CurveQuery>,
 ) -> Result<Json<LevelCurve>, PageError> {
     let name = page.resource(&caller, &resource, PageRight::View)?;
-    let curve = page.feed.curve(page.front_client.clock().now(), &name, &limit);
+    let curve = page.feed.curve(page.front_client.clock.now(), &name, &limit);
     curve.map(Json).ok_or_else(|| PageError::unavailable("it is not observed"))
 }
 
@@ -101,7 +101,7 @@ pub(super) async fn jobs(
     Extension(caller): Extension<Caller>,
 ) -> Result<Json<Value>, PageError> {
     check_all(&caller)?;
-    Ok(Json(page.jobs.list(page.front_client.clock().now()).await))
+    Ok(Json(page.jobs.list(page.front_client.clock.now()).await))
 }
 
 /// `POST /page/waiting/<resource>`

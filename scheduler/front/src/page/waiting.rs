@@ -48,13 +48,12 @@ impl WaitingLists {
         name: Name,
         asked: WaitingQuery,
     ) -> Result<Value, PageError> {
-        let (now, question) = (front_client.clock().now(), self.question(&asked)?);
+        let (now, question) = (front_client.clock.now(), self.question(&asked)?);
         let key = (name, asked);
         if let Some(known) = self.known(now, &key) {
             return Ok(known);
         }
-        let question = serde_json::to_vec(&question).expect("a question is plain data");
-        let explanation: Explanation = ask(front_client, &key.0, &Endpoint::Explain, question).await?;
+        let explanation: Explanation = ask(front_client, &key.0, &Endpoint::Explain, &question).await?;
         let list = self.list_json(&explanation);
         self.keep(now, key, list.clone());
         Ok(list)

@@ -40,8 +40,8 @@ impl WebPage {
         jobs: JobQueues,
         forecaster: &'static dyn Forecaster,
     ) -> Arc<Self> {
-        let feed = Feed::start(front_client.clone(), scheduler.health.clone());
-        let (peers, store) = (scheduler.peers.clone(), scheduler.client.clone());
+        let feed = Feed::start(front_client.clone(), scheduler.context.health.clone());
+        let (peers, store) = (scheduler.context.peers.clone(), scheduler.context.client.clone());
         let (streams, waiting, forecasts) = (Streams::default(), WaitingLists::default(), Forecasts::new(forecaster));
         let schedulers = SchedulerList::default();
         Arc::new(WebPage { front_client, feed, streams, waiting, forecasts, schedulers, jobs, peers, store })
@@ -54,13 +54,13 @@ impl WebPage {
         let missing = || PageError(StatusCode::NOT_FOUND, "this scheduler has no such resource".to_owned());
         let known = known.ok_or_else(missing)?;
         let allowed = caller.holder().map_or(Ok(()), |holder| holder.check_resource(&known));
-        allowed.map_err(|forbidden| PageError::forbidden(forbidden.to_string()))?;
+        allowed.map_err(PageError::forbidden)?;
         Ok(known)
     }
 
     /// The editions of the rules.
     pub(super) async fn rule_store(&self) -> Result<RuleStore, PageError> {
-        let store = RuleStore::open_beside_state(&self.store, self.front_client.subjects().prefix()).await;
+        let store = RuleStore::open_beside_state(&self.store, self.front_client.subjects.prefix()).await;
         store.map_err(unreadable)
     }
 }

@@ -134,10 +134,9 @@ impl Forecasts {
         let Ok(place) = self.places.clone().try_acquire_owned() else {
             return Err(PageError::unavailable("another forecast runs: try again in a second"));
         };
-        let question = serde_json::to_vec(&StatusQuery { limits_toml: true, ..StatusQuery::default() })
-            .expect("a question is plain data");
-        let status: Status = ask(front_client, name, &Endpoint::Status, question).await?;
-        let (forecaster, clock) = (self.forecaster, front_client.clock());
+        let question = StatusQuery { limits_toml: true, ..StatusQuery::default() };
+        let status: Status = ask(front_client, name, &Endpoint::Status, &question).await?;
+        let (forecaster, clock) = (self.forecaster, front_client.clock);
         let run = tokio::task::spawn_blocking(move || run(forecaster, &status, &tried, clock, place)).await;
         run.map_err(|panic| PageError::unavailable(format!("the simulator has failed: {panic}")))?
     }

@@ -200,7 +200,6 @@ pub(super) mod tests {
             uptime: Duration::from_secs(second),
             total: Tally::default(),
             policies: ["a=10/1s", "b=20/1s"].iter().zip(seen).map(policy).collect(),
-            classes: Default::default(),
         });
         let mut observation = Observation::new(snapshots.next().unwrap());
         snapshots.for_each(|snapshot| observation.add(snapshot));

@@ -124,20 +124,20 @@ fn render(all: &[Counts]) -> String {
     let mut registry = Registry::with_prefix("rampmeter");
     let up = all.iter().map(|counts| {
         let is_counted = f64::from(u8::from(counts.groups.is_some()));
-        (of_queue(counts), Gauge(is_counted))
+        (of_queue(counts), Gauge::new(is_counted))
     });
     registry.register("jobs_up", "1 while the queue can be counted", Samples(up.collect()));
     let (mut jobs, mut waiting, mut repeated) = (Vec::new(), Vec::new(), Vec::new());
     for counts in all {
         let Some((groups, duplicates)) = &counts.groups else { continue };
-        repeated.push((of_queue(counts), Counter(*duplicates)));
+        repeated.push((of_queue(counts), Counter::new(*duplicates)));
         for (class, ClassCounts { delayed, running, dead, groups }) in by_class(groups) {
             let of_class: Labels = of_queue(counts).into_iter().chain([("class", class)]).collect();
             for (state, count) in [("delayed", delayed), ("running", running), ("dead", dead)] {
                 let labels = of_class.iter().cloned().chain([("state", state.to_owned())]).collect();
-                jobs.push((labels, Gauge(count as f64)));
+                jobs.push((labels, Gauge::new(count as f64)));
             }
-            waiting.push((of_class, Gauge(groups as f64)));
+            waiting.push((of_class, Gauge::new(groups as f64)));
         }
     }
     registry.register("jobs", "Jobs by state; delayed ones wait for their permit or their turn", Samples(jobs));

@@ -6,13 +6,12 @@ mod metrics;
 use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
 use crate::commands::output::human;
-use crate::commands::output::table::{right_aligned, table, trimmed};
+use crate::commands::output::table::table;
 use access::{builder, open};
 use rampmeter_account::duration;
 use rampmeter_jobs::{DeadLetter, GroupStatus, Position};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use serde_json::{Value, json};
 
 /// The characters of a payload that are shown.
 const SHOWN: usize = 24;
@@ -85,15 +84,10 @@ struct DeadArgs {
 
 #[derive(Debug, clap::Args)]
 struct PositionArgs {
-    /// The queue.
-    queue: Name,
+    #[command(flatten)]
+    queue: QueueArgs,
     /// The job's sequence in the stream, from its publication.
     sequence: u64,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    nats: NatsArg,
 }
 
 #[derive(Debug, clap::Args)]
@@ -116,27 +110,17 @@ pub async fn run(args: JobsArgs) -> anyhow::Result<()> {
         Action::Status(args) => {
             let queue = open(&args.nats, &args.queue).await?;
             let groups = queue.status().await?;
-            match args.json {
-                true => output::json(&groups)?,
-                false => {
-                    output::line(format_args!("{}{}", render_groups(&groups), repeated(queue.repeated().await?)))?;
-                }
-            }
+            let repeated = if args.json { 0 } else { queue.repeated().await? };
+            output::show(args.json, &groups, |groups| render_groups(groups) + &dropped(repeated) + "\n")?;
         }
         Action::Dead(DeadArgs { most, queue: args }) => {
             let letters = open(&args.nats, &args.queue).await?.dead_letters(most).await?;
-            match args.json {
-                true => output::json(&letters.iter().map(as_json).collect::<Vec<_>>())?,
-                false => output::line(render_letters(&letters))?,
-            }
+            output::show(args.json, &letters, |letters| render_letters(letters) + "\n")?;
         }
-        Action::Position(PositionArgs { queue, sequence, json, nats }) => {
+        Action::Position(PositionArgs { queue: QueueArgs { queue, json, nats }, sequence }) => {
             let position = open(&nats, &queue).await?.position(sequence).await?;
             let Some(position) = position else { anyhow::bail!("there is no job {sequence} in `{queue}`") };
-            match json {
-                true => output::json(&position_json(&position))?,
-                false => output::line(position_text(sequence, &position))?,
-            }
+            output::show(json, &position, |position| position_text(sequence, position) + "\n")?;
         }
         Action::Metrics(args) => metrics::run(args).await?,
         Action::Delete(args) => {
@@ -165,18 +149,17 @@ fn render_groups(groups: &[GroupStatus]) -> String {
     if groups.is_empty() {
         return "no jobs".to_owned();
     }
-    let mut rows = right_aligned(table(&["group", "class", "delayed", "running", "dead"]), 2..5);
-    for GroupStatus { group, class, delayed, running, dead, .. } in groups {
+    let row = |GroupStatus { group, class, delayed, running, dead, .. }: &GroupStatus| {
         let class = class.as_deref().unwrap_or("-").to_owned();
-        rows.add_row([group.clone(), class, delayed.to_string(), running.to_string(), dead.to_string()]);
-    }
+        [group.clone(), class, delayed.to_string(), running.to_string(), dead.to_string()]
+    };
     let sum = |of: fn(&GroupStatus) -> usize| groups.iter().map(of).sum::<usize>().to_string();
-    rows.add_row(["all".to_owned(), String::new(), sum(|g| g.delayed), sum(|g| g.running), sum(|g| g.dead)]);
-    trimmed(&rows)
+    let all = ["all".to_owned(), String::new(), sum(|g| g.delayed), sum(|g| g.running), sum(|g| g.dead)];
+    table(&["group", "class", "delayed", "running", "dead"], 2..5, groups.iter().map(row).chain([all]))
 }
 
 /// A line on jobs that are in no group, because they were dropped.
-fn repeated(count: u64) -> String {
+fn dropped(count: u64) -> String {
     match count {
         0 => String::new(),
         1 => "\n1 job was dropped: its id had been published before".to_owned(),
@@ -188,14 +171,13 @@ fn render_letters(letters: &[DeadLetter]) -> String {
     if letters.is_empty() {
         return "no dead letters".to_owned();
     }
-    let mut rows = table(&["sequence", "group", "class", "attempts", "why", "job"]);
-    for letter in letters {
+    let rows = letters.iter().map(|letter| {
         let class = letter.class.as_deref().unwrap_or("-").to_owned();
         let payload: String = String::from_utf8_lossy(&letter.payload).chars().take(SHOWN).collect();
         let (sequence, attempts) = (letter.sequence.to_string(), letter.attempts.to_string());
-        rows.add_row([sequence, letter.group.clone(), class, attempts, letter.reason.clone(), payload]);
-    }
-    trimmed(&rows)
+        [sequence, letter.group.clone(), class, attempts, letter.reason.clone(), payload]
+    });
+    table(&["sequence", "group", "class", "attempts", "why", "job"], [], rows)
 }
 
 fn position_text(sequence: u64, position: &Position) -> String {
@@ -214,26 +196,4 @@ fn position_text(sequence: u64, position: &Position) -> String {
         }
     };
     format!("job {sequence} of `{group}` {place}; {estimate}")
-}
-
-fn position_json(position: &Position) -> Value {
-    json!({
-        "group": position.group,
-        "class": position.class,
-        "ahead": position.ahead,
-        "running": position.running,
-        "starts_in_ms": position.starts_in.map(|time| Span::from(time).millis()),
-    })
-}
-
-fn as_json(letter: &DeadLetter) -> Value {
-    json!({
-        "sequence": letter.sequence,
-        "group": letter.group,
-        "class": letter.class,
-        "id": letter.id,
-        "attempts": letter.attempts,
-        "reason": letter.reason,
-        "payload": String::from_utf8_lossy(&letter.payload),
-    })
 }

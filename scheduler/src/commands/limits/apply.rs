@@ -1,18 +1,15 @@
 //! `rampmeter apply`
 
-use super::in_force::limits_of_leaders;
-use super::rules_edit::{EditConditions, replace};
+use super::rules_edit::{EditConditions, RulesEdit};
 use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
-use crate::commands::schedulers::Schedulers;
 use anyhow::{Context, bail};
 use rampmeter_config::{ResourceRules, Rules, parse_rules};
+use rampmeter_nats::servers::Login;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::suggestion::{did_you_mean, quoted};
-use rampmeter_serve::limits::present_rules::{PresentRules, written_by};
-use rampmeter_serve::limits::rules_desk::RulesDesk;
-use rampmeter_store::RulesRevision;
+use rampmeter_serve::limits::present_rules::written_by;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -28,19 +25,15 @@ pub struct ApplyArgs {
     /// The same, by name.
     #[arg(short, long, value_name = "FILE", conflicts_with = "rules")]
     file: Option<PathBuf>,
-    /// Show what would change, and change nothing.
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    conditions: EditConditions,
     /// Take resources too that no scheduler leads yet, and that have no rules.
     #[arg(long)]
     new: bool,
-    /// Write only if the rules have this revision, as `--dry-run` or `rampmeter limits get` showed
-    /// it; 0 means no rules.
-    #[arg(long, value_name = "N")]
-    if_revision: Option<u64>,
-    /// The name that `rampmeter status` shows as the author.
-    #[arg(long, value_name = "NAME", env = "USER", default_value = "somebody")]
-    by: String,
+    /// The name that `rampmeter status` shows as the author. Without it, the user in the URL of the
+    /// NATS server, or else that of this machine.
+    #[arg(long = "as", alias = "by", value_name = "NAME")]
+    author: Option<String>,
     #[command(flatten)]
     nats: NatsArg,
 }
@@ -58,24 +51,30 @@ impl ApplyArgs {
 pub async fn run(args: ApplyArgs) -> anyhow::Result<()> {
     let file = args.path();
     let text = text(file)?;
-    let rules = written_by(parse_rules(file, &text)?, &args.by, &file.display().to_string(), &text);
-    let schedulers = Schedulers::connect(&args.nats, "rampmeter-apply").await?;
-    let (desk, mut present) = RulesDesk::open(schedulers.client(), schedulers.subjects()).await?;
-    present.in_force = limits_of_leaders(&schedulers, rules.names()).await?;
+    let rules = written_by(parse_rules(file, &text)?, &author(&args)?, &file.display().to_string(), &text);
+    let mut edit = RulesEdit::open(&args.nats, "rampmeter-apply").await?;
+    edit.ask_leaders(rules.names()).await?;
     if !args.new {
-        refuse_unknown(&schedulers, &present, &rules).await?;
+        refuse_unknown(&edit, &rules).await?;
     }
     for note in rules.resources.iter().filter_map(uncounted_requests) {
         output::line_if_read(note);
     }
-    let after = present.rules.with(&rules);
-    let conditions = EditConditions { dry_run: args.dry_run, if_revision: args.if_revision.map(RulesRevision::new) };
-    replace((&schedulers, &desk), &present, &after, conditions).await
+    edit.replace(&edit.present.rules.with(&rules), args.conditions).await
+}
+
+fn author(args: &ApplyArgs) -> anyhow::Result<String> {
+    let of_nats = || match args.nats.table()?.0.servers()?.login()? {
+        Some(Login::User(user, _)) => Ok::<_, anyhow::Error>(Some(user)),
+        Some(Login::Token(_)) | None => Ok(None),
+    };
+    let stated = args.author.clone().map_or_else(of_nats, |author| Ok(Some(author)))?;
+    Ok(stated.or_else(|| std::env::var("USER").ok()).unwrap_or_else(|| "somebody".to_owned()))
 }
 
 /// # Errors
 /// If a resource has neither a leader nor rules, nor a scheduler that knows it.
-async fn refuse_unknown(schedulers: &Schedulers, present: &PresentRules, rules: &Rules) -> anyhow::Result<()> {
+async fn refuse_unknown(RulesEdit { schedulers, present, .. }: &RulesEdit, rules: &Rules) -> anyhow::Result<()> {
     let has_limits = |name: &Name| present.in_force.of(name).is_some() || present.rules.of(name).is_some();
     let unknown: Vec<&Name> = rules.names().filter(|name| !has_limits(name)).collect();
     if unknown.is_empty() {

@@ -3,7 +3,7 @@
 use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
 use crate::commands::output::human::{duration, in_duration};
-use crate::commands::output::table::{right_aligned, table, trimmed};
+use crate::commands::output::table::table;
 use crate::commands::schedulers::Schedulers;
 use rampmeter_protocol::forecast::LimitForecast;
 use rampmeter_protocol::name::Name;
@@ -54,9 +54,8 @@ fn render(status: &Status) -> String {
     if status.forecasts.is_empty() {
         return format!("{}\nno limit of an hour or longer has a history yet\n\n", status.resource);
     }
-    let mut table = table(&["limit", "early (p10)", "likely (p50)", "late (p90)", "ends in time", "resets", "history"]);
-    for forecast in &status.forecasts {
-        table.add_row([
+    let rows = status.forecasts.iter().map(|forecast| {
+        [
             forecast.limit.to_string(),
             end(forecast.p10_ms),
             end(forecast.p50_ms),
@@ -64,9 +63,10 @@ fn render(status: &Status) -> String {
             format!("{:.0} %", 100.0 * forecast.share),
             forecast.resets_ms.map_or("–".to_owned(), in_duration),
             duration(forecast.history_hours as f64 * MILLIS_PER_HOUR),
-        ]);
-    }
-    format!("{}\n{}\n\n", status.resource, trimmed(&right_aligned(table, 1..7)))
+        ]
+    });
+    let head = ["limit", "early (p10)", "likely (p50)", "late (p90)", "ends in time", "resets", "history"];
+    format!("{}\n{}\n\n", status.resource, table(&head, 1..7, rows))
 }
 
 fn end(at: Option<f64>) -> String {

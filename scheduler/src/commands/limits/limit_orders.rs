@@ -103,10 +103,7 @@ async fn give(
     while answer.more {
         answer.more = schedulers.ask::<LimitOrderDone>(subject, order, resource).await?.more;
     }
-    match json {
-        true => output::json(&answer),
-        false => output::line(format_args!("{}: {}", answer.resource, summary(&answer.limits, done))),
-    }
+    output::show(json, &answer, |answer| format!("{}: {}\n", answer.resource, summary(&answer.limits, done)))
 }
 
 fn summary(limits: &[Name], done: &str) -> String {

@@ -3,22 +3,17 @@
 pub mod apply;
 pub(super) mod discovered_limits;
 pub mod forecast;
-pub(super) mod in_force;
 pub(super) mod limit_end;
 pub mod limit_orders;
 pub(super) mod rules_edit;
 
 use super::nats_arg::NatsArg;
 use super::output;
-use super::schedulers::Schedulers;
-use anyhow::{Context, bail};
-use in_force::limits_of_leaders;
+use anyhow::bail;
 use rampmeter_config::{ResourceRules, Rules};
 use rampmeter_protocol::name::Name;
 use rampmeter_serve::limits::present_rules::PresentRules;
-use rampmeter_serve::limits::rules_desk::RulesDesk;
-use rampmeter_store::RulesRevision;
-use rules_edit::{EditConditions, replace};
+use rules_edit::{EditConditions, RulesEdit};
 use serde_json::{Value, json};
 
 /// What `limits` takes.
@@ -55,12 +50,8 @@ struct GetArgs {
 struct ResetArgs {
     /// The resource.
     resource: Name,
-    /// Show what would change, and change nothing.
-    #[arg(long)]
-    dry_run: bool,
-    /// Write only if the rules have this revision.
-    #[arg(long, value_name = "N")]
-    if_revision: Option<u64>,
+    #[command(flatten)]
+    conditions: EditConditions,
     #[command(flatten)]
     nats: NatsArg,
 }
@@ -77,19 +68,19 @@ pub async fn run(args: LimitsArgs) -> anyhow::Result<()> {
 }
 
 async fn show(args: GetArgs) -> anyhow::Result<()> {
-    let schedulers = Schedulers::connect(&args.nats, "rampmeter-limits").await?;
-    let (_, mut present) = RulesDesk::open(schedulers.client(), schedulers.subjects()).await?;
+    let mut edit = RulesEdit::open(&args.nats, "rampmeter-limits").await?;
     let mut names: Vec<Name> = match &args.resource {
         Some(name) => vec![name.clone()],
-        None => schedulers.known_resources().await?,
+        None => edit.schedulers.known_resources().await?,
     };
-    names.extend(present.rules.names().filter(|_| args.resource.is_none()).cloned());
+    names.extend(edit.present.rules.names().filter(|_| args.resource.is_none()).cloned());
     names.sort();
     names.dedup();
     if args.learned {
-        return discovered_limits::show(&schedulers, &names).await;
+        return discovered_limits::show(&edit.schedulers, &names).await;
     }
-    present.in_force = limits_of_leaders(&schedulers, names.iter()).await?;
+    edit.ask_leaders(names.iter()).await?;
+    let RulesEdit { schedulers, present, .. } = edit;
     let shown: Vec<ShownLimits> = names.iter().filter_map(|name| ShownLimits::of(&present, name)).collect();
     if let (Some(name), []) = (&args.resource, &*shown) {
         let others = schedulers.others_than(name).await;
@@ -106,81 +97,56 @@ async fn show(args: GetArgs) -> anyhow::Result<()> {
     if shown.is_empty() {
         output::line("# No scheduler answers, and no limits were applied.")?;
     }
-    for ShownLimits { source, rules } in &shown {
+    for ShownLimits { remark, rules, .. } in &shown {
         let text = Rules { resources: vec![rules.clone()] }.text();
-        output::line(format_args!("\n# {}\n{}", source.remark(), text.trim_end()))?;
+        output::line(format_args!("\n# {}\n{}", remark, text.trim_end()))?;
     }
     Ok(())
 }
 
 /// The limits of a resource, and where they come from.
 struct ShownLimits {
-    source: LimitsSource,
+    source: &'static str,
+    remark: &'static str,
     rules: ResourceRules,
-}
-
-#[derive(Clone, Copy)]
-enum LimitsSource {
-    /// The limits were applied, and count.
-    Rules,
-    /// The limits were applied, and no scheduler leads the resource.
-    RulesOfNoLeader,
-    /// The configuration's limits count, because no others were applied.
-    Configuration,
-}
-
-impl LimitsSource {
-    fn name(self) -> &'static str {
-        match self {
-            LimitsSource::Rules | LimitsSource::RulesOfNoLeader => "rules",
-            LimitsSource::Configuration => "configuration",
-        }
-    }
-
-    fn remark(self) -> &'static str {
-        match self {
-            LimitsSource::Rules => "These limits were applied, and count.",
-            LimitsSource::RulesOfNoLeader => "These limits were applied. No scheduler leads the resource now.",
-            LimitsSource::Configuration => "These limits count, by the configuration: none were applied.",
-        }
-    }
 }
 
 impl ShownLimits {
     /// The limits of `name` in force; nothing if neither a leader nor the store knows it.
     fn of(present: &PresentRules, name: &Name) -> Option<ShownLimits> {
-        let applied = present.rules.of(name);
-        Some(match (present.in_force.of(name), applied) {
+        let (source, remark, rules) = match (present.in_force.of(name), present.rules.of(name)) {
             (None, None) => return None,
-            (None, Some(rules)) => ShownLimits { source: LimitsSource::RulesOfNoLeader, rules: rules.clone() },
-            (Some(in_force), None) => ShownLimits { source: LimitsSource::Configuration, rules: in_force.clone() },
-            (Some(in_force), Some(rules)) => ShownLimits {
-                source: LimitsSource::Rules,
-                rules: ResourceRules { applied: rules.applied.clone(), ..in_force.clone() },
-            },
-        })
+            (None, Some(rules)) => {
+                ("rules", "These limits were applied. No scheduler leads the resource now.", rules.clone())
+            }
+            (Some(in_force), None) => {
+                let remark = "These limits count, by the configuration: none were applied.";
+                ("configuration", remark, in_force.clone())
+            }
+            (Some(in_force), Some(rules)) => {
+                let rules = ResourceRules { applied: rules.applied.clone(), ..in_force.clone() };
+                ("rules", "These limits were applied, and count.", rules)
+            }
+        };
+        Some(ShownLimits { source, remark, rules })
     }
 }
 
-fn chosen(rules: &Rules, resource: &Name) -> anyhow::Result<()> {
-    let own = rules.of(resource);
-    own.map(drop).with_context(|| format!("no limits were applied to `{resource}`: those of the configuration count"))
-}
-
 fn as_json(present: &PresentRules, shown: &[ShownLimits]) -> Value {
-    let resource = |ShownLimits { source, rules }: &ShownLimits| {
+    let resource = |ShownLimits { source, rules, .. }: &ShownLimits| {
         let ResourceRules { name, applied, written, .. } = rules;
-        json!({"name": name, "source": source.name(), "applied": applied, "limits": written})
+        json!({"name": name, "source": source, "applied": applied, "limits": written})
     };
     let resources: Vec<Value> = shown.iter().map(resource).collect();
     json!({"revision": present.revision, "refused": present.refused, "resources": resources})
 }
 
 async fn reset(args: ResetArgs) -> anyhow::Result<()> {
-    let schedulers = Schedulers::connect(&args.nats, "rampmeter-limits").await?;
-    let (desk, present) = RulesDesk::open(schedulers.client(), schedulers.subjects()).await?;
-    chosen(&present.rules, &args.resource)?;
-    let conditions = EditConditions { dry_run: args.dry_run, if_revision: args.if_revision.map(RulesRevision::new) };
-    let after = present.rules.without(&args.resource);
-    replace((&schedulers, &desk), &present, &after, conditions).await
+    let (mut edit, resource) = (RulesEdit::open(&args.nats, "rampmeter-limits").await?, &args.resource);
+    edit.ask_leaders(std::iter::once(resource)).await?;
+    let rules = &edit.present.rules;
+    if rules.of(resource).is_none() {
+        bail!("no limits were applied to `{resource}`: those of the configuration count");
+    }
+    edit.replace(&rules.without(resource), args.conditions).await
 }

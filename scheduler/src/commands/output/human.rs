@@ -111,17 +111,4 @@ mod tests {
             assert_eq!(amount(value), text, "{value}");
         }
     }
-
-    #[test]
-    fn long_sentences_are_wrapped_between_words() {
-        assert_eq!(wrapped("a sentence of words", 10), "a sentence\nof words");
-        assert_eq!(wrapped("short", 80), "short");
-        assert_eq!(wrapped("an-endless-word here", 5), "an-endless-word\nhere");
-    }
-
-    #[test]
-    fn thousands_are_apart() {
-        let shown = [0, 999, 1_000, 400_000, 12_345_678].map(count);
-        assert_eq!(shown, ["0", "999", "1 000", "400 000", "12 345 678"]);
-    }
 }

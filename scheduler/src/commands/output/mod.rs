@@ -7,7 +7,7 @@ pub(super) mod reasons;
 pub(super) mod table;
 
 use std::fmt::Display;
-use std::io::{ErrorKind, Write, stdout};
+use std::io::{ErrorKind, IsTerminal, Write, stdout};
 
 /// The reader of standard output has gone: there is nothing left to do.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +18,11 @@ struct ReaderGone;
 #[must_use]
 pub fn is_reader_gone(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.is::<ReaderGone>())
+}
+
+/// Whether standard output is a terminal whose user wants colours.
+pub(super) fn is_coloured() -> bool {
+    stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
 /// Prints a text, and ends the line.
@@ -49,6 +54,18 @@ pub(super) fn line_if_read(text: impl Display) {
 /// Prints a text that ends its own lines. A reader that has gone is no failure.
 pub(super) fn print_if_read(text: impl Display) {
     print(text).ok();
+}
+
+/// Prints a value, as JSON or as a text that ends its own lines.
+///
+/// # Errors
+/// If the reader has gone, or standard output takes nothing.
+pub(super) fn show<T: serde::Serialize>(
+    as_json: bool,
+    value: &T,
+    text: impl FnOnce(&T) -> String,
+) -> anyhow::Result<()> {
+    if as_json { json(value) } else { print(text(value)) }
 }
 
 /// Prints a value as JSON.

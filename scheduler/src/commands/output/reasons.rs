@@ -4,6 +4,9 @@ use super::human::{amount, duration, escaped, in_duration};
 use rampmeter_protocol::reason::{Holder, PauseCause, Reason};
 use rampmeter_protocol::status::LimitStatus;
 
+/// The name of the algorithm whose headroom never comes back.
+const SLIDING_WINDOW: &str = "sliding-window";
+
 /// The request that a sentence is about.
 pub(in crate::commands) struct About<'a> {
     /// What it takes from the limit, if that is known.
@@ -31,7 +34,13 @@ pub(in crate::commands) fn sentence(reason: Reason, limit: &LimitStatus, holder:
         },
         Reason::Headroom => {
             let class = about.class.map_or("its class".to_owned(), |class| format!("class `{class}`"));
-            format!("{has}; {class} must leave {}, and {takes}: {enough}", amount(holder.leaves.unwrap_or_default()))
+            let leaves = holder.leaves.unwrap_or_default();
+            let lost = if limit.algorithm == SLIDING_WINDOW {
+                format!("; in a sliding window that is {} % less for good", amount(100.0 * leaves / limit.capacity))
+            } else {
+                String::new()
+            };
+            format!("{has}; {class} must leave {}, and {takes}: {enough}{lost}", amount(leaves))
         }
         Reason::InFlight => {
             let free = format!("{} of {} places of {name}", amount(holder.level.max(0.0)), amount(limit.capacity));
@@ -44,7 +53,8 @@ pub(in crate::commands) fn sentence(reason: Reason, limit: &LimitStatus, holder:
         Reason::Frozen => {
             let pause = holder.frozen_ms.unwrap_or(holder.next_free_ms);
             let by = if limit.paused_by == Some(PauseCause::Operator) { "an operator" } else { "the upstream" };
-            format!("{by} demanded a pause of {name}: calls go on {}", in_duration(pause))
+            let because = limit.pause.as_ref().map(|pause| format!("; {pause}")).unwrap_or_default();
+            format!("{by} demanded a pause of {name}: calls go on {}{because}", in_duration(pause))
         }
         Reason::Probe => format!("the pause of {name} is over: one call tries it, and the others wait for its answer"),
         Reason::Share => format!("its client has had its share of {name}: later requests of other clients go first"),
@@ -127,6 +137,12 @@ mod tests {
         for (reason, text) in table {
             assert_eq!(sentence(reason, &limit(), &holder, &about), text);
         }
+        let sliding = LimitStatus { algorithm: "sliding-window".to_owned(), ..limit() };
+        let text = sentence(Reason::Headroom, &sliding, &holder, &about);
+        assert!(text.ends_with("enough in 3.1 s; in a sliding window that is 90 % less for good"), "{text}");
+        let heard = LimitStatus { pause: Some("the upstream asked for 9 s".to_owned()), ..limit() };
+        let text = sentence(Reason::Frozen, &heard, &holder, &about);
+        assert!(text.ends_with("calls go on in 5 s; the upstream asked for 9 s"), "{text}");
         let ordered = LimitStatus { paused_by: Some(PauseCause::Operator), ..limit() };
         let text = sentence(Reason::Frozen, &ordered, &holder, &about);
         assert_eq!(text, "an operator demanded a pause of `few`: calls go on in 5 s");

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, anyhow, bail};
 use rampmeter_nats::entropy::secret;
-use rampmeter_nats::servers::{self, Servers};
+use rampmeter_nats::servers::{self, PRIVATE, Servers};
 use rampmeter_nats_server::{Binary, Login, Options, Server, StartError};
 use std::fs::File;
 use std::io::Write;
@@ -62,7 +62,7 @@ fn write_secret(file: &Path, text: &str) -> std::io::Result<()> {
 async fn start_with(options: Options, verbose: bool) -> anyhow::Result<Server> {
     let binary = Binary::find().await?;
     // Ctrl-C ends this process, which then stops the server itself.
-    let options = Options { outlives_interrupt: true, ..options };
+    let options = Options { outlives_interrupt: true, name_prefix: Some(PRIVATE), ..options };
     let open = match options.login {
         Some(_) => "",
         None => " without a password: if others use this machine, put one into `nats.url`",

@@ -151,24 +151,4 @@ mod tests {
         writer.flush();
         assert_eq!((writer.lost_lines(), &**REPORTED.lock().unwrap()), (3, &[3][..]), "once");
     }
-
-    #[test]
-    fn lines_that_cannot_be_written_are_lost_and_nothing_is_reported() {
-        let (lines, read) = std::sync::mpsc::sync_channel(0);
-        drop(read);
-        let mut writer = LogWriter::start(Slow(lines), |lost| panic!("{lost} reported without a reader")).unwrap();
-        for _ in 0..3 {
-            writer.write_all(b"line").unwrap();
-        }
-        writer.flush();
-        assert_eq!(writer.lost_lines(), 3);
-    }
-
-    #[test]
-    fn the_end_of_the_process_waits_for_no_reader() {
-        let (lines, _unread) = std::sync::mpsc::sync_channel(0);
-        let mut writer = LogWriter::start(Slow(lines), |_| ()).unwrap();
-        writer.write_all(b"line").unwrap();
-        writer.flush();
-    }
 }

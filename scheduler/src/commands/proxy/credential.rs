@@ -75,8 +75,8 @@ impl SecretOrigin {
         match self {
             SecretOrigin::Secret(place) => Ok((place.read()?, now + READ_AGAIN)),
             SecretOrigin::OAuth(oauth) => {
-                let token = oauth.shared().await.map_err(|error| error.to_string())?;
-                Ok((token.secret, token.until))
+                let token = oauth.token().await.map_err(|error| error.to_string())?;
+                Ok((token.secret(), token.refresh_at))
             }
             SecretOrigin::Scheduler(resource) => {
                 let token = resource.access_token().await.map_err(|error| error.to_string())?;

@@ -4,15 +4,17 @@ use super::{credential, pages::serve, price};
 use anyhow::Context;
 use futures::future::join_all;
 use rampmeter_config::{NatsTable, OnNoScheduler, Pricing, ProxySettings};
+use rampmeter_dialects::Reader;
 use rampmeter_front::forwarded_labels;
 use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::clock::Clock;
-use rampmeter_proxy::settings::{Asking, CodeFn, LabelsFn};
+use rampmeter_proxy::settings::{Asking, CodeFn, Function, LabelsFn};
 use rampmeter_proxy::{Proxy, Settings};
 use rampmeter_serve::connection::login;
 use rampmeter_telemetry::Spans;
 use rampmeter_worker_sdk::Client;
 use rampmeter_worker_sdk::policy::{Patience, Unreachable};
+use std::sync::Arc;
 use tokio::net::TcpListener;
 
 /// Running proxies that share one client of the schedulers.
@@ -37,21 +39,6 @@ impl Proxies {
             proxies.push(start(&client, settings, spans.clone()).await?);
         }
         Ok(Proxies { client, proxies })
-    }
-
-    /// The same; `None` if there are no proxies.
-    ///
-    /// # Errors
-    /// The errors of [`start`](Self::start).
-    pub(crate) async fn start_any(
-        nats: &NatsTable,
-        settings: Vec<ProxySettings>,
-        spans: Option<Spans>,
-    ) -> anyhow::Result<Option<Self>> {
-        match settings.is_empty() {
-            true => Ok(None),
-            false => Self::start(nats, settings, spans).await.map(Some),
-        }
     }
 
     /// Lets held requests finish, and reports every call.
@@ -103,7 +90,7 @@ async fn start(client: &Client, proxy: ProxySettings, spans: Option<Spans>) -> a
     } = proxy;
     let (upstream, resource) = upstream.zip(resource).context("a proxy has an upstream and a resource")?;
     let normalise = origin.normalise;
-    let labels = LabelsFn::new(move |head, address| forwarded_labels(head, address, &origin));
+    let labels: LabelsFn = Function(Arc::new(move |head, address| forwarded_labels(head, address, &origin)));
     let class = class.map(|class| class.to_string());
     let names = (upstream.to_string(), resource.to_string());
     let scheme = if encryption.certificate.is_some() { "https" } else { "http" };
@@ -113,13 +100,13 @@ async fn start(client: &Client, proxy: ProxySettings, spans: Option<Spans>) -> a
         normalise,
         class,
         class_header,
-        labels,
+        labels: Some(labels),
         body_labels,
         tokens,
         cost_headers,
         price,
         refuses_unpriced,
-        codes: reader.map(|reader| CodeFn::new(move |status, text| reader.code_in(status, text).map(str::to_owned))),
+        codes: reader.map(codes),
     };
     let resource = client.resource(&resource)?;
     let credential = credential.map(|settings| credential::open(settings, resource.clone(), Clock::start()));
@@ -136,4 +123,9 @@ async fn start(client: &Client, proxy: ProxySettings, spans: Option<Spans>) -> a
     }
     tracing::info!(upstream = names.0, resource = names.1, "holds requests at {scheme}://{}", proxy.address());
     Ok(proxy)
+}
+
+/// Finds the codes that texts stand for by `reader`.
+fn codes(reader: Reader) -> CodeFn {
+    Function(Arc::new(move |status, text: &str| reader.code_in(status, text).map(str::to_owned)))
 }

@@ -25,7 +25,8 @@ pub(super) fn complete(proxy: &mut ProxySettings, resource: &Configured) {
 }
 
 fn tokens(resource: &Configured) -> Option<TokenUnits> {
-    let counted = |unit: &str| resource.spec.limits.iter().any(|limit| *limit.unit == *unit).then(|| unit.to_owned());
+    let units = || resource.spec.limits.iter().map(|limit| &limit.unit);
+    let counted = |name: &str| units().find(|unit| ***unit == *name).cloned();
     let (input, output, total) = (counted("input-tokens"), counted("output-tokens"), counted("tokens"));
     // OpenAI charges what a request allows, not what it took.
     let settles = resource.reader.dialect() != Dialect::Openai;

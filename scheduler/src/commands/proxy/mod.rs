@@ -104,7 +104,7 @@ pub async fn run(args: ProxyArgs) -> anyhow::Result<()> {
         }
     };
     let own = telemetry.as_ref().map(|(spans, _)| spans.clone());
-    let spans = own.or_else(|| inside.as_ref().and_then(|inside: &Inside| inside.running.spans()));
+    let spans = own.or_else(|| inside.as_ref().and_then(|inside: &Inside| inside.running.scheduler.spans()));
     let proxies = Proxies::start(&nats, proxies, spans).await?;
     let mut asked = pin!(asked_to_stop());
     let reason = tokio::select! {
@@ -141,7 +141,7 @@ impl Inside {
 async fn broken(inside: &mut Option<Inside>) -> anyhow::Error {
     match inside {
         Some(Inside { running, server }) => tokio::select! {
-            broken = running.broken() => broken,
+            broken = running.scheduler.broken() => broken,
             _ended = server.server.ended() => anyhow::anyhow!("the private nats-server has ended"),
         },
         None => std::future::pending().await,

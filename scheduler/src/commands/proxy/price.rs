@@ -2,14 +2,15 @@
 
 use axum::http::Method;
 use rampmeter_protocol::cost::REQUESTS;
-use rampmeter_proxy::settings::PriceFn;
+use rampmeter_proxy::settings::{Function, PriceFn};
 use rampmeter_sentinel_hub::{Api, Estimate, Given};
+use std::sync::Arc;
 
 const PROCESSING_UNITS: &str = "processing-units";
 
 /// Computes processing units. A body that tells no price costs one: 512 × 512 pixels of three bands.
 pub(super) fn of_sentinel_hub() -> PriceFn {
-    PriceFn::new(vec![(PROCESSING_UNITS.to_owned(), 1.0)], |method, path, body| {
+    let compute = |method: &Method, path: &str, body: &[u8]| {
         let Some(api) = api(method, path) else { return Ok(Vec::new()) };
         let estimate = Estimate::of_body(api, body, &Given::default()).map_err(|error| error.to_string())?;
         // A request costs one of `requests` anyway, if limits count them.
@@ -20,7 +21,8 @@ pub(super) fn of_sentinel_hub() -> PriceFn {
             .map(|(unit, amount)| (unit.to_owned(), amount.units()))
             .collect();
         Ok(units)
-    })
+    };
+    PriceFn { compute: Function(Arc::new(compute)), otherwise: vec![(PROCESSING_UNITS.to_owned(), 1.0)] }
 }
 
 /// The API behind a path, if its requests have a price: those that only read are free.

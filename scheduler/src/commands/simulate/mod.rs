@@ -6,7 +6,7 @@ pub(crate) mod what_if;
 
 use super::output;
 use super::output::human::duration;
-use super::output::table::{right_aligned, table, trimmed};
+use super::output::table::table;
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use rampmeter_config::ConfigError;
@@ -191,9 +191,8 @@ fn progress(hidden: bool, world: &World, strategies: usize) -> ProgressBar {
 fn summary(reports: &[&Report]) -> String {
     // Strategies mostly use the same limit most: then a sentence names it.
     let binding = reports.first().filter(|first| reports.iter().all(|report| report.binding == first.binding));
-    let mut table = table(&["strategy", "served", "429", "unfinished", "took", "used", "Jain", "starved"]);
-    for report in reports {
-        table.add_row([
+    let rows = reports.iter().map(|report| {
+        [
             report.strategy.clone(),
             report.ok.to_string(),
             report.rejected.to_string(),
@@ -202,10 +201,11 @@ fn summary(reports: &[&Report]) -> String {
             used(report, binding.is_none()),
             format!("{:.3}", report.jain),
             report.starved.to_string(),
-        ]);
-    }
+        ]
+    });
+    let head = ["strategy", "served", "429", "unfinished", "took", "used", "Jain", "starved"];
     let named = binding.map_or(String::new(), |report| format!("The binding limit is `{}`.\n\n", report.binding));
-    named + &trimmed(&right_aligned(table, 1..8)) + "\n"
+    named + &table(&head, 1..8, rows) + "\n"
 }
 
 /// The use of the binding limit, with its name if strategies differ in it.
@@ -215,22 +215,20 @@ fn used(report: &Report, with_name: bool) -> String {
 }
 
 fn waits<'a>(reports: &[&'a Report], by: &str, groups: impl Fn(&'a Report) -> Vec<&'a Group>) -> String {
-    let mut table = table(&["strategy", by, "served", "429", "unfinished", "p50", "p99", "longest"]);
-    for report in reports {
-        for group in groups(report) {
-            table.add_row([
-                report.strategy.clone(),
-                group.name.clone(),
-                group.ok.to_string(),
-                group.rejected.to_string(),
-                group.unfinished.to_string(),
-                wait(group, group.wait_ms.p50),
-                wait(group, group.wait_ms.p99),
-                wait(group, group.wait_ms.max),
-            ]);
-        }
-    }
-    trimmed(&right_aligned(table, 2..8)) + "\n"
+    let row = |report: &Report, group: &Group| {
+        [
+            report.strategy.clone(),
+            group.name.clone(),
+            group.ok.to_string(),
+            group.rejected.to_string(),
+            group.unfinished.to_string(),
+            wait(group, group.wait_ms.p50),
+            wait(group, group.wait_ms.p99),
+            wait(group, group.wait_ms.max),
+        ]
+    };
+    let rows = reports.iter().flat_map(|&report| groups(report).into_iter().map(move |group| row(report, group)));
+    table(&["strategy", by, "served", "429", "unfinished", "p50", "p99", "longest"], 2..8, rows) + "\n"
 }
 
 fn wait(group: &Group, millis: f64) -> String {

@@ -160,7 +160,7 @@ fn network(source: &Source, table: &NetworkTable) -> Result<Network, ConfigError
 fn behaviour(source: &Source, scenario: &ScenarioTable, resource: &ResourceSpec) -> Result<Behaviour, ConfigError> {
     let table = &scenario.upstream;
     let reader = scenario.resource.reader(source, Reader::of(Readable::SentinelHub))?;
-    let usual = reader.dialect().name().parse().unwrap_or(Dialect::Plain);
+    let usual = reader.dialect().as_str().parse().unwrap_or(Dialect::Plain);
     let dialect = parsed(source, table.dialect.as_ref())?.unwrap_or(usual);
     let behaviour = Behaviour {
         policies: policies(source, &table.limits)?,

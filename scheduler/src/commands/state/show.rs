@@ -3,9 +3,8 @@
 use crate::commands::nats_arg::{NatsArg, by_file};
 use crate::commands::output;
 use crate::commands::output::human::{amount, count, duration, escaped, wrapped};
-use crate::commands::output::table::{self, right_aligned, text_width, trimmed};
+use crate::commands::output::table::{table, text_width};
 use anyhow::Context;
-use comfy_table::Table;
 use rampmeter_protocol::name::Name;
 use rampmeter_serve::connection::connect;
 use rampmeter_serve::denials::Denials;
@@ -62,7 +61,7 @@ fn as_json(name: &Name, StoredEntry { revision, state }: &StoredEntry) -> Value 
 fn as_text(name: &Name, StoredEntry { revision, state }: &StoredEntry) -> String {
     match state {
         StoredState::Record(record) => {
-            format!("{}\n{}\n{}", headline(name, *revision, record), trimmed(&levels(record)), keys(record))
+            format!("{}\n{}\n{}", headline(name, *revision, record), levels(record), keys(record))
         }
         StoredState::Nothing | StoredState::Damaged(..) | StoredState::Newer(_) => {
             format!("{name} · {}\n", trouble(state))
@@ -85,17 +84,12 @@ fn headline(name: &Name, revision: u64, record: &StateRecord) -> String {
     )
 }
 
-fn levels(record: &StateRecord) -> Table {
-    let mut table = table::table(&["limit", "level for a successor", "grant budget"]);
-    for level in &record.levels {
-        let units = |micros: f64| amount(micros / 1e6);
-        let budget = units(level.budget as f64);
-        table.add_row([level.limit.to_string(), units(level.micros as f64), budget]);
-    }
-    for fullest in record.keys.fullest() {
-        table.add_row([fullest.limit.to_string(), amount(fullest.micros as f64 / 1e6), String::new()]);
-    }
-    right_aligned(table, 1..3)
+fn levels(record: &StateRecord) -> String {
+    let units = |micros: f64| amount(micros / 1e6);
+    let row = |limit: &Name, micros: i64, budget: String| [limit.to_string(), units(micros as f64), budget];
+    let levels = record.levels.iter().map(|level| row(&level.limit, level.micros, units(level.budget as f64)));
+    let keys = record.keys.fullest().into_iter().map(|key| row(key.limit, key.micros, String::new()));
+    table(&["limit", "level for a successor", "grant budget"], 1..3, levels.chain(keys))
 }
 
 /// A line on each limit with keys, as `rampmeter status` has it.

@@ -1,0 +1,80 @@
+//! The mark that a clean stop leaves in a store, by which the next server there keeps the name of
+//! the one before.
+//!
+//! The store may be copied and put back at any time. The mark counts only if nothing of that has
+//! happened: it is the same file, written when it says, in the same boot of the machine, and
+//! nothing in the store has changed since. The system sets the time of a change of a file; no
+//! program can set it back.
+
+use std::collections::hash_map::RandomState;
+use std::fs::{self, File, Metadata};
+use std::hash::BuildHasher;
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+
+/// The file with the mark.
+const MARK: &str = "clean-stop";
+/// Linux names the present boot of the machine here. After another boot the store may lack what the
+/// disk did not get.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// The longest time in which a mark is written. A copy that is made later is told by that.
+const WRITTEN_WITHIN_SECS: i64 = 1;
+
+/// Linux dates changes of files by a clock that moves at least this often (with `CONFIG_HZ=100`).
+const CLOCK_TICK: Duration = Duration::from_millis(10);
+
+/// Leaves a mark that the server called `name` has ended, and waits until every later change of a
+/// file has a later date. Without a mark the next start is only more careful.
+pub(crate) async fn leave(store: &Path, name: &str) -> io::Result<()> {
+    let mut file = File::create(store.join(MARK))?;
+    let (created, boot) = (file.metadata()?, fs::read_to_string(BOOT_ID)?);
+    write!(file, "{name} {} {} {boot}", created.ino(), created.ctime())?;
+    tokio::time::sleep(CLOCK_TICK).await;
+    Ok(())
+}
+
+/// Returns the name of the server that `store` is exactly as it left it, if there is one, or else
+/// one that no server had. The mark is used up: this server may end in another way.
+pub(crate) fn name(store: &Path, prefix: &str) -> io::Result<String> {
+    let kept = left_by(store).ok().flatten();
+    if let Err(error) = fs::remove_file(store.join(MARK))
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        return Err(error);
+    }
+    let drawn = || format!("{prefix}{:016x}", RandomState::new().hash_one(store));
+    Ok(kept.unwrap_or_else(drawn))
+}
+
+fn left_by(store: &Path) -> io::Result<Option<String>> {
+    let (text, mark) = (fs::read_to_string(store.join(MARK))?, fs::symlink_metadata(store.join(MARK))?);
+    let boot = fs::read_to_string(BOOT_ID)?;
+    let [name, inode, created, of_boot] = *text.split_whitespace().collect::<Vec<_>>() else { return Ok(None) };
+    let created: i64 = created.parse().unwrap_or(0);
+    let is_itself = inode == mark.ino().to_string() && mark.ctime() - created <= WRITTEN_WITHIN_SECS;
+    let is_whole = is_itself && of_boot == boot.trim() && unchanged_since(&mark, store)?;
+    Ok(is_whole.then(|| name.to_owned()))
+}
+
+/// Whether nothing at `path` or below it has changed after `mark`.
+fn unchanged_since(mark: &Metadata, path: &Path) -> io::Result<bool> {
+    let found = fs::symlink_metadata(path)?;
+    if changed(&found) > changed(mark) {
+        return Ok(false);
+    }
+    if found.is_dir() {
+        for entry in fs::read_dir(path)? {
+            if !unchanged_since(mark, &entry?.path())? {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// When a file was last changed, written, or moved here: seconds and nanoseconds.
+fn changed(file: &Metadata) -> (i64, i64) {
+    (file.ctime(), file.ctime_nsec())
+}
