@@ -6,6 +6,7 @@
 
 mod browser;
 pub mod path;
+pub mod stated;
 mod streams;
 pub mod tls;
 mod watched_files;

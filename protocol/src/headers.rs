@@ -39,7 +39,7 @@ pub(crate) fn may_be_secret(name: &str) -> bool {
 mod tests {
     use super::{MAX_HEADER_NAME, speaks_of_limits};
 
-    /// The clients for Python and TypeScript read the same table.
+    /// The clients for Python, TypeScript and Go read the same table.
     const TABLE: &str = include_str!("../tests/headers.txt");
 
     #[test]

@@ -23,6 +23,7 @@ pub mod bounds;
 pub mod clock;
 pub mod headers;
 pub mod log_throttle;
+mod named;
 pub mod rate_limit;
 pub mod shared_places;
 pub mod splitmix;
@@ -32,9 +33,16 @@ pub mod time;
 pub mod trace_context;
 pub mod wall_clock;
 
-pub use operator::{explain, explained, forecast, limit_order, purge, reason, resources, shares, status, usage};
+pub use operator::{
+    explain, explained, forecast, limit_order, purge, reason, recent, resources, shares, status, usage,
+};
 pub use value::{amount, cost, epoch, id, labels, millis, name, object, plain_types, price, text};
 pub use worker::{answer, code, incoming, lateness, left, news, request, settle, token};
+
+/// Tests the example of the package's page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 /// Returns whether `number` is zero; texts leave out such a field.
 pub(crate) fn is_zero(number: &u64) -> bool {

@@ -169,6 +169,13 @@ impl Subjects {
         format!("{}.probe.{resource}.{leader}", self.prefix)
     }
 
+    /// The subject on which one standby holds checkpoints for a leader while the store is silent, and
+    /// tells them to a successor. Only that scheduler subscribes.
+    #[must_use]
+    pub fn witness(&self, resource: &Name, standby: &str) -> String {
+        format!("{}.witness.{resource}.{standby}", self.prefix)
+    }
+
     /// The subject on which a leader receives its own message. Messages that arrive after it were
     /// sent after it.
     #[must_use]

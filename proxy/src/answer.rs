@@ -80,7 +80,8 @@ impl AnswerReader {
 
     /// The code of the error that the answer tells of.
     pub(crate) fn code(&self) -> Option<String> {
-        let in_text = self.codes.as_ref().and_then(|(codes, text)| codes.find(self.status, text));
+        let find = |(codes, text): &(CodeFn, Vec<u8>)| (codes.0)(self.status, &String::from_utf8_lossy(text));
+        let in_text = self.codes.as_ref().and_then(find);
         in_text.or_else(|| self.error.code().map(str::to_owned))
     }
 

@@ -25,12 +25,12 @@ type Labels = Vec<(&'static str, String)>;
 pub struct Metrics {
     registry: Registry,
     answered: Family<Labels, Counter>,
-    repeated: Counter,
-    unpriced: Counter,
+    pub(crate) repeated: Counter,
+    pub(crate) unpriced: Counter,
     given_back: Counter,
     held: Gauge,
     waits: Family<Labels, Histogram>,
-    first_bytes: Histogram,
+    pub(crate) first_bytes: Histogram,
     /// The lock guards the set, for one look.
     classes: Mutex<BTreeSet<String>>,
 }
@@ -94,18 +94,6 @@ impl Metrics {
 
     pub(crate) fn began(&self, class: Option<&str>, waited: Span) {
         self.waits.get_or_create(&vec![("class", self.class(class))]).observe(waited.duration().as_secs_f64());
-    }
-
-    pub(crate) fn first_byte(&self, after: Span) {
-        self.first_bytes.observe(after.duration().as_secs_f64());
-    }
-
-    pub(crate) fn unpriced(&self) {
-        self.unpriced.inc();
-    }
-
-    pub(crate) fn repeated(&self) {
-        self.repeated.inc();
     }
 
     /// The class as a label, of which there is a bounded number.

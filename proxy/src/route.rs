@@ -2,8 +2,10 @@
 
 use crate::amounts;
 use http::Method;
+use http::request::Parts;
+use rampmeter_listener::stated::{Stated, Unclear, UnitCost};
 use rampmeter_protocol::bounds::MAX_LABEL_VALUE;
-use rampmeter_worker_sdk::Cost as Asked;
+use rampmeter_worker_sdk::Cost;
 use std::sync::Arc;
 
 /// Kinds of requests. The first one that fits a request counts.
@@ -22,14 +24,19 @@ pub struct Route {
     /// The class of these requests, if they have one of their own.
     pub class: Option<String>,
     /// Labels of these requests, beside those that the path has.
-    pub labels: Vec<(String, String)>,
-    /// What each of these requests costs.
-    pub cost: Cost,
+    pub labels: Vec<(String, RouteLabel)>,
+    /// What each of these requests costs by unit, if the route says so.
+    pub cost: Vec<(String, UnitCost)>,
 }
 
-/// What a request costs by unit, if the route says so. Names and amounts were checked.
-#[derive(Clone, Debug, Default)]
-pub struct Cost(Option<Asked>);
+/// The value of a label.
+#[derive(Clone, Debug)]
+pub enum RouteLabel {
+    /// This text.
+    Text(String),
+    /// What the request states. Without it, the label is left out.
+    Stated(Stated),
+}
 
 /// A path such as `/guilds/{guild}/*`. `{name}` stands for one segment, whose value is the label
 /// `name`; what follows it in the segment follows the value, as in `{model}:predict`. A `*` at the
@@ -60,6 +67,11 @@ impl Routes {
         Routes(routes.into())
     }
 
+    /// The units that a route has a cost of.
+    pub fn units(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().flat_map(|route| &route.cost).map(|(unit, _)| unit.as_str())
+    }
+
     /// The hosts that routes are for.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|route| route.host.as_deref())
@@ -76,23 +88,32 @@ impl Routes {
     }
 }
 
-impl Cost {
-    /// A cost of these amounts, each of its unit.
-    ///
-    /// # Errors
-    /// If a unit or an amount is invalid.
-    pub fn of_units<'a>(units: impl IntoIterator<Item = (&'a str, f64)>) -> Result<Self, rampmeter_worker_sdk::Error> {
-        let cost = amounts::with(None, units);
-        cost.clone().map(Asked::into_wire).transpose()?;
-        Ok(Cost(cost))
-    }
-
-    pub(crate) fn asked(&self) -> Option<Asked> {
-        self.0.clone()
-    }
-}
-
 impl Route {
+    /// What the request with this head costs; `None` if the route does not say it.
+    pub(crate) fn cost(&self, head: &Parts) -> Result<Option<Cost>, Unclear> {
+        let amounts = self.cost.iter().map(|(unit, cost)| {
+            let amount = cost.read(&head.headers, head.uri.query())?;
+            Ok((unit.as_str(), amount.units()))
+        });
+        let amounts: Result<Vec<(&str, f64)>, Unclear> = amounts.collect();
+        Ok(amounts::with(None, amounts?))
+    }
+
+    /// The labels of the request with this head, without those of its path.
+    pub(crate) fn labels(&self, head: &Parts) -> Result<Vec<(&str, String)>, Unclear> {
+        let mut labels = Vec::new();
+        for (name, label) in &self.labels {
+            let value = match label {
+                RouteLabel::Text(text) => Some(text.clone()),
+                RouteLabel::Stated(stated) => stated
+                    .text(&head.headers, head.uri.query())?
+                    .map(|text| text.chars().take(MAX_LABEL_VALUE).collect()),
+            };
+            labels.extend(value.map(|value| (name.as_str(), value)));
+        }
+        Ok(labels)
+    }
+
     fn fits(&self, method: &Method, host: Option<&str>, path: &str) -> Option<Vec<(&str, String)>> {
         let fits_method = self.methods.is_empty() || self.methods.contains(method);
         let fits_host = self.host.as_deref().is_none_or(|wanted| host.is_some_and(|host| is_host(host, wanted)));

@@ -78,8 +78,8 @@ pub struct Asking {
     pub class: Option<String>,
     /// The header in which clients name their class.
     pub class_header: Option<HeaderName>,
-    /// The labels of every request.
-    pub labels: LabelsFn,
+    /// The labels of every request. Without it, there are none.
+    pub labels: Option<LabelsFn>,
     /// Labels that are read from JSON bodies.
     pub body_labels: Vec<BodyLabel>,
     /// The units of tokens, if requests are those to language models.
@@ -94,21 +94,28 @@ pub struct Asking {
     pub codes: Option<CodeFn>,
 }
 
-/// Finds the code of an objection in the text of an answer.
-#[derive(Clone)]
-pub struct CodeFn(Arc<FindCode>);
+/// A function of the settings.
+pub struct Function<F: ?Sized>(pub Arc<F>);
 
-type FindCode = dyn Fn(u16, &str) -> Option<String> + Send + Sync;
+/// Reads the labels of a request, which came from this address, or says why the request is ambiguous.
+pub type LabelsFn = Function<dyn Fn(&Parts, IpAddr) -> Result<Labels<'static>, String> + Send + Sync>;
 
-/// Computes what a request costs from its body.
-#[derive(Clone)]
+/// Finds the code of an objection, from the status and the first 16 KiB of the body, or the last event
+/// of a stream.
+pub type CodeFn = Function<dyn Fn(u16, &str) -> Option<String> + Send + Sync>;
+
+/// Computes amounts by unit, from the method, the path and the body, or says why there is no price. It
+/// may take a tenth of a second.
+pub type ComputePrice = Function<dyn Fn(&Method, &str, &[u8]) -> Result<Vec<(String, f64)>, String> + Send + Sync>;
+
+/// What a request costs by its body.
+#[derive(Clone, Debug)]
 pub struct PriceFn {
-    compute: Arc<ComputePrice>,
+    /// Computes the price.
+    pub compute: ComputePrice,
     /// What a request costs that has no price, and whose route has no cost.
-    pub(crate) otherwise: Vec<(String, f64)>,
+    pub otherwise: Vec<(String, f64)>,
 }
-
-type ComputePrice = dyn Fn(&Method, &str, &[u8]) -> Result<Vec<(String, f64)>, String> + Send + Sync;
 
 impl Asking {
     /// The path by which routes and prices tell requests apart.
@@ -130,51 +137,17 @@ impl Asking {
     }
 }
 
-impl PriceFn {
-    /// Computes amounts by unit with `compute`, from the method, the path and the body. It may take
-    /// a tenth of a second, and says why there is no price. The request then costs what its route
-    /// says, or else `otherwise`.
-    pub fn new(
-        otherwise: Vec<(String, f64)>,
-        compute: impl Fn(&Method, &str, &[u8]) -> Result<Vec<(String, f64)>, String> + Send + Sync + 'static,
-    ) -> Self {
-        PriceFn { compute: Arc::new(compute), otherwise }
-    }
-
-    pub(crate) fn compute(&self, method: &Method, path: &str, body: &[u8]) -> Result<Vec<(String, f64)>, String> {
-        (self.compute)(method, path, body)
+impl<F: ?Sized> Clone for Function<F> {
+    fn clone(&self) -> Self {
+        Function(Arc::clone(&self.0))
     }
 }
 
-impl CodeFn {
-    /// Finds codes with `find`, from the status and the first 16 KiB of the body, or the last event of
-    /// a stream.
-    pub fn new(find: impl Fn(u16, &str) -> Option<String> + Send + Sync + 'static) -> Self {
-        CodeFn(Arc::new(find))
-    }
-
-    pub(crate) fn find(&self, status: u16, text: &[u8]) -> Option<String> {
-        (self.0)(status, &String::from_utf8_lossy(text))
-    }
-}
-
-impl fmt::Debug for CodeFn {
+impl<F: ?Sized> fmt::Debug for Function<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CodeFn")
+        f.write_str("Function")
     }
 }
-
-impl fmt::Debug for PriceFn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("PriceOf")
-    }
-}
-
-/// Reads the labels of a request, which came from this address.
-#[derive(Clone)]
-pub struct LabelsFn(Arc<ReadLabels>);
-
-type ReadLabels = dyn Fn(&Parts, IpAddr) -> Result<Labels<'static>, String> + Send + Sync;
 
 /// How headers change on their way through the proxy.
 #[derive(Clone, Debug, Default)]
@@ -256,30 +229,6 @@ impl Default for Times {
 impl Default for Bounds {
     fn default() -> Self {
         Bounds { clients: 16_384, held: 10_000, in_flight: 1_024, replay_bytes: 1 << 20, replay_memory: 256 << 20 }
-    }
-}
-
-impl LabelsFn {
-    /// Reads labels with `read`, which says why a request is ambiguous.
-    pub fn new(read: impl Fn(&Parts, IpAddr) -> Result<Labels<'static>, String> + Send + Sync + 'static) -> Self {
-        LabelsFn(Arc::new(read))
-    }
-
-    pub(crate) fn read(&self, head: &Parts, address: IpAddr) -> Result<Labels<'static>, String> {
-        self.0(head, address)
-    }
-}
-
-impl Default for LabelsFn {
-    /// No labels.
-    fn default() -> Self {
-        LabelsFn::new(|_, _| Ok(Labels::new()))
-    }
-}
-
-impl fmt::Debug for LabelsFn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("LabelsOf")
     }
 }
 

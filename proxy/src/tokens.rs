@@ -5,7 +5,9 @@ use crate::json::{Scanner, Seen, Text, Value, hashed};
 use crate::models::{Counts, models};
 use crate::prompts::Prompt;
 use http::Method;
+use rampmeter_protocol::name::Name;
 use rampmeter_worker_sdk::Cost;
+use serde::Deserialize;
 use std::collections::BTreeMap;
 
 /// Twelfths in a token.
@@ -14,16 +16,22 @@ const TWELFTHS: u64 = 12;
 const BYTES_PER_TOKEN: u64 = 4;
 
 /// The units in which limits count tokens. A unit without a name is not counted.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TokenUnits {
     /// The unit of tokens in the request.
-    pub input: Option<String>,
+    pub input: Option<Name>,
     /// The unit of tokens in the answer.
-    pub output: Option<String>,
+    pub output: Option<Name>,
     /// The unit of both together.
-    pub total: Option<String>,
+    pub total: Option<Name>,
     /// Whether calls are settled with what their answers say. Otherwise the estimate stays.
+    #[serde(rename = "settle", default = "yes")]
     pub settles: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 /// A label that is read from the JSON of a body.
@@ -264,7 +272,7 @@ mod tests {
     use http::header::CONTENT_TYPE;
 
     fn units() -> TokenUnits {
-        let unit = |name: &str| Some(name.to_owned());
+        let unit = |name: &str| Name::new(name).ok();
         TokenUnits { input: unit("in"), output: unit("out"), total: unit("all"), settles: true }
     }
 

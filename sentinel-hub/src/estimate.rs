@@ -11,22 +11,30 @@ use serde::Serialize;
 /// # fn main() -> Result<(), rampmeter_sentinel_hub::Error> {
 /// let parcel = Parameters::new(Size::new(20, 20)?, Count::new(2)?);
 /// let estimate = Rules::latest().estimate(Api::Process, &parcel)?;
-/// assert_eq!(estimate.exact().to_string(), "0.0066667");
-/// assert_eq!(estimate.amount().to_string(), "0.006667");
-/// assert_eq!(estimate.factors()[0].name, "area");
+/// assert_eq!(estimate.exact.to_string(), "0.0066667");
+/// assert_eq!(estimate.amount.to_string(), "0.006667");
+/// assert_eq!(estimate.factors[0].name, "area");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Estimate {
-    api: &'static str,
-    rules: &'static str,
+    /// The API that the request goes to.
+    pub api: &'static str,
+    /// The version of the rules.
+    pub rules: &'static str,
+    /// The cost, rounded up to a millionth.
     #[serde(rename = "processing_units")]
-    amount: Amount,
-    exact: Ratio,
-    minimum: Ratio,
-    factors: Vec<Factor>,
-    notes: Vec<String>,
+    pub amount: Amount,
+    /// The cost before rounding.
+    pub exact: Ratio,
+    /// The least that the API charges.
+    pub minimum: Ratio,
+    /// The factors, whose product is the cost.
+    pub factors: Vec<Factor>,
+    /// Assumptions where the body leaves something open.
+    pub notes: Vec<String>,
 }
 
 /// One factor of a cost.
@@ -52,23 +60,11 @@ impl Estimate {
         let product = factors.iter().try_fold(Ratio::ONE, |product, factor| product.times(factor.value))?;
         let exact = product.max(minimum)?;
         let amount = exact.amount()?;
-        Ok(Estimate { api: api.name(), rules, amount, exact, minimum, factors, notes: Vec::new() })
+        Ok(Estimate { api: api.as_str(), rules, amount, exact, minimum, factors, notes: Vec::new() })
     }
 
     pub(crate) fn with_notes(self, notes: Vec<String>) -> Self {
         Estimate { notes, ..self }
-    }
-
-    /// The cost, rounded up to a millionth.
-    #[must_use]
-    pub fn amount(&self) -> Amount {
-        self.amount
-    }
-
-    /// The cost before rounding.
-    #[must_use]
-    pub fn exact(&self) -> Ratio {
-        self.exact
     }
 
     /// The estimate as the cost of a call: one request, and these processing units. The SDK takes
@@ -99,35 +95,5 @@ impl Estimate {
             cost.set(unit, amount).expect("two units are not too many");
         }
         cost
-    }
-
-    /// The least that the API charges.
-    #[must_use]
-    pub fn minimum(&self) -> Ratio {
-        self.minimum
-    }
-
-    /// The factors, whose product is the cost.
-    #[must_use]
-    pub fn factors(&self) -> &[Factor] {
-        &self.factors
-    }
-
-    /// Assumptions where the body leaves something open.
-    #[must_use]
-    pub fn notes(&self) -> &[String] {
-        &self.notes
-    }
-
-    /// The API that the request goes to.
-    #[must_use]
-    pub fn api(&self) -> &'static str {
-        self.api
-    }
-
-    /// The version of the rules.
-    #[must_use]
-    pub fn rules(&self) -> &'static str {
-        self.rules
     }
 }

@@ -10,7 +10,7 @@
 //!     .samples(Count::new(2)?)
 //!     .correction(Correction::Orthorectified);
 //! let estimate = Rules::latest().estimate(Api::Process, &change)?;
-//! assert_eq!(estimate.amount().to_string(), "42.666667");
+//! assert_eq!(estimate.amount.to_string(), "42.666667");
 //! # Ok(())
 //! # }
 //! ```
@@ -28,7 +28,7 @@
 //!     "output": { "resx": 10, "resy": 10, "responses": [{ "format": { "type": "image/png" } }] }
 //! }"#;
 //! let estimate = Estimate::of_body(Api::Process, body, &Given::default().bands(Count::new(3)?).samples(Count::ONE))?;
-//! assert_eq!(estimate.amount().to_string(), "1");
+//! assert_eq!(estimate.amount.to_string(), "1");
 //! # Ok(())
 //! # }
 //! ```

@@ -1,6 +1,7 @@
 //! What a request asks for.
 
 use crate::{Count, Error, ErrorKind};
+use serde::Deserialize;
 
 /// Pixels of the output, or of one tile.
 ///
@@ -16,7 +17,8 @@ pub struct Size {
 }
 
 /// The format of output values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Format {
     /// Up to 16 bits a value: JPEG, PNG, most TIFFs, statistics.
     #[default]

@@ -18,7 +18,7 @@ const BODIES: [&str; 6] = [
 fn ask(body: impl AsRef<[u8]>) {
     for api in Api::ALL {
         if let Ok(estimate) = Estimate::of_body(api, &body, &Given::default()) {
-            assert!(estimate.amount().units() >= estimate.minimum().to_f64());
+            assert!(estimate.amount.units() >= estimate.minimum.to_f64());
         }
     }
 }
@@ -82,7 +82,7 @@ proptest! {
         let price = |resolution: f64| {
             let mut body: Value = serde_json::from_str(BODIES[0]).unwrap();
             (body["output"]["resx"], body["output"]["resy"]) = (json!(resolution), json!(resolution));
-            Estimate::of_body(Api::Process, body.to_string(), &Given::default()).unwrap().amount()
+            Estimate::of_body(Api::Process, body.to_string(), &Given::default()).unwrap().amount
         };
         prop_assert!(price(resolution) <= price(resolution / finer));
     }

@@ -17,10 +17,10 @@ fn estimate(api: Api, body: &Value, given: &Given) -> Result<Estimate, Error> {
 /// Checks the price, and the factors other than one, in their order.
 fn check(api: Api, body: &Value, given: &Given, exact: &str, factors: &str) -> Estimate {
     let estimate = estimate(api, body, given).unwrap_or_else(|error| panic!("{error}"));
-    let shown = estimate.factors().iter().map(|factor| (factor.name, factor.value.to_string()));
+    let shown = estimate.factors.iter().map(|factor| (factor.name, factor.value.to_string()));
     let shown: Vec<_> =
         shown.filter(|(_, value)| value != "1").map(|(name, value)| format!("{name} {value}")).collect();
-    assert_eq!((estimate.exact().to_string().as_str(), shown.join(", ").as_str()), (exact, factors));
+    assert_eq!((estimate.exact.to_string().as_str(), shown.join(", ").as_str()), (exact, factors));
     estimate
 }
 
@@ -84,13 +84,9 @@ fn the_place_of_a_collection_depends_on_the_deployment() {
     check(Api::Process, &body, &asked("sh.dataspace.copernicus.eu"), "4", "fusion 4");
     body["input"]["data"][2]["type"] = json!("byoc-0a1b");
     let unknown = check(Api::Process, &body, &Given::default(), "4", "fusion 4");
-    assert!(
-        unknown.notes()[0].starts_with("input.data[2].type: `byoc-0a1b` counts as remote"),
-        "{:?}",
-        unknown.notes()
-    );
+    assert!(unknown.notes[0].starts_with("input.data[2].type: `byoc-0a1b` counts as remote"), "{:?}", unknown.notes);
     let local = check(Api::Process, &body, &Given::default().local("byoc-0a1b"), "3", "fusion 3");
-    assert!(local.notes().is_empty());
+    assert!(local.notes.is_empty());
 }
 
 #[test]
@@ -98,9 +94,9 @@ fn facts_that_a_body_omits_count_as_the_dearer_choice() {
     let mut body = body("float32");
     body["output"] = json!({});
     let open = check(Api::Process, &body, &Given::default(), "0.3333333", "area 0.25, bands 0.6666667, format 2");
-    assert_eq!(open.notes().len(), 2, "{:?}", open.notes());
+    assert_eq!(open.notes.len(), 2, "{:?}", open.notes);
     let grid = estimate(Api::Batch, &self::body("batch"), &Given::default()).unwrap();
-    assert_eq!(grid.notes(), ["as many tiles as the bounds can touch: pass `tiles` if you know better"]);
+    assert_eq!(grid.notes, ["as many tiles as the bounds can touch: pass `tiles` if you know better"]);
 }
 
 /// Published scripts write `Auto`. A name that is read without its case is never read as cheaper.
@@ -112,7 +108,7 @@ fn sample_types_have_their_meaning_in_any_case() {
         body["evalscript"] = json!(format!("function setup() {{ return {{ input: ['B04'], output: {output} }} }}"));
         body["output"]["responses"] = json!([{ "format": { "type": "image/tiff" } }]);
         let estimate = estimate(Api::Process, &body, &Given::default()).unwrap();
-        assert_eq!(estimate.exact().to_string(), exact, "{written}");
+        assert_eq!(estimate.exact.to_string(), exact, "{written}");
     }
 }
 
@@ -134,7 +130,7 @@ fn bands_count_for_each_source() {
         let mut body = body("process");
         body["evalscript"] = json!(format!("function setup() {{ return {{ input: {input} }} }}"));
         let estimate = estimate(Api::Process, &body, &Given::default()).unwrap();
-        assert_eq!((estimate.exact().to_string().as_str(), estimate.notes().len()), (exact, notes), "{input}");
+        assert_eq!((estimate.exact.to_string().as_str(), estimate.notes.len()), (exact, notes), "{input}");
     }
 }
 
@@ -173,7 +169,7 @@ fn intervals_of_the_calendar() {
         body["aggregation"]["timeRange"] = json!({ "from": from, "to": to });
         body["aggregation"]["aggregationInterval"] = json!({ "of": of, "lastIntervalBehavior": last });
         let estimate = estimate(Api::Statistical, &body, &Given::default()).unwrap();
-        assert_eq!(estimate.amount().to_string(), intervals.to_string(), "{from} {to} {of} {last}");
+        assert_eq!(estimate.amount.to_string(), intervals.to_string(), "{from} {to} {of} {last}");
     }
 }
 
@@ -197,7 +193,7 @@ fn numbers_and_truth_values_may_be_texts() {
         let mut changed = plain.clone();
         let (parent, key) = pointer.rsplit_once('/').unwrap();
         changed.pointer_mut(parent).unwrap()[key] = written.clone();
-        let exact = |body: &Value| estimate(api, body, &Given::default()).unwrap().exact().to_string();
+        let exact = |body: &Value| estimate(api, body, &Given::default()).unwrap().exact.to_string();
         assert_eq!(exact(&changed), exact(&plain), "{name}{pointer} = {written}");
     }
 }

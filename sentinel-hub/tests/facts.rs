@@ -16,7 +16,7 @@ fn estimate(api: Api, parameters: &Parameters) -> Estimate {
 /// Checks the exact price as text, and the amount that is requested.
 fn check(api: Api, parameters: &Parameters, exact: &str, amount: &str) {
     let estimate = estimate(api, parameters);
-    assert_eq!((estimate.exact().to_string(), estimate.amount().to_string()), (exact.to_owned(), amount.to_owned()));
+    assert_eq!((estimate.exact.to_string(), estimate.amount.to_string()), (exact.to_owned(), amount.to_owned()));
 }
 
 #[test]
@@ -53,10 +53,10 @@ fn prices_that_are_documented() {
 fn earlier_rules_charged_less() {
     let early = Rules::named("2023-01").unwrap();
     let fused = parameters(512, 3).correction(Correction::TerrainCorrected).fusion(Fusion::new(1, 1).unwrap());
-    assert_eq!(early.estimate(Api::Process, &fused).unwrap().amount().to_string(), "1");
-    assert_eq!(early.estimate(Api::Batch, &parameters(10, 3)).unwrap().amount().to_string(), "0.005");
-    assert_eq!(estimate(Api::Process, &fused).amount().to_string(), "7.5");
-    assert_eq!(estimate(Api::Process, &fused).rules(), Rules::all().next().unwrap().version());
+    assert_eq!(early.estimate(Api::Process, &fused).unwrap().amount.to_string(), "1");
+    assert_eq!(early.estimate(Api::Batch, &parameters(10, 3)).unwrap().amount.to_string(), "0.005");
+    assert_eq!(estimate(Api::Process, &fused).amount.to_string(), "7.5");
+    assert_eq!(estimate(Api::Process, &fused).rules, Rules::all().next().unwrap().version());
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn factors_are_named() {
         .tiles(Count::new(2).unwrap())
         .fusion(Fusion::new(1, 1).unwrap());
     let estimate = estimate(Api::Batch, &everything);
-    let names: Vec<_> = estimate.factors().iter().map(|factor| factor.name).collect();
+    let names: Vec<_> = estimate.factors.iter().map(|factor| factor.name).collect();
     let expected =
         ["area", "bands", "format", "samples", "tiles", "fusion", "orthorectification", "speckle filter", "discount"];
     assert_eq!(names, expected);
@@ -103,9 +103,9 @@ proptest! {
     #[test]
     fn no_price_is_below_the_minimum((api, parameters) in any_parameters()) {
         let estimate = estimate(api, &parameters);
-        prop_assert!(estimate.amount().units() >= estimate.minimum().to_f64());
-        prop_assert!(estimate.amount().units() >= estimate.exact().to_f64() * (1.0 - f64::EPSILON));
-        prop_assert!(estimate.amount().units() - estimate.exact().to_f64() < 1.1e-6);
+        prop_assert!(estimate.amount.units() >= estimate.minimum.to_f64());
+        prop_assert!(estimate.amount.units() >= estimate.exact.to_f64() * (1.0 - f64::EPSILON));
+        prop_assert!(estimate.amount.units() - estimate.exact.to_f64() < 1.1e-6);
     }
 
     /// A discount begins at an area. A price just below it may be higher than just above.
@@ -113,7 +113,7 @@ proptest! {
     fn more_area_costs_no_less(side in 100..5000_u32, more in 0..5000_u32, bands in 1..20_u32) {
         for api in Api::ALL {
             let (small, large) = (estimate(api, &parameters(side, bands)), estimate(api, &parameters(side + more, bands)));
-            prop_assert!(small.amount() <= large.amount());
+            prop_assert!(small.amount <= large.amount);
         }
     }
 }

@@ -14,7 +14,7 @@ use rampmeter_nats::servers::Servers;
 use rampmeter_nats::tls::{Identity, Tls};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::subject::Subjects;
-use rampmeter_worker_session::{MAX_ASKS, Session, Unreachable};
+use rampmeter_worker_session::{Session, SessionOptions, Unreachable};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::mpsc;
@@ -41,10 +41,8 @@ pub struct ClientBuilder {
     tls: Tls,
     user_file: Option<UserFile>,
     prefix: Option<String>,
-    class_in_subject: bool,
     wait_for_server: bool,
-    renews: bool,
-    max_asks: usize,
+    session: SessionOptions,
     unreachable: Unreachable,
     unreachable_for: Vec<(String, Unreachable)>,
 }
@@ -64,10 +62,8 @@ impl Default for ClientBuilder {
             tls: Tls::default(),
             user_file: None,
             prefix: None,
-            class_in_subject: false,
             wait_for_server: false,
-            renews: true,
-            max_asks: MAX_ASKS,
+            session: SessionOptions { reports_silence: true, ..SessionOptions::default() },
             unreachable: Unreachable::Wait,
             unreachable_for: Vec::new(),
         }
@@ -132,7 +128,7 @@ impl ClientBuilder {
     /// The NATS server refuses a class that it denies to the user. The client logs that, and the
     /// request gets no answer.
     pub fn class_in_subject(self) -> Self {
-        ClientBuilder { class_in_subject: true, ..self }
+        ClientBuilder { session: SessionOptions { one_class_per_message: true, ..self.session }, ..self }
     }
 
     /// Waits for a server that is not there yet, instead of failing. For daemons. The first request
@@ -147,14 +143,14 @@ impl ClientBuilder {
     /// call is dropped. A call that hangs for ever then holds its place for ever. Without renewal
     /// the place is free when the lease ends, even if the call still runs.
     pub fn without_renewal(self) -> Self {
-        ClientBuilder { renews: false, ..self }
+        ClientBuilder { session: SessionOptions { renews: false, ..self.session }, ..self }
     }
 
     /// How many requests may wait for permits at once, over all resources; 262 144 by default. The
     /// next request fails at once with
     /// [`ErrorKind::TooManyAsks`](crate::error::ErrorKind::TooManyAsks).
     pub fn max_asks(self, max_asks: usize) -> Self {
-        ClientBuilder { max_asks, ..self }
+        ClientBuilder { session: SessionOptions { most_asks: max_asks, ..self.session }, ..self }
     }
 
     /// What happens to requests while no scheduler of their resource answers. By default they wait.
@@ -193,8 +189,7 @@ impl ClientBuilder {
     /// refuses, or if it can't be trusted. No error shows a password or a key.
     pub async fn connect(mut self, url: impl AsRef<str>) -> Result<Client, Error> {
         let servers: Servers = url.as_ref().parse()?;
-        let (renews, max_asks, class_in_subject) = (self.renews, self.max_asks, self.class_in_subject);
-        let subjects = self.subjects()?;
+        let (chosen, subjects) = (self.session, self.subjects()?);
         let policies = Policies::new(self.unreachable, std::mem::take(&mut self.unreachable_for))?;
         // Each message belongs to a caller that waits or to a permit that was granted. So the
         // channel is no longer than the program has tasks, and `max_asks` bounds what the driver
@@ -204,9 +199,8 @@ impl ClientBuilder {
         let transport = Transport::connect(options, &servers, subjects).await;
         let transport = transport.map_err(|error| Error::connect(&servers, error))?;
         let clock = Clock::start();
-        let session = Session::new(secret()).with_most_asks(max_asks).reporting_silence();
-        let session = if renews { session } else { session.without_renewal() };
-        let session = if class_in_subject { session.with_one_class_per_message() } else { session };
+        let mut session = Session::new(secret());
+        session.options = chosen;
         let counters = Arc::default();
         tokio::spawn(Driver::new(clock, session, transport, policies, Arc::clone(&counters)).run(messages));
         Ok(Client::new(Link::new(clock, sender, counters)))

@@ -6,8 +6,8 @@ pub use async_nats::ConnectOptions;
 pub use rampmeter_protocol::token::AccessToken;
 
 use crate::connection::link::{Link, Message};
+use crate::policy::named;
 use crate::{Error, Resource};
-use rampmeter_protocol::name::Name;
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -54,8 +54,7 @@ impl Client {
     /// # Errors
     /// If `name` is not 1 to 64 characters of `[A-Za-z0-9_-]`.
     pub fn resource(&self, name: &str) -> Result<Resource, Error> {
-        let name = Name::new(name).map_err(|error| Error::invalid(format!("resource {name:?}: {error}")))?;
-        Ok(Resource::new(self.0.clone(), name))
+        Ok(Resource::new(self.0.clone(), named(name)?))
     }
 
     /// The totals so far.

@@ -126,32 +126,26 @@ impl Error {
     }
 
     pub(crate) fn denied(resource: &Name, why: Denial) -> Self {
-        match why {
-            Denial::Closed => Error::closed(),
+        let (kind, message, retry_after, limited_by) = match why {
+            Denial::Closed => return Error::closed(),
             Denial::TooManyAsks { bound } => {
                 let text = format!("{bound} requests of this client wait for permits, which is its bound (`max_asks`)");
-                Error::new(ErrorKind::TooManyAsks, text)
+                (ErrorKind::TooManyAsks, text, None, None)
             }
             Denial::TimedOut { waited, limited_by, answered } => {
-                let mut error =
-                    Error::new(ErrorKind::TimedOut, late(resource, waited, limited_by.as_deref(), answered));
-                error.0.limited_by = limited_by;
-                error
+                (ErrorKind::TimedOut, late(resource, waited, limited_by.as_deref(), answered), None, limited_by)
             }
             Denial::Unreachable { silence, retry_after } => {
                 let text = format!("no scheduler of {resource} has answered for {silence}; is one running?");
-                let mut error = Error::new(ErrorKind::Unreachable, text);
-                error.0.retry_after = Some(retry_after.duration());
-                error
+                (ErrorKind::Unreachable, text, Some(retry_after.duration()), None)
             }
             Denial::Refused(refused) => {
                 let text = format!("{resource} refused the permit ({}): {}", refused.code.as_str(), refused.message);
-                let mut error = Error::new(ErrorKind::Refused(refused.code), text);
-                error.0.retry_after = refused.retry_after().map(Span::duration);
-                error.0.limited_by = refused.limited_by.as_deref().map(Box::from);
-                error
+                let limited_by = refused.limited_by.as_deref().map(Box::from);
+                (ErrorKind::Refused(refused.code), text, refused.retry_after().map(Span::duration), limited_by)
             }
-        }
+        };
+        Error(Box::new(Inner { kind, message, retry_after, limited_by, source: None }))
     }
 
     pub(crate) fn no_token(resource: &Name, why: &str) -> Self {

@@ -70,3 +70,8 @@ pub use permit::call;
 pub use permit::call::Call;
 pub use permit::outcome::Outcome;
 pub use resource::Resource;
+
+/// Tests the example of the package's page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

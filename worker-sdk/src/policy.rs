@@ -26,7 +26,11 @@ impl Policies {
     }
 }
 
-fn named(name: &str) -> Result<Name, Error> {
+/// The name of a resource.
+///
+/// # Errors
+/// If it is none.
+pub(crate) fn named(name: &str) -> Result<Name, Error> {
     Name::new(name).map_err(|error| Error::invalid(format!("resource {name:?}: {error}")))
 }
 

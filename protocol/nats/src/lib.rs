@@ -9,3 +9,8 @@ pub mod reconnect;
 pub mod servers;
 pub mod tls;
 pub mod tls_fault;
+
+/// Tests the example of the package's page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

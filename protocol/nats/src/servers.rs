@@ -6,6 +6,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
+/// The beginning of the names of private servers: those that `rampmeter serve --embedded-nats` and
+/// `rampmeter proxy` run. Such a name, unlike the id of a server, lasts over clean stops.
+pub const PRIVATE: &str = "rampmeter-private-";
+
 /// One server, or several of one cluster with commas between them: `nats://user:password@host:4222`
 /// or `nats://token@host:4222`. Any of them may be away at the start. The client finds the other
 /// servers of the cluster by itself.

@@ -18,6 +18,9 @@ pub struct Explained {
     /// The client whose fair share it uses, if the resource shares by a label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
+    /// Its labels, while it waits. Granted permits keep none, because there may be a million.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// What it costs, by limit. With a keyed limit, the amount is taken from the bucket of its key.
     pub takes: BTreeMap<Name, f64>,
     /// The limit that delays or delayed it.
@@ -35,6 +38,9 @@ pub struct Explained {
     pub waited_ms: f64,
     /// How long until it starts; negative after the start.
     pub eta_ms: f64,
+    /// How long until its longest wait is over, if it waits and has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gives_up_ms: Option<f64>,
 }
 
 /// The state of a request.

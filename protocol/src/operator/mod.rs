@@ -6,6 +6,7 @@ pub mod forecast;
 pub mod limit_order;
 pub mod purge;
 pub mod reason;
+pub mod recent;
 pub mod resources;
 pub mod shares;
 pub mod status;

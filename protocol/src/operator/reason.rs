@@ -45,66 +45,35 @@ pub enum PauseCause {
     Other,
 }
 
-/// Why a request waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reason {
-    /// The limit has less left than the request takes.
-    Stock,
-    /// What the limit has left is kept for more urgent classes.
-    Headroom,
-    /// Calls in flight hold all places.
-    InFlight,
-    /// The quota is used up until it is reset.
-    QuotaSpent,
-    /// The upstream or an operator demanded a pause, which has not ended.
-    Frozen,
-    /// The pause has ended, and one call tries whether the upstream serves again.
-    Probe,
-    /// The request's client has had its share; later requests of other clients go first.
-    Share,
-    /// The limit could pay for the request, and other requests go first.
-    Turn,
-    /// The scheduler does not know yet what the upstream's bucket holds, and lets a few calls try.
-    Unproven,
-    /// The scheduler waits for the store, or for NATS.
-    Store,
-    /// A reason of a later version of the protocol.
-    #[serde(other)]
-    Other,
-}
-
-impl Reason {
-    /// All reasons of this version.
-    pub const ALL: [Reason; 10] = [
-        Reason::Stock,
-        Reason::Headroom,
-        Reason::InFlight,
-        Reason::QuotaSpent,
-        Reason::Frozen,
-        Reason::Probe,
-        Reason::Share,
-        Reason::Turn,
-        Reason::Unproven,
-        Reason::Store,
-    ];
-
-    /// The reason as messages have it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Reason::Stock => "stock",
-            Reason::Headroom => "headroom",
-            Reason::InFlight => "in_flight",
-            Reason::QuotaSpent => "quota_spent",
-            Reason::Frozen => "frozen",
-            Reason::Probe => "probe",
-            Reason::Share => "share",
-            Reason::Turn => "turn",
-            Reason::Unproven => "unproven",
-            Reason::Store => "store",
-            Reason::Other => "other",
-        }
+crate::named! {
+    /// Why a request waits.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Reason {
+        /// The limit has less left than the request takes.
+        Stock = "stock",
+        /// What the limit has left is kept for more urgent classes.
+        Headroom = "headroom",
+        /// Calls in flight hold all places.
+        InFlight = "in_flight",
+        /// The quota is used up until it is reset.
+        QuotaSpent = "quota_spent",
+        /// The upstream or an operator demanded a pause, which has not ended.
+        Frozen = "frozen",
+        /// The pause has ended, and one call tries whether the upstream serves again.
+        Probe = "probe",
+        /// The request's client has had its share; later requests of other clients go first.
+        Share = "share",
+        /// The limit could pay for the request, and other requests go first.
+        Turn = "turn",
+        /// The scheduler does not know yet what the upstream's bucket holds, and lets a few calls try.
+        Unproven = "unproven",
+        /// The scheduler waits for the store, or for NATS.
+        Store = "store",
+        ;
+        /// A reason of a later version of the protocol.
+        #[serde(other)]
+        Other = "other",
     }
 }
 

@@ -5,8 +5,10 @@ use crate::explained::Explained;
 use crate::forecast::LimitForecast;
 use crate::name::Name;
 use crate::reason::{Holder, PauseCause, Reason};
+use crate::recent::Recent;
 use crate::shares::Shares;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// The answer on `rampmeter.status.<resource>`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,8 +26,11 @@ pub struct Status {
     pub limits: Vec<LimitStatus>,
     /// Its classes, the most urgent first.
     pub classes: Vec<ClassStatus>,
-    /// Totals since the process began.
+    /// Totals since this leader began.
     pub counters: Counters,
+    /// When this leader began to count, in UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
     /// The limit that delays the first waiting request of the most urgent class, if any waits, or
     /// else one more request of the default class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,13 +59,23 @@ pub struct Status {
     /// The last header of the upstream's that could not be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<UnreadableHeader>,
+    /// Sentences on the resource, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The limits that count, as `[[resource.limit]]` tables of TOML, if the
     /// [question](StatusQuery) was for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits_toml: Option<String>,
+    /// The limits that would count without the rules in force, as the leader's configuration or
+    /// provider has them, if the question was for limits and rules are in force.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configured_toml: Option<String>,
     /// How classes and clients share the resource, if the question was for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
+    /// What was counted lately, if the question was for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recent: Option<Recent>,
 }
 
 /// A scheduler that would count differently if it led.
@@ -72,6 +87,14 @@ pub struct DifferingScheduler {
     pub limits: Vec<Name>,
     /// Other parts of the configuration that differ: `classes`, `other settings`.
     pub settings: Vec<String>,
+}
+
+/// What differs, as in ``limit `per-minute`, classes``.
+impl fmt::Display for DifferingScheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limits = self.limits.iter().map(|limit| format!("limit `{limit}`"));
+        f.write_str(&limits.chain(self.settings.iter().cloned()).collect::<Vec<_>>().join(", "))
+    }
 }
 
 /// A header of the upstream's that could not be read.
@@ -93,10 +116,12 @@ pub struct UnreadableHeader {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StatusQuery {
-    /// Whether the answer is to have [`Status::limits_toml`].
+    /// Whether the answer is to have [`Status::limits_toml`] and [`Status::configured_toml`].
     pub limits_toml: bool,
     /// Whether the answer is to have [`Status::shares`].
     pub shares: bool,
+    /// Whether the answer is to have [`Status::recent`].
+    pub recent: bool,
 }
 
 impl Status {
@@ -128,6 +153,10 @@ pub struct RulesStatus {
     /// When they were applied, in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
+    /// How the limits of these rules differ from those of the leader's configuration: a sentence
+    /// each, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differ: Vec<String>,
     /// A later edition that is not valid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<RefusedRules>,
@@ -175,10 +204,11 @@ pub struct ProviderStatus {
 }
 
 /// Whether a provider answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProviderState {
     /// This leader has had neither an answer nor a failure yet.
+    #[default]
     Unknown,
     /// The provider answered all of the last questions.
     Ok,
@@ -223,6 +253,13 @@ pub struct LimitStatus {
     /// Why the limit is paused, while it is frozen or its quota is said to be spent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_by: Option<PauseCause>,
+    /// The answer of the upstream that began the pause, and how far it is believed: a sentence for
+    /// people. Absent if this leader did not hear the answer itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause: Option<String>,
+    /// Further sentences on the limit, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Labels of its key that no request has carried, if the limit skipped requests without them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing_labels: Vec<String>,
@@ -261,6 +298,10 @@ pub struct UpstreamReport {
     /// The capacity that all answers state lately, if that is not the written one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub states: Option<f64>,
+    /// The capacity that the upstream seems to allow by its rejections, if that is far below the
+    /// written one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allows: Option<f64>,
     /// The capacity that answers state, if that is less than the written one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<f64>,
@@ -318,7 +359,7 @@ pub struct ClassStatus {
     pub first: Option<Box<Explained>>,
 }
 
-/// Totals since the process began.
+/// Totals since the leader began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Permits granted.
@@ -341,52 +382,39 @@ pub struct Counters {
     pub rejections: Rejections,
 }
 
-/// Why the upstream answered a call with 429, as far as the scheduler's buckets tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RejectionCause {
-    /// The scheduler's own buckets had too little for the call, because this call or an earlier one
-    /// cost more than estimated.
-    Ours,
-    /// The buckets had enough: other parties use the account, or a limit is lower than written, or
-    /// not written.
-    Strangers,
-    /// The upstream had no room of its own, or says that other accounts caused the 429.
-    Upstream,
-    /// The upstream says that a quota is spent.
-    Quota,
-    /// The worker told nothing of the answer but its status, or the permit is not known.
-    Unknown,
-}
-
-impl RejectionCause {
-    /// All causes.
-    pub const ALL: [RejectionCause; 5] = [
-        RejectionCause::Ours,
-        RejectionCause::Strangers,
-        RejectionCause::Upstream,
-        RejectionCause::Quota,
-        RejectionCause::Unknown,
-    ];
-
-    /// Its name, as the status and metrics have it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            RejectionCause::Ours => "ours",
-            RejectionCause::Strangers => "strangers",
-            RejectionCause::Upstream => "upstream",
-            RejectionCause::Quota => "quota",
-            RejectionCause::Unknown => "unknown",
-        }
+crate::named! {
+    /// Why the upstream answered a call with 429, as far as the scheduler's buckets tell.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum RejectionCause {
+        /// This call or an earlier one cost more than estimated.
+        Ours = "ours",
+        /// The upstream allows far less than a limit says: it rejects calls each time it has served
+        /// about the same share of it.
+        LimitTooHigh = "limit-too-high",
+        /// The limit was served whole, and calls came closer together than its margin covers.
+        Burst = "burst",
+        /// The buckets had enough, and what the upstream serves varies: other parties use the account,
+        /// or a limit is a little lower than written, or not written.
+        Strangers = "strangers",
+        /// The upstream had no room of its own, or says that other accounts caused the 429.
+        Upstream = "upstream",
+        /// The upstream says that a quota is spent.
+        Quota = "quota",
+        /// There were too few rejections to tell, the worker told nothing of the answer but its status,
+        /// or the permit is not known.
+        Unknown = "unknown",
     }
 }
 
 /// How many calls the upstream answered with 429, by [cause](RejectionCause).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the causes say it")]
 pub struct Rejections {
     pub ours: u64,
+    #[serde(rename = "limit-too-high")]
+    pub limit_too_high: u64,
+    pub burst: u64,
     pub strangers: u64,
     pub upstream: u64,
     pub quota: u64,
@@ -408,6 +436,8 @@ impl Rejections {
     const fn count_of(&mut self, cause: RejectionCause) -> &mut u64 {
         match cause {
             RejectionCause::Ours => &mut self.ours,
+            RejectionCause::LimitTooHigh => &mut self.limit_too_high,
+            RejectionCause::Burst => &mut self.burst,
             RejectionCause::Strangers => &mut self.strangers,
             RejectionCause::Upstream => &mut self.upstream,
             RejectionCause::Quota => &mut self.quota,

@@ -19,10 +19,10 @@ use uuid::{Builder, Uuid};
 /// assert!(PermitId::new("0199a7c2-5d1e-7000-8000-000000000001").is_ok());
 /// assert!(PermitId::new("two words").is_err());
 /// ```
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct PermitId(Repr);
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 enum Repr {
     Inline { len: u8, bytes: [u8; INLINE] },
     Shared(Arc<str>),
@@ -102,14 +102,6 @@ const IS_ID_BYTE: [bool; 256] = {
     }
     is
 };
-
-impl PartialEq for PermitId {
-    fn eq(&self, other: &Self) -> bool {
-        self.as_bytes() == other.as_bytes()
-    }
-}
-
-impl Eq for PermitId {}
 
 impl PartialOrd for PermitId {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {

@@ -13,7 +13,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
 /// What became of a permit.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Written<'_>", into = "Written<'_>", bound(deserialize = "'de: 'a"))]
 pub struct Settle<'a> {
     /// The permit.
     pub id: PermitId,
@@ -119,18 +120,6 @@ impl<'a> Settle<'a> {
             Fate::Used(report) => report.response.as_ref(),
             Fate::Unused | Fate::Extended => None,
         }
-    }
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Settle<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Written::deserialize(deserializer).map(Self::from)
-    }
-}
-
-impl Serialize for Settle<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Written::from(self.clone()).serialize(serializer)
     }
 }
 

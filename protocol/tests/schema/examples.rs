@@ -86,7 +86,7 @@ fn events_are_as_the_schema_says() {
 
 #[test]
 fn questions_orders_and_their_answers_are_as_the_schema_says() {
-    check::<StatusQuery>("status_question", r#"{"limits_toml": true, "shares": true}"#);
+    check::<StatusQuery>("status_question", r#"{"limits_toml": true, "shares": true, "recent": true}"#);
     check::<Status>(
         "status",
         r#"{"resource":"hub","epoch":3,"leader":"scheduler-1","classes":[{"name":"bulk","queued":3,"oldest_ms":1.5}],
@@ -109,7 +109,9 @@ fn questions_orders_and_their_answers_are_as_the_schema_says() {
             "history_hours":24}],
             "limits_toml":"[[resource.limit]]","shares":{"over_ms":300000.0,"classes":[{"name":"bulk","share":1.0,"granted":9,
             "waiting":3}],"clients":[{"name":"team-a","share":0.5,"granted":4,"waiting":2,"starved":1,"wait_p50_ms":10.0,
-            "wait_p99_ms":300.0}],"more_clients":7}}"#,
+            "wait_p99_ms":300.0}],"more_clients":7},"since":"2026-01-01T00:00:00Z",
+            "recent":{"over_ms":1.0,"granted":9,"settled":8,"returned":1,"refusals":{"queue_full":1},"rejections":{"ours":2},
+            "store_losses":1,"lost_messages":2,"foreign_replies":3,"clock_ahead_ms":-4.0}}"#,
     );
     check::<Question>("explain_question", r#"{"id": "a"}"#);
     check::<Explanation>(

@@ -15,6 +15,7 @@ use rampmeter_protocol::news::LimitNews;
 use rampmeter_protocol::price::Price;
 use rampmeter_protocol::purge::{Purge, Purged};
 use rampmeter_protocol::reason::{Holder, Reason};
+use rampmeter_protocol::recent::Recent;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::resources::{LimitInfo, ResourceInfo, Resources};
 use rampmeter_protocol::settle::{Asked, Response, Settle};
@@ -51,6 +52,7 @@ fn types() -> Vec<(&'static [&'static str], Vec<&'static [&'static str]>)> {
         (&["limit_status"], vec![names::<Learned>(), names::<UpstreamReport>()]),
         (&["shares"], vec![names::<Shares>()]),
         (&["share"], vec![names::<Share>()]),
+        (&["recent"], vec![names::<Recent>()]),
         (&["holder"], vec![names::<Holder>()]),
         (&["explain_question"], vec![names::<Question>()]),
         (&["explanation"], vec![names::<Explanation>()]),

@@ -66,7 +66,7 @@ pub(crate) enum Failure {
 
 /// What a failure is in HTTP.
 struct StatusLine {
-    status: StatusCode,
+    status: u16,
     /// The word for programs.
     code: &'static str,
     /// The type of RFC 9209.
@@ -78,6 +78,7 @@ impl Failure {
     /// The answer to the client.
     pub(crate) fn response(&self) -> Response<Full<bytes::Bytes>> {
         let StatusLine { status, code, proxy_status, retry_after } = self.shape();
+        let status = StatusCode::from_u16(status).unwrap_or_default();
         let body = Value::Object(self.problem(status, code)).to_string();
         let mut response = Response::new(Full::from(body));
         *response.status_mut() = status;
@@ -121,55 +122,31 @@ impl Failure {
         let shape = |status, code, proxy_status| StatusLine { status, code, proxy_status, retry_after: None };
         let soon = |status, code, proxy_status| StatusLine { status, code, proxy_status, retry_after: Some(SOON) };
         match self {
-            Failure::Unclear(_) => shape(StatusCode::BAD_REQUEST, "unclear", "http_request_error"),
-            Failure::Tunnel => shape(StatusCode::METHOD_NOT_ALLOWED, "tunnel", "http_request_denied"),
-            Failure::Loop => shape(StatusCode::LOOP_DETECTED, "loop", "proxy_loop_detected"),
-            Failure::Unwelcome(unwelcome) => shape(unwelcome.status(), "unwelcome", "http_request_denied"),
+            Failure::Unclear(_) => shape(400, "unclear", "http_request_error"),
+            Failure::Tunnel => shape(405, "tunnel", "http_request_denied"),
+            Failure::Loop => shape(508, "loop", "proxy_loop_detected"),
+            Failure::Unwelcome(unwelcome) => shape(unwelcome.status().as_u16(), "unwelcome", "http_request_denied"),
             Failure::BrokenBody | Failure::Call(CallError::BrokenBody) => {
-                shape(StatusCode::BAD_REQUEST, "broken_body", "http_request_error")
+                shape(400, "broken_body", "http_request_error")
             }
-            Failure::TooManyHeld => soon(StatusCode::SERVICE_UNAVAILABLE, "too_many_held", "connection_limit_reached"),
-            Failure::Unpriced => soon(StatusCode::SERVICE_UNAVAILABLE, "unpriced", "connection_limit_reached"),
-            Failure::NotUnderstood(_) => {
-                shape(StatusCode::UNPROCESSABLE_ENTITY, "not_understood", "http_request_error")
-            }
-            Failure::NoPlace => soon(StatusCode::SERVICE_UNAVAILABLE, "no_place", "connection_limit_reached"),
-            Failure::NoCredential => {
-                soon(StatusCode::SERVICE_UNAVAILABLE, "no_credential", "proxy_configuration_error")
-            }
-            Failure::Stopping => soon(StatusCode::SERVICE_UNAVAILABLE, "stopping", "http_request_denied"),
-            Failure::Call(CallError::NoConnection(_)) => {
-                shape(StatusCode::BAD_GATEWAY, "no_connection", "connection_refused")
-            }
+            Failure::TooManyHeld => soon(503, "too_many_held", "connection_limit_reached"),
+            Failure::Unpriced => soon(503, "unpriced", "connection_limit_reached"),
+            Failure::NotUnderstood(_) => shape(422, "not_understood", "http_request_error"),
+            Failure::NoPlace => soon(503, "no_place", "connection_limit_reached"),
+            Failure::NoCredential => soon(503, "no_credential", "proxy_configuration_error"),
+            Failure::Stopping => soon(503, "stopping", "http_request_denied"),
+            Failure::Call(CallError::NoConnection(_)) => shape(502, "no_connection", "connection_refused"),
             Failure::Call(CallError::NoAnswer(_) | CallError::Ending(_)) => {
-                shape(StatusCode::BAD_GATEWAY, "no_answer", "connection_terminated")
+                shape(502, "no_answer", "connection_terminated")
             }
-            Failure::Call(CallError::Late) => {
-                shape(StatusCode::GATEWAY_TIMEOUT, "late_answer", "http_response_timeout")
-            }
-            Failure::Call(CallError::SlowClient) => {
-                shape(StatusCode::REQUEST_TIMEOUT, "slow_client", "http_request_error")
-            }
+            Failure::Call(CallError::Late) => shape(504, "late_answer", "http_response_timeout"),
+            Failure::Call(CallError::SlowClient) => shape(408, "slow_client", "http_request_error"),
             Failure::Permit(error) => of_permit(error),
         }
     }
 
     fn limited_by(&self) -> Option<&str> {
-        match self {
-            Failure::Permit(error) => error.limited_by(),
-            Failure::Unclear(_)
-            | Failure::Tunnel
-            | Failure::Loop
-            | Failure::Unwelcome(_)
-            | Failure::BrokenBody
-            | Failure::TooManyHeld
-            | Failure::Unpriced
-            | Failure::NotUnderstood(_)
-            | Failure::NoPlace
-            | Failure::NoCredential
-            | Failure::Call(_)
-            | Failure::Stopping => None,
-        }
+        if let Failure::Permit(error) = self { error.limited_by() } else { None }
     }
 
     /// The IETF's `RateLimit`, if a limit is in the way for a known time.
@@ -180,40 +157,31 @@ impl Failure {
 
     /// Whether the connection has to close after this failure.
     fn ends_connection(&self) -> bool {
-        match self {
-            Failure::Unclear(_) | Failure::Tunnel | Failure::Unwelcome(_) | Failure::BrokenBody | Failure::Stopping => {
-                true
-            }
-            Failure::Call(error) => matches!(error, CallError::BrokenBody | CallError::SlowClient),
-            Failure::Loop
-            | Failure::TooManyHeld
-            | Failure::Unpriced
-            | Failure::NotUnderstood(_)
-            | Failure::NoPlace
-            | Failure::NoCredential
-            | Failure::Permit(_) => false,
-        }
+        matches!(
+            self,
+            Failure::Unclear(_)
+                | Failure::Tunnel
+                | Failure::Unwelcome(_)
+                | Failure::BrokenBody
+                | Failure::Call(CallError::BrokenBody | CallError::SlowClient)
+                | Failure::Stopping
+        )
     }
 }
 
 fn of_permit(error: &Error) -> StatusLine {
-    let pause = error.retry_after().map(Span::from);
-    let shape =
-        |status, code, retry_after| StatusLine { status, code, proxy_status: "http_request_denied", retry_after };
-    match error.kind() {
-        ErrorKind::Refused(code) if code.as_server() == StatusCode::TOO_MANY_REQUESTS => {
-            shape(StatusCode::TOO_MANY_REQUESTS, code.as_str(), Some(pause.unwrap_or(SOON)))
-        }
-        ErrorKind::TimedOut => shape(StatusCode::TOO_MANY_REQUESTS, "not_in_time", Some(pause.unwrap_or(SOON))),
+    let (status, code, is_passing) = match error.kind() {
+        ErrorKind::Refused(code) if code.as_server() == StatusCode::TOO_MANY_REQUESTS => (429, code.as_str(), true),
+        ErrorKind::TimedOut => (429, "not_in_time", true),
         // A retry is useless.
         ErrorKind::Refused(code) if code.remedy() == Remedy::Change || code == Code::Forbidden => {
-            shape(StatusCode::from_u16(code.status()).unwrap_or_default(), code.as_str(), None)
+            (code.status(), code.as_str(), false)
         }
-        ErrorKind::Refused(code) => shape(StatusCode::SERVICE_UNAVAILABLE, code.as_str(), Some(pause.unwrap_or(SOON))),
-        ErrorKind::InvalidArgument => shape(StatusCode::BAD_REQUEST, "invalid_request", None),
-        ErrorKind::Unreachable => shape(StatusCode::SERVICE_UNAVAILABLE, "unreachable", Some(pause.unwrap_or(SOON))),
-        ErrorKind::TooManyAsks | ErrorKind::Connect | ErrorKind::Closed | _ => {
-            shape(StatusCode::SERVICE_UNAVAILABLE, "unavailable", Some(pause.unwrap_or(SOON)))
-        }
-    }
+        ErrorKind::Refused(code) => (503, code.as_str(), true),
+        ErrorKind::InvalidArgument => (400, "invalid_request", false),
+        ErrorKind::Unreachable => (503, "unreachable", true),
+        ErrorKind::TooManyAsks | ErrorKind::Connect | ErrorKind::Closed | _ => (503, "unavailable", true),
+    };
+    let retry_after = is_passing.then(|| error.retry_after().map_or(SOON, Span::from));
+    StatusLine { status, code, proxy_status: "http_request_denied", retry_after }
 }

@@ -23,7 +23,7 @@ use crate::metrics::Metrics;
 use crate::pool::request_body::{BodyMemory, RequestBody};
 use crate::pool::{CallError, Pool};
 use crate::prompts::{Prompt, Prompts};
-use crate::settings::Settings;
+use crate::settings::{PriceFn, Settings};
 use crate::tokens::{RequestReader, RequestReading, Tokens};
 use bytes::Bytes;
 use failure::Failure;
@@ -45,7 +45,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use trace::{Answered, Held, RequestTrace};
+use trace::{Held, RequestTrace};
 use tracing::Instrument;
 
 /// The most times that one request is sent. Each 429 pauses the whole fleet; after several in a
@@ -109,13 +109,6 @@ struct Ready<'a> {
     credential: Option<AppliedCredential<'a>>,
 }
 
-/// The part of a request that the log has.
-struct LoggedRequest {
-    method: Method,
-    waited: Span,
-    sendings: u32,
-}
-
 impl Exchange {
     /// The answer to `request`, which came from `peer`.
     pub(crate) async fn answer(&self, request: Request<Incoming>, peer: Peer) -> Response<ResponseBody> {
@@ -148,11 +141,10 @@ impl Exchange {
             }
             Err(_) => Err(Failure::TooManyHeld),
         };
-        let (failure, held) =
-            (answered.as_ref().err().map(Failure::code), answered.as_ref().ok().map(|(_, held)| *held));
+        let outcome = answered.as_ref().map(|(_, held)| *held).map_err(Failure::code);
         let refused = |failure| trace.for_log().in_scope(|| self.refused(&route, class.as_deref(), &failure));
         let response = answered.map_or_else(refused, |(response, _)| response);
-        trace.answered(&Answered { route: &route, status: response.status().as_u16(), failure, held });
+        trace.answered(route, response.status().as_u16(), outcome);
         response
     }
 
@@ -238,7 +230,7 @@ impl Exchange {
             let Ready { call, place, credential } = self.permit(checked).await?;
             let (started, waited) = (self.clock.now(), self.clock.now().since(checked.begun));
             let (response, call) = self.call(&checked.outgoing, call, credential.as_ref()).await?;
-            self.metrics.first_byte(self.clock.now().since(started));
+            self.metrics.first_bytes.observe(self.clock.now().since(started).secs());
             sendings += 1;
             let estimate = self.settings.asking.tokens.clone().zip(checked.tokens);
             let answer = AnswerReader::new(response.status().as_u16(), response.headers(), estimate)
@@ -250,20 +242,14 @@ impl Exchange {
                 seen = unsettled.peek(response.body_mut()).await;
                 if !unsettled.is_final() {
                     unsettled.settle(true);
-                    self.metrics.repeated();
+                    self.metrics.repeated.inc();
                     continue;
                 }
             }
             self.metrics.began(checked.requested.class.as_deref(), waited);
-            self.log(
-                checked,
-                response.status(),
-                &LoggedRequest { method: checked.outgoing.method.clone(), waited, sendings },
-            );
-            return Ok((
-                self.relayed(response.map(|body| (seen, body)), unsettled, waited),
-                Held { wait: waited, sendings },
-            ));
+            let held = Held { wait: waited, sendings };
+            self.log(checked, response.status(), held);
+            return Ok((self.relayed(response.map(|body| (seen, body)), unsettled, waited), held));
         }
     }
 
@@ -306,12 +292,11 @@ impl Exchange {
         path: String,
         is_whole: bool,
     ) -> Result<RequestedPermit, Failure> {
-        let Some(price) = self.settings.asking.price.clone() else { return Ok(requested) };
-        let otherwise = price.otherwise.clone();
+        let Some(PriceFn { compute, otherwise }) = self.settings.asking.price.clone() else { return Ok(requested) };
         let turn = tokio::time::timeout(PRICED_WITHIN, self.pricing.acquire()).await;
         let _turn = turn.map_err(|_| Failure::Unpriced)?;
         let (method, body) = (outgoing.method.clone(), outgoing.body.kept());
-        let computing = tokio::task::spawn_blocking(move || price.compute(&method, &path, &body));
+        let computing = tokio::task::spawn_blocking(move || (compute.0)(&method, &path, &body));
         match computing.await.unwrap_or_else(|_| Err("the computation has failed".to_owned())) {
             Ok(price) => Ok(requested.with_price(&price)),
             Err(why) => {
@@ -327,7 +312,7 @@ impl Exchange {
     /// # Errors
     /// If such requests are refused.
     fn not_understood(&self, route: &str, why: String) -> Result<(), Failure> {
-        self.metrics.unpriced();
+        self.metrics.unpriced.inc();
         let admitted = self.unpriced.lock().unwrap_or_else(PoisonError::into_inner).admit(self.clock.now(), "unpriced");
         if let Some(left_out) = admitted {
             let resource = self.resource.name();
@@ -380,11 +365,11 @@ impl Exchange {
         call: Call,
         credential: Option<&AppliedCredential<'_>>,
     ) -> Result<(Response<Incoming>, Call), Failure> {
-        let mut answered = self.pool.call(outgoing.request(credential), &outgoing.body).await;
+        let mut answered = self.pool.call(outgoing.request(credential), &outgoing.body, false).await;
         let was_sent = !matches!(answered, Err(CallError::NoConnection(_)));
         if matches!(answered, Err(CallError::Ending(_))) && outgoing.is_repeatable() {
             tracing::debug!("a call met the end of a kept connection, and is made on a new one");
-            answered = self.pool.call_anew(outgoing.request(credential), &outgoing.body).await;
+            answered = self.pool.call(outgoing.request(credential), &outgoing.body, true).await;
         }
         match answered {
             Ok(response) => {
@@ -427,11 +412,10 @@ impl Exchange {
     }
 
     /// Logs a request without its path, query and headers, which may hold secrets.
-    fn log(&self, checked: &CheckedRequest, status: StatusCode, logged: &LoggedRequest) {
+    fn log(&self, checked: &CheckedRequest, status: StatusCode, Held { wait, sendings }: Held) {
         let (route, class) = (&*checked.requested.route, checked.requested.class.as_deref());
         self.metrics.answered(route, class, "forwarded");
-        let (resource, wait_ms) = (self.resource.name(), logged.waited.millis());
-        let LoggedRequest { method, sendings, .. } = logged;
+        let (resource, method, wait_ms) = (self.resource.name(), &checked.outgoing.method, wait.millis());
         tracing::debug!(resource, %method, route, class, wait_ms, sendings, status = status.as_u16(), "forwarded");
     }
 }

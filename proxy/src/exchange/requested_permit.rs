@@ -35,16 +35,18 @@ impl RequestedPermit {
     /// # Errors
     /// If the request says something twice, or something that is no label.
     pub(crate) fn of(head: &Parts, address: IpAddr, asking: &Asking) -> Result<Self, String> {
-        let mut labels = asking.labels.read(head, address)?;
+        let labels = asking.labels.as_ref().map(|labels| (labels.0)(head, address));
+        let mut labels = labels.transpose()?.unwrap_or_default();
         let mut permit =
             RequestedPermit { class: asking.class.clone(), labels: Labels::new(), cost: None, route: NO_ROUTE.into() };
         let path = asking.path(head.uri.path()).map_err(|error| error.to_string())?;
         if let Some((route, of_path)) = asking.routes.find(&head.method, host(head), &path) {
-            let own = route.labels.iter().map(|(name, value)| (name.as_str(), value.clone()));
-            for (name, value) in own.chain(of_path) {
+            let own = route.labels(head).map_err(|unclear| unclear.to_string())?;
+            for (name, value) in own.into_iter().chain(of_path) {
                 labels.set(name.to_owned(), value).map_err(|error| format!("label `{name}`: {error}"))?;
             }
-            permit = RequestedPermit { cost: route.cost.asked(), route: route.path.text(), ..permit };
+            let cost = route.cost(head).map_err(|unclear| unclear.to_string())?;
+            permit = RequestedPermit { cost, route: route.path.text(), ..permit };
             permit.class = route.class.clone().or(permit.class);
         }
         let class = asking.class_header.as_ref().and_then(|name| head.headers.get(name));

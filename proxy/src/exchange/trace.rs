@@ -30,18 +30,6 @@ struct Recorded {
     resource: String,
 }
 
-/// What became of a request.
-pub(crate) struct Answered<'a> {
-    /// The template of its path.
-    pub(crate) route: &'a Arc<str>,
-    /// The status that the client sees.
-    pub(crate) status: u16,
-    /// Why it was not forwarded, if it was not.
-    pub(crate) failure: Option<&'static str>,
-    /// How it was held, if it was forwarded.
-    pub(crate) held: Option<Held>,
-}
-
 /// How long a request was held, and how often it was sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
@@ -85,17 +73,17 @@ impl RequestTrace {
         }
     }
 
-    /// Ends the span, because the client is answered.
-    pub(crate) fn answered(&mut self, answered: &Answered<'_>) {
+    /// Ends the span, because the client is answered with this status. `outcome` tells how a request
+    /// on this route was held, or why it was not forwarded.
+    pub(crate) fn answered(&mut self, route: Arc<str>, status: u16, outcome: Result<Held, &'static str>) {
         let Some(recorded) = self.recorded.take() else { return };
-        let Answered { route, status, failure, held } = *answered;
-        let (route, end) = (Arc::clone(route), recorded.spans.now());
-        recorded.spans.clone().record(move || recorded.span(end, &route, status, (failure, held)));
+        let end = recorded.spans.now();
+        recorded.spans.clone().record(move || recorded.span(end, &route, status, outcome));
     }
 }
 
 impl Recorded {
-    fn span(&self, end: Time, route: &str, status: u16, (failure, held): (Option<&'static str>, Option<Held>)) -> Span {
+    fn span(&self, end: Time, route: &str, status: u16, outcome: Result<Held, &'static str>) -> Span {
         let text = |key: &'static str, value: &str| (Cow::from(key), Value::from(value));
         let mut attributes = vec![
             text("http.request.method", self.method),
@@ -103,10 +91,12 @@ impl Recorded {
             (Cow::from("http.response.status_code"), Value::Whole(status.into())),
             text("rampmeter.resource", &self.resource),
         ];
-        attributes.extend(failure.map(|code| text("error.type", code)));
-        if let Some(Held { wait, sendings }) = held {
-            attributes.push((Cow::from("rampmeter.wait"), Value::Number(wait.secs())));
-            attributes.push((Cow::from("http.request.resend_count"), Value::Whole(i64::from(sendings) - 1)));
+        match outcome {
+            Err(code) => attributes.push(text("error.type", code)),
+            Ok(Held { wait, sendings }) => {
+                attributes.push((Cow::from("rampmeter.wait"), Value::Number(wait.secs())));
+                attributes.push((Cow::from("http.request.resend_count"), Value::Whole(i64::from(sendings) - 1)));
+            }
         }
         Span {
             context: self.ids.context,
@@ -118,7 +108,7 @@ impl Recorded {
             end,
             attributes,
             links: Vec::new(),
-            error: failure.map(str::to_owned),
+            error: outcome.err().map(str::to_owned),
         }
     }
 }

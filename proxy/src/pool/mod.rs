@@ -12,7 +12,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::client::legacy::{Client, Error, ResponseFuture};
+use hyper_util::client::legacy::{Client, Error};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rampmeter_listener::tls::trusting;
 use rampmeter_protocol::clock::Clock;
@@ -86,7 +86,8 @@ impl Pool {
         Ok(Pool { kept: client(MAX_IDLE), fresh: client(0), times, clock })
     }
 
-    /// The head of the answer to a request with this body.
+    /// The head of the answer to a request with this body. Over a new connection, it cannot meet one
+    /// that is just ending.
     ///
     /// # Errors
     /// Why there is no answer.
@@ -94,24 +95,10 @@ impl Pool {
         &self,
         request: Request<Sending>,
         body: &RequestBody,
+        anew: bool,
     ) -> Result<Response<Incoming>, CallError> {
-        self.answer(self.kept.request(request), body).await
-    }
-
-    /// The same over a new connection, which cannot be one that is just ending.
-    ///
-    /// # Errors
-    /// Why there is no answer.
-    pub(crate) async fn call_anew(
-        &self,
-        request: Request<Sending>,
-        body: &RequestBody,
-    ) -> Result<Response<Incoming>, CallError> {
-        self.answer(self.fresh.request(request), body).await
-    }
-
-    async fn answer(&self, asking: ResponseFuture, body: &RequestBody) -> Result<Response<Incoming>, CallError> {
-        let mut answer = pin!(asking);
+        let client = if anew { &self.fresh } else { &self.kept };
+        let mut answer = pin!(client.request(request));
         loop {
             let due = body.moved() + self.times.first_byte;
             tokio::select! {

@@ -35,19 +35,13 @@ pub(super) fn tiles(
         (Some(grid), _) => (Some(grid), "tilingGrid"),
         (None, input) => (input.as_ref(), "input"),
     };
-    let size = match given.size {
-        Some(size) => size,
-        None => tile(grid, path)?,
-    };
-    let tiles = match given.tiles {
-        Some(tiles) => tiles,
-        None => most_tiles(tiling(grid, path)?, bounds, notes)?,
-    };
+    let size = given.size.map_or_else(|| tile(grid, path), Ok)?;
+    let tiles = given.tiles.map_or_else(|| most_tiles(tiling(grid, path)?, bounds, notes), Ok)?;
     Ok((size, tiles))
 }
 
 fn tiling(grid: Option<&Grid>, path: &str) -> Result<&'static Tiling, Error> {
-    let id = grid.and_then(|grid| grid.id);
+    let id = grid.and_then(|grid| grid.id.0);
     let known = TILINGS.iter().find(|tiling| id == Some(tiling.id));
     known.ok_or_else(|| match grid.and_then(|grid| grid.kind.as_deref()) {
         Some(kind) if kind != "tiling-grid" => {
@@ -66,7 +60,7 @@ fn unknowable_tiles(problem: &str) -> Error {
 /// The pixels of one tile, with its buffer on both sides.
 fn tile(grid: Option<&Grid>, path: &str) -> Result<Size, Error> {
     let tiling = tiling(grid, path)?;
-    let resolution = grid.and_then(|grid| grid.resolution).ok_or_else(|| {
+    let resolution = grid.and_then(|grid| grid.resolution.0).ok_or_else(|| {
         Error::new(ErrorKind::Missing, "there is no resolution", "give one of the grid's")
             .at(format!("{path}.resolution"))
     })?;
@@ -75,7 +69,7 @@ fn tile(grid: Option<&Grid>, path: &str) -> Result<Size, Error> {
         let side = f64::from(pixels) + 2.0 * buffer.unwrap_or(0.0).max(0.0);
         Count::checked(side).map_err(|error| error.at(format!("{path}.{name}")))
     };
-    let (x, y) = grid.map_or((None, None), |grid| (grid.buffer_x, grid.buffer_y));
+    let (x, y) = grid.map_or((None, None), |grid| (grid.buffer_x.0, grid.buffer_y.0));
     Ok(Size { width: buffered(x, "bufferX")?, height: buffered(y, "bufferY")? })
 }
 

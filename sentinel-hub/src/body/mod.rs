@@ -53,10 +53,8 @@ fn process(
     given: &Given,
     notes: &mut Vec<String>,
 ) -> Result<Parameters, Error> {
-    let size = match given.size {
-        Some(size) => Ok(size),
-        None => size::of(&body.output.frame(), &body.input.bounds, &format!("{at}output"), at, notes),
-    };
+    let read = || size::of(&body.output.frame(), &body.input.bounds, &format!("{at}output"), at, notes);
+    let size = given.size.map_or_else(read, Ok);
     sized_process(body, at, size, rules, given, notes)
 }
 
@@ -71,10 +69,8 @@ fn sized_process(
     let script = Script::new(body.evalscript.as_deref(), format!("{at}evalscript"));
     let mut gaps = Gaps::default();
     let size = gaps.known(size)?;
-    let format = gaps.known(match given.format {
-        Some(format) => Ok(format),
-        None => format::of(&body.output.responses, &script, &format!("{at}output"), rules, notes),
-    })?;
+    let read = || format::of(&body.output.responses, &script, &format!("{at}output"), rules, notes);
+    let format = gaps.known(given.format.map_or_else(read, Ok))?;
     let bands = gaps.known(bands(&script, given, notes))?;
     let samples = gaps.known(samples(&script, given))?;
     let (Some(size), Some(format), Some(bands), Some(samples)) = (size, format, bands, samples) else {
@@ -87,14 +83,9 @@ fn sized_process(
 fn statistical(body: &Statistical, given: &Given, notes: &mut Vec<String>) -> Result<Parameters, Error> {
     let aggregation = &body.aggregation;
     let mut gaps = Gaps::default();
-    let size = gaps.known(match given.size {
-        Some(size) => Ok(size),
-        None => size::of(&aggregation.frame(), &body.input.bounds, "aggregation", "", notes),
-    })?;
-    let intervals = gaps.known(match given.intervals {
-        Some(intervals) => Ok(intervals),
-        None => intervals::of(aggregation),
-    })?;
+    let read = || size::of(&aggregation.frame(), &body.input.bounds, "aggregation", "", notes);
+    let size = gaps.known(given.size.map_or_else(read, Ok))?;
+    let intervals = gaps.known(given.intervals.map_or_else(|| intervals::of(aggregation), Ok))?;
     let script = Script::new(aggregation.evalscript.as_deref(), "aggregation.evalscript".to_owned());
     let bands = gaps.known(bands(&script, given, notes))?;
     let samples = gaps.known(samples(&script, given))?;
@@ -121,15 +112,9 @@ fn batch(body: &[u8], rules: &'static Rules, given: &Given, notes: &mut Vec<Stri
 }
 
 fn bands(script: &Script, given: &Given, notes: &mut Vec<String>) -> Result<Count, Error> {
-    match given.bands {
-        Some(bands) => Ok(bands),
-        None => script.setup(Gap::BANDS)?.bands(script.path(), notes),
-    }
+    given.bands.map_or_else(|| script.setup(Gap::BANDS)?.bands(script.path(), notes), Ok)
 }
 
 fn samples(script: &Script, given: &Given) -> Result<Count, Error> {
-    match given.samples {
-        Some(samples) => Ok(samples),
-        None => script.setup(Gap::SAMPLES)?.samples(script.path()),
-    }
+    given.samples.map_or_else(|| script.setup(Gap::SAMPLES)?.samples(script.path()), Ok)
 }

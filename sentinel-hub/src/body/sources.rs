@@ -28,7 +28,7 @@ fn is_sentinel1(kind: &str) -> bool {
 
 fn correction(processing: &Processing) -> Correction {
     let terrain = processing.back_coeff.as_deref().is_some_and(|back| back.eq_ignore_ascii_case("GAMMA0_TERRAIN"));
-    match (terrain, processing.orthorectify) {
+    match (terrain, processing.orthorectify.0) {
         (true, _) => Correction::TerrainCorrected,
         (false, Some(true)) => Correction::Orthorectified,
         (false, Some(false) | None) => Correction::None,

@@ -9,20 +9,25 @@ use serde_json::Value;
 #[serde(transparent)]
 pub(super) struct Number(#[serde(deserialize_with = "required")] pub(super) f64);
 
-/// Reads a number or a truth value, also as a text: `"true"`. An empty text is none.
-fn lenient<'a, T: DeserializeOwned, D: Deserializer<'a>>(written: D) -> Result<Option<T>, D::Error> {
-    let written = Value::deserialize(written)?;
-    let text = written.as_str().map(|text| text.trim().to_ascii_lowercase());
-    let meant = match text.as_deref() {
-        Some("") => Some(Value::Null),
-        Some(text) => serde_json::from_str(text).ok(),
-        None => None,
-    };
-    serde_json::from_value(meant.unwrap_or(written)).map_err(D::Error::custom)
+/// A number or a truth value, also as a text: `"true"`. An empty text is none.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Lenient<T>(pub(super) Option<T>);
+
+impl<'a, T: DeserializeOwned> Deserialize<'a> for Lenient<T> {
+    fn deserialize<D: Deserializer<'a>>(written: D) -> Result<Self, D::Error> {
+        let written = Value::deserialize(written)?;
+        let text = written.as_str().map(|text| text.trim().to_ascii_lowercase());
+        let meant = match text.as_deref() {
+            Some("") => Some(Value::Null),
+            Some(text) => serde_json::from_str(text).ok(),
+            None => None,
+        };
+        serde_json::from_value(meant.unwrap_or(written)).map(Lenient).map_err(D::Error::custom)
+    }
 }
 
 fn required<'a, D: Deserializer<'a>>(written: D) -> Result<f64, D::Error> {
-    lenient(written)?.ok_or_else(|| D::Error::custom("a number is missing"))
+    Lenient::deserialize(written)?.0.ok_or_else(|| D::Error::custom("a number is missing"))
 }
 
 /// The body of a process request.
@@ -50,19 +55,15 @@ pub(super) struct Batch {
     pub(super) input: Option<Grid>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(super) struct Grid {
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) id: Option<f64>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) resolution: Option<f64>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) buffer_x: Option<f64>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) buffer_y: Option<f64>,
+    pub(super) id: Lenient<f64>,
+    pub(super) resolution: Lenient<f64>,
+    pub(super) buffer_x: Lenient<f64>,
+    pub(super) buffer_y: Lenient<f64>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -101,10 +102,9 @@ pub(super) struct Data {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub(super) struct Processing {
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) orthorectify: Option<bool>,
+    pub(super) orthorectify: Lenient<bool>,
     pub(super) back_coeff: Option<String>,
     pub(super) speckle_filter: Option<SpeckleFilter>,
 }
@@ -116,16 +116,12 @@ pub(super) struct SpeckleFilter {
 }
 
 #[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 pub(super) struct Output {
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) width: Option<f64>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) height: Option<f64>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) resx: Option<f64>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) resy: Option<f64>,
-    #[serde(default)]
+    pub(super) width: Lenient<f64>,
+    pub(super) height: Lenient<f64>,
+    pub(super) resx: Lenient<f64>,
+    pub(super) resy: Lenient<f64>,
     pub(super) responses: Vec<Response>,
 }
 
@@ -142,19 +138,15 @@ pub(super) struct ResponseFormat {
     pub(super) kind: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(super) struct Aggregation {
     pub(super) time_range: Option<TimeRange>,
     pub(super) aggregation_interval: Option<Interval>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) width: Option<f64>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) height: Option<f64>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) resx: Option<f64>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub(super) resy: Option<f64>,
+    pub(super) width: Lenient<f64>,
+    pub(super) height: Lenient<f64>,
+    pub(super) resx: Lenient<f64>,
+    pub(super) resy: Lenient<f64>,
     pub(super) evalscript: Option<String>,
 }
 
@@ -193,12 +185,12 @@ pub(super) struct Frame {
 
 impl Output {
     pub(super) fn frame(&self) -> Frame {
-        Frame { width: self.width, height: self.height, resx: self.resx, resy: self.resy }
+        Frame { width: self.width.0, height: self.height.0, resx: self.resx.0, resy: self.resy.0 }
     }
 }
 
 impl Aggregation {
     pub(super) fn frame(&self) -> Frame {
-        Frame { width: self.width, height: self.height, resx: self.resx, resy: self.resy }
+        Frame { width: self.width.0, height: self.height.0, resx: self.resx.0, resy: self.resy.0 }
     }
 }

@@ -2,9 +2,9 @@
 
 use crate::asks::ask::Ask;
 use crate::command::{Denial, Grant};
+use crate::leases::Lease;
 use crate::numbers::{AskNumber, BatchNumber, ResourceNumber};
 use crate::outbox::outbox_of;
-use crate::renewing::Place;
 use crate::{Session, Settle};
 use rampmeter_protocol::answer::{Answer, Granted, Refused};
 use rampmeter_protocol::code::{Code, Remedy};
@@ -110,8 +110,9 @@ impl Session {
         let (since, resource, was_sent_again) = (ask.since, ask.resource, ask.was_sent_again());
         let (request, start) = (ask.into_request(), now + after);
         let grant = Grant { since, request, received: now, start, late, valid, answer: answer.into_owned() };
-        if let Some(span) = lease {
-            self.keep(number, grant.asked(), Place { resource, start, span, was_sent_again });
+        if let Some(span) = lease.filter(|span| self.options.renews && *span > Span::ZERO) {
+            // A lost answer may have granted the permit long ago.
+            self.leases.begin(number, Lease::new(resource, grant.asked(), start, span, was_sent_again));
         }
         self.complete(number, Ok(grant));
     }
@@ -176,7 +177,7 @@ impl Session {
         let pending = self.asks.get(number).map(|ask| ask.resource);
         let Some(resource) = pending.or_else(|| self.cancelled.get(number)) else { return };
         let remedy = refusal.code.remedy();
-        if self.options.relays && remedy == Remedy::Repeat {
+        if self.relays && remedy == Remedy::Repeat {
             // To the relay's clients, a scheduler that may not answer is none.
             return self.ask_later(now, number);
         }
@@ -205,7 +206,7 @@ impl Session {
     /// When to ask again instead of refusing. A caller that accepts to wait in the queue also
     /// accepts to wait until the queue has room.
     fn come_back_at(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) -> Option<Time> {
-        let waits = |ask: &&Ask| ask.request.mode == Mode::Wait && !self.options.relays;
+        let waits = |ask: &&Ask| ask.request.mode == Mode::Wait && !self.relays;
         let ask = self.asks.get(number).filter(waits)?;
         let after = refusal.retry_after()?;
         Some(now + self.dice.jittered(after)).filter(|then| *then < ask.deadline)

@@ -63,7 +63,7 @@ pub enum Command {
         message: Box<str>,
     },
     /// The driver reports to people that no scheduler of the resource answers, and again every
-    /// minute. It comes only if the session [reports silence](super::Session::reporting_silence).
+    /// minute. It comes only if the session [reports silence](super::SessionOptions::reports_silence).
     Silent {
         /// The resource.
         resource: ResourceNumber,

@@ -32,16 +32,12 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// A lease that ends `span` after its call's start unless it is renewed.
-    pub(super) fn new(resource: ResourceNumber, asked: Asked<'static>, start: Time, span: Span) -> Self {
+    /// A lease that ends `span` after its call's start unless it is renewed. An old one is first
+    /// renewed at that start, because the scheduler may have counted for a long time.
+    pub(super) fn new(resource: ResourceNumber, asked: Asked<'static>, start: Time, span: Span, is_old: bool) -> Self {
         let interval = Span::from_nanos(span.nanos() / RENEWALS).max(MIN_INTERVAL);
-        Lease { resource, asked, span, ends: start + span, interval, due: start + interval, batch: None }
-    }
-
-    /// The same lease, first renewed at `start`, because the scheduler may have counted for a long
-    /// time.
-    pub(super) fn first_due_at(self, start: Time) -> Self {
-        Lease { due: start, ..self }
+        let due = if is_old { start } else { start + interval };
+        Lease { resource, asked, span, ends: start + span, interval, due, batch: None }
     }
 }
 

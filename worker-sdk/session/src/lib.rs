@@ -49,6 +49,11 @@ pub use fallback::unreachable::Unreachable;
 pub use freeze::{Freeze, Freezes};
 pub use numbers::{AskNumber, BatchNumber, ResourceNumber};
 
+/// Tests the example of the package's page.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 use asks::Asks;
 use asks::ask::{Ask, Due};
 use asks::cancelled::Cancelled;
@@ -86,31 +91,33 @@ pub struct Session {
     retries: Retries,
     cancelled: Cancelled,
     leases: Leases,
-    options: SessionOptions,
+    /// What the driver chooses once, before the first event.
+    pub options: SessionOptions,
+    /// Whether it asks on behalf of clients with sessions of their own.
+    relays: bool,
     results: VecDeque<Command>,
     batches: u64,
     settle_batches: u64,
 }
 
-/// What a driver chooses once, before the first event.
+/// What a driver chooses.
 #[derive(Clone, Copy, Debug)]
-struct SessionOptions {
-    renews: bool,
-    relays: bool,
-    reports_silence: bool,
-    one_class_per_message: bool,
-    most_asks: usize,
+pub struct SessionOptions {
+    /// Whether the session renews leases. Otherwise the caller does, with settles that say `extend`.
+    pub renews: bool,
+    /// Whether the session reports silent schedulers to the driver, for people:
+    /// [`Command::Silent`] and [`Command::SilenceOver`].
+    pub reports_silence: bool,
+    /// Whether a message has requests of one class only, for a driver that names the class in its
+    /// subject.
+    pub one_class_per_message: bool,
+    /// Asks are refused while this many are pending.
+    pub most_asks: usize,
 }
 
 impl Default for SessionOptions {
     fn default() -> Self {
-        SessionOptions {
-            renews: true,
-            relays: false,
-            reports_silence: false,
-            one_class_per_message: false,
-            most_asks: MAX_ASKS,
-        }
+        SessionOptions { renews: true, reports_silence: false, one_class_per_message: false, most_asks: MAX_ASKS }
     }
 }
 
@@ -135,30 +142,11 @@ impl Session {
             cancelled: Cancelled::default(),
             leases: Leases::default(),
             options: SessionOptions::default(),
+            relays: false,
             results: VecDeque::new(),
             batches: 0,
             settle_batches: 0,
         }
-    }
-
-    /// Refuses asks while this many are pending.
-    #[must_use]
-    pub fn with_most_asks(self, most_asks: usize) -> Self {
-        Session { options: SessionOptions { most_asks, ..self.options }, ..self }
-    }
-
-    /// Puts requests of one class only into a message, for a driver that names the class in its
-    /// subject.
-    #[must_use]
-    pub fn with_one_class_per_message(self) -> Self {
-        Session { options: SessionOptions { one_class_per_message: true, ..self.options }, ..self }
-    }
-
-    /// Reports silent schedulers to the driver, for people: [`Command::Silent`] and
-    /// [`Command::SilenceOver`].
-    #[must_use]
-    pub fn reporting_silence(self) -> Self {
-        Session { options: SessionOptions { reports_silence: true, ..self.options }, ..self }
     }
 
     /// Handles one event. Afterwards call [`Session::poll`] until it returns `None`.
@@ -224,11 +212,11 @@ impl Session {
         if self.closed {
             return self.results.push_back(Command::Complete { ask: number, result: Err(Denial::Closed) });
         }
-        let SessionOptions { most_asks, reports_silence, relays, .. } = self.options;
+        let SessionOptions { most_asks, reports_silence, .. } = self.options;
         if self.asks.len() >= most_asks {
             return self.complete(number, Err(Denial::TooManyAsks { bound: most_asks }));
         }
-        ask.keeps_id = relays && ask.request.id.is_some();
+        ask.keeps_id = self.relays && ask.request.id.is_some();
         if !ask.keeps_id {
             ask.request.id = Some(self.ids.id(number));
         }

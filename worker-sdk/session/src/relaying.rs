@@ -16,7 +16,7 @@ impl Session {
     #[must_use]
     pub fn relaying(mut self) -> Self {
         self.longest_silence = LongestSilence::of_a_relay(&mut self.dice);
-        Session { options: SessionOptions { relays: true, renews: false, ..self.options }, ..self }
+        Session { relays: true, options: SessionOptions { renews: false, ..self.options }, ..self }
     }
 
     /// The base delay of the answers about `resource`, for sessions that share what they know of
@@ -29,7 +29,7 @@ impl Session {
     #[must_use]
     pub fn ask_of(&self, id: &str) -> Option<AskNumber> {
         match self.ids.ask(id) {
-            None if self.options.relays => self.asks.of_id(id),
+            None if self.relays => self.asks.of_id(id),
             own => own,
         }
     }

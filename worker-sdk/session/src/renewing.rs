@@ -1,36 +1,18 @@
 //! Renewing the leases of calls in flight.
 
+use super::Session;
 use super::command::Command;
-use super::leases::Lease;
 use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
 use super::outbox::payload::ArrayPayload;
-use super::{Session, SessionOptions};
 use rampmeter_protocol::answer::Refused;
 use rampmeter_protocol::code::{Code, Remedy};
-use rampmeter_protocol::settle::{Asked, Fate, Settle};
+use rampmeter_protocol::settle::{Fate, Settle};
 use rampmeter_protocol::time::{Span, Time};
 
 /// The pause before a failed renewal is repeated. Up to as much again is added at random.
 const RETRY: Span = Span::from_millis(125);
 
 impl Session {
-    /// Leaves it to the caller to renew leases, with settles that say `extend`.
-    #[must_use]
-    pub fn without_renewal(self) -> Self {
-        Session { options: SessionOptions { renews: false, ..self.options }, ..self }
-    }
-
-    /// Keeps the lease of a call whose permit was granted.
-    pub(super) fn keep(&mut self, number: AskNumber, asked: Asked<'static>, place: Place) {
-        let Place { resource, start, span, was_sent_again } = place;
-        if !self.options.renews || span == Span::ZERO {
-            return;
-        }
-        let lease = Lease::new(resource, asked, start, span);
-        // A lost answer may have granted the permit long ago.
-        self.leases.begin(number, if was_sent_again { lease.first_due_at(start) } else { lease });
-    }
-
     /// Queues a settle. A settle that ends the call ends its renewal. While the lease runs, it says
     /// what the call was asked for: after a crash, the successor ends the call by that.
     pub(super) fn settled(&mut self, now: Time, resource: ResourceNumber, mut settle: Settle<'static>) {
@@ -86,15 +68,4 @@ impl Session {
         }
         self.results.push_back(Command::Unrenewed { resource, id, code, message: Box::from(&*refusal.message) });
     }
-}
-
-/// The place of a granted call.
-pub(super) struct Place {
-    pub(super) resource: ResourceNumber,
-    /// When the call begins to hold the place.
-    pub(super) start: Time,
-    /// How long the call holds the place unless its lease is renewed.
-    pub(super) span: Span,
-    /// Whether the permit may have been granted long before its answer came.
-    pub(super) was_sent_again: bool,
 }

@@ -39,7 +39,7 @@ impl Session {
         let oldest = self.asks.oldest_sent(resource);
         let unanswered = self.asks.unanswered_since(resource);
         // A relay has its clients wait as long as the scheduler said that they wait.
-        let others_wait = oldest.is_some() && !self.options.relays;
+        let others_wait = oldest.is_some() && !self.relays;
         let verdict = self.outbox(resource).schedulers.reachability.check(now, unanswered, others_wait);
         if verdict == Verdict::Lost {
             self.stagger(now, resource);

@@ -94,13 +94,7 @@ impl Transport {
     ) -> bool {
         let Targets { name, permit, .. } = &self.resources[resource.0 as usize];
         let subject = class.map_or_else(|| permit.clone(), |class| self.subjects.permit_of_class(name, class).into());
-        let reply = self.inbox.address().of(batch.0);
-        if traces.has_any() {
-            let headers = headers(traces);
-            let sending = self.client.publish_with_reply_and_headers(subject, reply, headers, payload.into());
-            return bounded(sending).await.is_some();
-        }
-        bounded(self.client.publish_with_reply(subject, reply, payload.into())).await.is_some()
+        self.publish(subject, self.inbox.address().of(batch.0), payload, traces).await
     }
 
     /// Sends settles, and returns whether that succeeded. Their receipt is confirmed.
@@ -111,20 +105,24 @@ impl Transport {
         (payload, traces): (Vec<u8>, &TraceContexts),
     ) -> bool {
         let subject = self.resources[resource.0 as usize].settle.clone();
-        let reply = self.inbox.address().receipt_of(batch.0);
-        if traces.has_any() {
-            let headers = headers(traces);
-            let sending = self.client.publish_with_reply_and_headers(subject, reply, headers, payload.into());
-            return bounded(sending).await.is_some();
-        }
-        bounded(self.client.publish_with_reply(subject, reply, payload.into())).await.is_some()
+        self.publish(subject, self.inbox.address().receipt_of(batch.0), payload, traces).await
     }
 
     /// Sends renewals, and returns whether that succeeded.
     pub(crate) async fn renew(&self, resource: ResourceNumber, batch: BatchNumber, payload: Vec<u8>) -> bool {
         let subject = self.resources[resource.0 as usize].settle.clone();
-        let reply = self.inbox.address().of(batch.0);
-        bounded(self.client.publish_with_reply(subject, reply, payload.into())).await.is_some()
+        self.publish(subject, self.inbox.address().of(batch.0), payload, &TraceContexts::default()).await
+    }
+
+    async fn publish(&self, subject: Subject, reply: Subject, payload: Vec<u8>, traces: &TraceContexts) -> bool {
+        match traces.has_any() {
+            true => {
+                let headers = headers(traces);
+                let sending = self.client.publish_with_reply_and_headers(subject, reply, headers, payload.into());
+                bounded(sending).await.is_some()
+            }
+            false => bounded(self.client.publish_with_reply(subject, reply, payload.into())).await.is_some(),
+        }
     }
 
     /// The name of a resource that was opened.

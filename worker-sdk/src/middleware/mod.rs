@@ -6,3 +6,5 @@ mod acquire_setter;
 pub mod reqwest;
 #[cfg(feature = "tower")]
 pub mod tower;
+#[cfg(feature = "reqwest-middleware")]
+mod watched_body;

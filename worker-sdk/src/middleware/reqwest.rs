@@ -1,17 +1,14 @@
 //! Permits for every call of a reqwest client: feature `reqwest-middleware`.
 
-use crate::Resource;
 use crate::middleware::acquire_setter::AcquireSetter;
-use crate::permit::acquire::Acquire;
+use crate::middleware::watched_body::WatchedBody;
+use crate::permit::acquire::{Acquire, REPEATS};
 use crate::permit::outcome::Reply;
 use crate::permit::request_future::RequestSpec;
+use crate::{Call, Outcome, Resource};
 use http::Extensions;
-use reqwest_middleware::reqwest::{Request, Response};
+use reqwest_middleware::reqwest::{Body, Request, Response, ResponseBuilderExt};
 use reqwest_middleware::{Error, Middleware, Next, Result};
-
-/// How often a call is repeated by default. The whole fleet pauses after a 429, so that a second
-/// 429 in a row is rare.
-const REPEATS: u32 = 3;
 
 /// Asks for a permit before each call of a [`reqwest_middleware`] client, and makes the call at its
 /// start. It reports the status and the headers of the answer to the scheduler.
@@ -26,7 +23,8 @@ const REPEATS: u32 = 3;
 /// which covers all repeats. Without a permit the call is not made (again) and fails with
 /// [`Error::Middleware`]. Its `downcast_ref::<rampmeter_worker_sdk::Error>()` gives the reason. If
 /// the future of a waiting call is dropped, the call is cancelled at no cost. A call that is
-/// dropped later, or that fails, counts as made.
+/// dropped later, or that fails, counts as made. Only one without a connection is given back. Where
+/// a limit counts calls in flight, a call lasts until its body was read or is dropped.
 ///
 /// **Each redirect that reqwest follows is a call without a permit.** Switch redirects off
 /// (`redirect::Policy::none`) if the upstream counts them. Middleware that repeats calls belongs
@@ -81,31 +79,51 @@ impl Permits {
 impl Middleware for Permits {
     async fn handle(&self, request: Request, extensions: &mut Extensions, next: Next<'_>) -> Result<Response> {
         let acquire = self.setter.set(self.resource.acquire(1), &request);
-        let mut spec = acquire.into_spec().map_err(Error::middleware)?;
+        let RequestSpec { resource, request: mut wanted, deadline } = acquire.into_spec().map_err(Error::middleware)?;
+        let spec = |request| RequestSpec { resource: resource.clone(), request, deadline };
         for _ in 0..self.repeats {
             let Some(copy) = request.try_clone() else { break };
-            let (response, again) = call(spec, copy, extensions, next.clone()).await?;
-            if !response.outcome().is_throttled() {
-                return Ok(response);
+            let (response, call) = send(spec(wanted), copy, extensions, next.clone()).await?;
+            let outcome = response.outcome();
+            if !outcome.is_throttled() {
+                return Ok(settled(response, outcome, call));
             }
             tracing::warn!(resource = self.resource.name(), "the upstream answered 429; asking for a new permit");
-            spec = again;
+            wanted = call.end(outcome);
         }
-        let (response, _) = call(spec, request, extensions, next).await?;
-        Ok(response)
+        let (response, call) = send(spec(wanted), request, extensions, next).await?;
+        let outcome = response.outcome();
+        Ok(settled(response, outcome, call))
     }
 }
 
-/// Makes one call with its permit, and returns the request, which can be sent again.
-async fn call(
+/// Makes one call with its permit. One without a connection is given back.
+async fn send(
     spec: RequestSpec,
     request: Request,
     extensions: &mut Extensions,
     next: Next<'_>,
-) -> Result<(Response, RequestSpec)> {
-    let (resource, deadline) = (spec.resource.clone(), spec.deadline);
+) -> Result<(Response, Call)> {
     let call = spec.begin_call().await.map_err(Error::middleware)?;
-    let response = next.run(request, extensions).await?;
-    let request = call.end(response.outcome());
-    Ok((response, RequestSpec { resource, request, deadline }))
+    match next.run(request, extensions).await {
+        Ok(response) => Ok((response, call)),
+        Err(error) => {
+            if matches!(&error, Error::Reqwest(error) if error.is_connect()) {
+                call.give_back();
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Settles a call that is not repeated: at the end of its body if a limit counts calls in flight.
+fn settled(response: Response, outcome: Outcome, call: Call) -> Response {
+    if !call.has_place() {
+        call.settle(outcome);
+        return response;
+    }
+    let named = http::Response::builder().url(response.url().clone()).body(());
+    let (mut head, body) = http::Response::from(response).into_parts();
+    head.extensions.extend(named.map(|named| named.into_parts().0.extensions).unwrap_or_default());
+    Response::from(http::Response::from_parts(head, Body::wrap(WatchedBody::new(body, call, outcome))))
 }

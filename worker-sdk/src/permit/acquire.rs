@@ -16,6 +16,10 @@ use std::time::Duration;
 /// How long `try_acquire` waits for its answer by default. A late yes or no is worth little.
 const TRY_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How often a call is repeated by default. The whole fleet pauses after a 429, so that a second
+/// 429 in a row is rare.
+pub(crate) const REPEATS: u32 = 3;
+
 /// A request for a [`Permit`]: set its options, then `.await` it or [`run`](Acquire::run) a call.
 ///
 /// Dropping the future cancels the request, at no cost.
@@ -35,13 +39,14 @@ pub struct Acquire {
     resource: Resource,
     request: Result<Box<PermitRequest<'static>>, Error>,
     longest_wait: Option<Duration>,
+    pub(crate) repeats: u32,
 }
 
 impl Acquire {
     pub(crate) fn new(resource: Resource, mode: Mode, cost: Cost) -> Self {
         let request = cost.into_wire().map(|cost| Box::new(PermitRequest { mode, cost, ..PermitRequest::default() }));
         let longest_wait = (mode == Mode::Allow).then_some(TRY_ACQUIRE_TIMEOUT);
-        Acquire { resource, request, longest_wait }
+        Acquire { resource, request, longest_wait, repeats: REPEATS }
     }
 
     /// What the call costs, instead of the cost so far. For code that receives an `Acquire`.
@@ -141,6 +146,12 @@ impl Acquire {
     /// `reserve` wait without a bound. `try_acquire` waits five seconds for the scheduler's answer.
     pub fn deadline(self, longest_wait: Duration) -> Self {
         Acquire { longest_wait: Some(longest_wait), ..self }
+    }
+
+    /// How often [`run`](Acquire::run) repeats a call that is answered 429; zero for never, three
+    /// times by default. A permit alone is not repeated.
+    pub fn repeats(self, most: u32) -> Self {
+        Acquire { repeats: most, ..self }
     }
 
     pub(crate) fn into_spec(self) -> Result<RequestSpec, Error> {

@@ -72,6 +72,12 @@ impl Call {
         }
     }
 
+    /// Whether a limit counts calls in flight: this one holds a place there until it is settled.
+    #[cfg(feature = "reqwest-middleware")]
+    pub(crate) fn has_place(&self) -> bool {
+        self.grant.answer.lease_ms.is_some()
+    }
+
     /// How late the call began, if that is known.
     fn late(&self) -> Option<Span> {
         Some(self.grant.late? + self.begun.since(self.grant.start))

@@ -59,6 +59,10 @@ pub trait Reply {
 
 const THROTTLED: u16 = 429;
 
+/// Codes of a 429 that no wait mends.
+const FINAL: [&str; 4] =
+    ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "access_terminated"];
+
 impl Outcome {
     /// The upstream answered with this HTTP status.
     #[must_use]
@@ -124,6 +128,11 @@ impl Outcome {
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.status.is_some_and(|status| (200..300).contains(&status))
+    }
+
+    /// Whether the call may succeed after a pause.
+    pub(crate) fn is_worth_repeating(&self) -> bool {
+        self.is_throttled() && !self.code.as_deref().is_some_and(|code| FINAL.contains(&code))
     }
 
     /// The outcome of an HTTP answer, without the headers that no scheduler reads.

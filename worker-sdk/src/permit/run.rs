@@ -9,8 +9,10 @@ impl Acquire {
     /// Gets a permit, waits for its start, calls, and settles.
     ///
     /// An answer with status 429 is settled with its headers, so that all workers pause. The call
-    /// is then repeated with a new permit, until another answer or the deadline comes. `call` must
-    /// therefore be safe to repeat after a 429.
+    /// is then repeated with a new permit, up to three times or as [`repeats`](Acquire::repeats)
+    /// says, until another answer or the deadline comes. `call` must therefore be safe to repeat
+    /// after a 429. After the last repeat, and if its code is one that no wait mends, such as
+    /// `insufficient_quota`, the caller receives the 429.
     ///
     /// ```no_run
     /// # async fn fetch() -> Result<http::Response<Vec<u8>>, std::io::Error> { unimplemented!() }
@@ -30,16 +32,18 @@ impl Acquire {
         Fut: Future<Output = Result<R, E>>,
         R: Reply,
     {
+        let mut repeats = self.repeats;
         let RequestSpec { resource, mut request, deadline } = self.into_spec()?;
         loop {
             let in_flight = RequestSpec { resource: resource.clone(), request, deadline }.begin_call().await?;
             let reply = call().await.map_err(RunError::Call)?;
             let outcome = reply.outcome();
-            let throttled = outcome.is_throttled();
+            let is_last = repeats == 0 || !outcome.is_worth_repeating();
             request = in_flight.end(outcome);
-            if !throttled {
+            if is_last {
                 return Ok(reply);
             }
+            repeats -= 1;
             tracing::warn!(resource = resource.name(), "the upstream answered 429; asking for a new permit");
         }
     }

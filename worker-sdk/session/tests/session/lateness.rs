@@ -1,25 +1,8 @@
-//! Permits that come late are not used. Lapsed permits are requested again under new ids.
+//! Bounds on the asks of a session.
 
 use crate::prelude::*;
 
 scripts! {
-    the_first_answer_of_a_scheduler_is_in_time_if_it_comes_at_once: r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
-        51 answer 0 {"status":"granted","id":$1,"delay_ms":0,"at_ms":70000,"epoch":3}
-        > 56..61 settle 1 unused
-        > 56..61 ask 1: 1.1 since=0 epoch=3
-        # The other way is as long again: it takes so long.
-        120 answer 1 {"status":"granted","id":$1,"delay_ms":0,"at_ms":70060,"epoch":3}
-        > 120 granted 1 starts 120ms
-        200 ask 2 wait
-        > 200 ask 2: 2 epoch=3
-        # A successor has another clock.
-        240 answer 2 {"status":"granted","id":$2,"delay_ms":0,"at_ms":5,"epoch":4}
-        > 240 granted 2 starts 240ms
-    "#
-
     asks_are_bounded_and_one_more_says_so: r#"
         0 connect
         0 most-asks 2

@@ -6,9 +6,7 @@ use crate::prelude::*;
 fn check_held(script: &str) {
     check(&format!(
         r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         10 answer 0 {{"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}}
         > 10 granted 1 starts 10ms
         {script}
@@ -18,9 +16,7 @@ fn check_held(script: &str) {
 
 scripts! {
     a_lease_is_renewed_three_times_in_its_time_to_live: r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         10 answer 0 {"status":"granted","id":$1,"delay_ms":20,"lease_ms":3000,"epoch":1}
         > 10 granted 1 starts 30ms
         > 1030 renew 1: 1
@@ -33,9 +29,7 @@ scripts! {
     "#
 
     a_settle_after_the_end_of_a_lease_holds_no_place_any_more: r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         10 answer 0 {"status":"granted","id":$1,"delay_ms":20,"lease_ms":3000,"epoch":1}
         > 10 granted 1 starts 30ms
         > 1030 renew 1: 1
@@ -46,9 +40,7 @@ scripts! {
     "#
 
     a_permit_without_a_lease_is_not_renewed: r#"
-        0 connect
-        0 ask 1-2 wait
-        > 0 ask 0: [1, 2]
+        0 asked 1-2 wait
         10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
         > 10 granted 1 starts 10ms
         10 answer 0 {"status":"granted","id":$2,"delay_ms":0,"lease_ms":0,"epoch":1}
@@ -81,9 +73,7 @@ fn renewals_end_with_the_client_and_where_they_are_not_wanted() {
     check(
         r#"
         0 by-hand
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}
         > 10 granted 1 starts 10ms
         60000 wait
@@ -110,9 +100,7 @@ scripts! {
     "#
 
     a_call_that_may_have_been_granted_earlier_is_renewed_at_once: r#"
-        0 connect
-        0 ask 1 allow
-        > 0 ask 0: 1
+        0 asked 1 allow
         > 2000..2250 ask 1: 1 since=0
         2260 answer 1 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}
         > 2260 granted 1 starts 2.26s
@@ -141,9 +129,7 @@ fn an_undelivered_renewal_is_repeated_soon() {
     for loss in ["undelivered 1".to_owned(), format!("answer 1 {unavailable}"), format!("answer 1 {past}")] {
         check(&format!(
             r#"
-            0 connect
-            0 ask 1 wait
-            > 0 ask 0: 1
+            0 asked 1 wait
             10 answer 0 {{"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":7}}
             > 10 granted 1 starts 10ms
             > 1010 renew 1: 1

@@ -22,16 +22,6 @@ scripts! {
         > 1 ask 0: 3 since=0
     "#
 
-    a_retry_has_the_same_id_its_age_and_what_is_left_of_its_time: r#"
-        0 connect
-        0 ask 1 reserve 5000
-        > 0 ask 0: 1 until=5000
-        > 2000..2250 ask 1: 1 since=0 until=5000
-        > 4000..4500 ask 2: 1 since=0 until=5000
-        > 5000 timed out unheard 1
-        > 5000 settle 1 unused
-    "#
-
     a_request_that_does_not_wait_is_asked_again_after_two_seconds_without_a_bound: r#"
         0 connect
         0 ask 1 allow 3000
@@ -42,9 +32,7 @@ scripts! {
     "#
 
     a_waiting_request_is_asked_again_after_twelve_seconds_of_silence: r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         5000 answer 0 {"status":"queued","id":$1,"position":3,"eta_ms":1,"epoch":4}
         16999 wait
         > 17000..18500 ask 1: 1 since=0 epoch=4
@@ -53,9 +41,7 @@ scripts! {
     "#
 
     the_back_off_without_a_scheduler_grows: r#"
-        0 connect
-        0 ask 1-2 wait
-        > 0 ask 0: [1, 2]
+        0 asked 1-2 wait
         1 undelivered 0
         > 6..11 ask 1: [1 *
         20 undelivered 1
@@ -73,9 +59,7 @@ scripts! {
     "#
 
     an_answer_ends_the_growth_of_the_back_off: r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         1 undelivered 0
         > 6..11 ask 1: 1 *
         20 undelivered 1
@@ -87,20 +71,8 @@ scripts! {
         > 75..80 ask 4: 2 *
     "#
 
-    an_idle_session_sends_nothing: r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
-        1 undelivered 0
-        2 cancel 1
-        > 6..11 settle 1 unused
-        60000 wait
-    "#
-
     a_refusal_without_an_id_is_of_the_whole_batch: r#"
-        0 connect
-        0 ask 1-2 reserve
-        > 0 ask 0: [1, 2]
+        0 asked 1-2 reserve
         0 ask 3 reserve
         > 0 ask 1: 3
         1 answer 0 {"status":"refused","code":"invalid_request","message":"too long","epoch":0}
@@ -110,9 +82,7 @@ scripts! {
     "#
 
     one_wrong_element_spoils_only_itself: r#"
-        0 connect
-        0 ask 1-3 reserve
-        > 0 ask 0: [1, 2, 3]
+        0 asked 1-3 reserve
         1 answer 0 [{"status":"granted","id":$1,"delay_ms":0,"epoch":1}, {"status":"refused","id":$2,"code":"unknown_class","message":"","epoch":1}, {"status":"granted","id":$3,"delay_ms":9,"epoch":1}]
         > 1 granted 1 starts 1ms
         > 1 refused unknown_class 2
@@ -120,9 +90,7 @@ scripts! {
     "#
 
     after_a_reconnect_everything_pending_is_asked_again: r#"
-        0 connect
-        0 ask 1-3 wait
-        > 0 ask 0: [1, 2, 3]
+        0 asked 1-3 wait
         10 disconnect
         11 ask 4 wait
         12 settle 9
@@ -135,9 +103,7 @@ scripts! {
     "#
 
     a_new_leader_is_asked_everything_again: r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         10 answer 0 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":7}
         100 news {"event":"leader","epoch":8,"leader":"b"}
         > 100..120 ask 1: 1 *
@@ -155,9 +121,7 @@ scripts! {
     /// An epoch so far beyond the wall clock is false. The session ignores it, and goes on to believe
     /// true ones.
     an_event_of_an_epoch_that_cannot_be_is_not_believed: r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         10 news {"event":"leader","epoch":18446744073709551615,"leader":"x"}
         20 news {"event":"leader","epoch":1180001,"leader":"x"}
         30 news {"event":"freeze","limits":["a"],"for_ms":3000,"epoch":1180001}
@@ -167,9 +131,7 @@ scripts! {
 
     /// A possible epoch is believed, but not for long if no answer confirms it.
     an_epoch_that_no_answer_confirms_is_forgotten: r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         100 news {"event":"leader","epoch":1180000,"leader":"x"}
         > 100..120 ask 1: 1 *
         1900 answer 1 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":7}
@@ -189,9 +151,7 @@ scripts! {
     "#
 
     a_new_leader_ends_the_back_off: r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         1 undelivered 0
         > 6..11 ask 1: 1 *
         20 undelivered 1
@@ -208,9 +168,7 @@ scripts! {
     "#
 
     a_new_leader_shows_in_its_answers_too: r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         10 answer 0 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":7}
         20 ask 2 wait
         > 20 ask 1: 2 epoch=7
@@ -239,9 +197,7 @@ scripts! {
     "#
 
     a_cancelled_request_returns_a_later_permit: r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         1 cancel 1
         > 1 settle 1 unused
         2 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
@@ -249,9 +205,7 @@ scripts! {
     "#
 
     a_request_cancelled_after_its_grant_returns_the_permit: r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         1 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
         > 1 granted 1 starts 1ms
         2 cancel 1
@@ -279,9 +233,7 @@ scripts! {
     "#
 
     a_copy_that_is_granted_after_the_refusal_is_given_back: r#"
-        0 connect
-        0 ask 1 allow
-        > 0 ask 0: 1
+        0 asked 1 allow
         > 2000..2250 ask 1: 1 *
         2251 answer 0 {"status":"refused","id":$1,"code":"not_in_time","message":"","epoch":1}
         > 2251 refused not_in_time 1
@@ -290,9 +242,7 @@ scripts! {
     "#
 
     an_answer_that_comes_twice_counts_once: r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         1 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
         > 1 granted 1 starts 1ms
         2 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}
@@ -300,9 +250,7 @@ scripts! {
     "#
 
     unreadable_messages_are_ignored: r#"
-        0 connect
-        0 ask 1 reserve
-        > 0 ask 0: 1
+        0 asked 1 reserve
         1 answer 0 {"status":"granted"
         1 answer 0 [{"status":"granted","id":"of-another","delay_ms":0,"epoch":1}]
         1 answer 0 {"status":"granted","id":$1,"delay_ms":-5,"epoch":1}
@@ -334,30 +282,8 @@ scripts! {
         4 news {"event":"freeze","limits":["a"],"for_ms":3000,"epoch":4}
     "#
 
-    /// The holder of a reservation gives back a void permit, and asks for another.
-    what_a_freeze_has_voided_is_asked_for_anew_at_its_age: r#"
-        0 connect
-        1000 ask 1 reserve
-        > 1000 ask 0: 1
-        1001 answer 0 {"status":"granted","id":$1,"delay_ms":4000,"epoch":1}
-        > 1001 granted 1 starts 5.001s
-        2000 news {"event":"freeze","limits":["a"],"for_ms":6000,"epoch":1}
-        > 2000 freeze 8s
-        2000 cancel 1
-        > 2000 settle 1 unused
-        2000 ask 2 reserve aged=1000
-        > 2000 ask 1: 2 since=1000 epoch=1
-        > 4000..4250 ask 2: 2 since=1000 epoch=1
-        4300 news {"event":"leader","epoch":2,"leader":"b"}
-        > 4300..4600 ask 3: 2 since=1000 epoch=2
-        4601 answer 3 {"status":"granted","id":$2,"delay_ms":4000,"epoch":2}
-        > 4601 granted 2 starts 8.601s
-    "#
-
     a_closed_session_ends_all_waiting_and_settles: r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         1 undelivered 0
         2 settle 9
         2 close
@@ -365,21 +291,6 @@ scripts! {
         > 2 settle [9 used, 1 unused]
         3 ask 2 wait
         > 3 closed 2
-    "#
-
-    a_permit_that_has_lapsed_on_its_way_is_asked_for_under_another_name: r#"
-        0 connect
-        0 ask 1 reserve 9000
-        > 0 ask 0: 1 until=9000
-        > 2000..2250 ask 1: 1 since=0 until=9000
-        2300 answer 1 {"status":"granted","id":$1,"delay_ms":0,"valid_ms":0,"epoch":3}
-        > 2305..2310 settle 1 unused
-        > 2305..2310 ask 2: 1.1 *
-        2330 answer 0 {"status":"granted","id":$1~,"delay_ms":0,"valid_ms":0,"epoch":3}
-        2340 answer 2 {"status":"granted","id":$1,"delay_ms":5,"valid_ms":1000,"epoch":3}
-        > 2340 granted 1 starts 2.345s
-        2350 cancel 1
-        > 2350 settle 1.1 unused
     "#
 
     permits_that_always_lapse_end_with_the_deadline: r#"
@@ -394,19 +305,5 @@ scripts! {
         > 17..22 ask 2: 1.2 *
         > 40 timed out 1
         > 40 settle 1.2 unused
-    "#
-
-    requests_name_the_highest_epoch: r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
-        10 answer 0 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":7}
-        20 news {"event":"leader","epoch":6,"leader":"a"}
-        30 ask 2 wait
-        > 30 ask 1: 2 epoch=7
-        40 answer 1 {"status":"queued","id":$2,"position":1,"eta_ms":1,"epoch":6}
-        > 45..50 ask 2: 2 since=30 epoch=7
-        60 ask 3 wait
-        > 60 ask 3: 3 epoch=7
     "#
 }

@@ -1,10 +1,11 @@
 //! Scripts: events with their times, and what the session does about them.
 //!
-//! A line is `<milliseconds> <event>`. A line that begins with `>` is what the session must have
+//! A line is `<milliseconds> <event>`. The event `asked` connects, asks, and expects the message with the
+//! asks. A line that begins with `>` is what the session must have
 //! done by the next line, in this order and nothing else. Its time is a number, or a range
 //! `<from>..<to>` if chance has a part. A `*` at its end leaves the rest open. In a request,
 //! `since` and `until` are the times that its `age_ms` and `max_wait_ms` mean. In answers `$1`
-//! stands for the id of ask 1, `$1~` for its first id. An id that a client chose begins with `of-`.
+//! stands for the id of ask 1. An id that a client chose begins with `of-`.
 
 use crate::prelude::*;
 use std::str::FromStr;
@@ -37,11 +38,26 @@ impl Play {
             return self.expect(expected);
         }
         let (at, what) = line.split_once(' ').expect("time and event");
+        if let Some(ask) = what.strip_prefix("asked ") {
+            return self.asked(at, ask);
+        }
         let now = millis(at);
         self.pass_until(now);
         assert!(self.done.is_empty(), "before {line:?}, not in the script: {:?}", self.done);
         self.happen(now, what);
         self.drain(now);
+    }
+
+    fn asked(&mut self, at: &str, ask: &str) {
+        let sent = match ask.split(' ').next() {
+            Some("1-2") => "[1, 2]",
+            Some("1-3") => "[1, 2, 3]",
+            _ => "1",
+        };
+        for line in ["connect", &format!("ask {ask}")] {
+            self.line(&format!("{at} {line}"));
+        }
+        self.expect(&format!("{at} ask 0: {sent}"));
     }
 
     /// Time passes, from one wake-up to the next.
@@ -82,11 +98,11 @@ impl Play {
             "policy" => self.session.set_unreachable(ResourceNumber(0), policy(rest)),
             "wait" => {}
             "ask" => self.ask(now, rest),
-            "most-asks" => self.set(|session| session.with_most_asks(parsed(rest))),
-            "one-class" => self.set(Session::with_one_class_per_message),
+            "most-asks" => self.session.options.most_asks = parsed(rest),
+            "one-class" => self.session.options.one_class_per_message = true,
             "relay" => self.set(Session::relaying),
-            "by-hand" => self.set(Session::without_renewal),
-            "report-silence" => self.set(Session::reporting_silence),
+            "by-hand" => self.session.options.renews = false,
+            "report-silence" => self.session.options.reports_silence = true,
             "cancel" => {
                 let (ask, resource) = (AskNumber(parsed(rest)), ResourceNumber(0));
                 self.session.handle(now, Event::Cancelled { ask, resource });
@@ -115,7 +131,7 @@ impl Play {
         self.session = option(session);
     }
 
-    /// `<number> <mode> [deadline in ms] [aged=<ms>] [guild=<guild>] [class=<class>] [id=<id>]`; a
+    /// `<number> <mode> [deadline in ms] [guild=<guild>] [class=<class>] [id=<id>]`; a
     /// range `1-70` asks for each number.
     fn ask(&mut self, now: Time, words: &str) {
         let mut words = words.split(' ');
@@ -137,13 +153,11 @@ impl Play {
         let span = |text: &str| millis(text).since(Time::ORIGIN);
         let deadline = words.iter().find(|word| !word.contains('='));
         let deadline = deadline.map_or(Time::NEVER, |deadline| now + span(deadline));
-        let age_ms = Millis::from(option("aged").map_or(Span::ZERO, span));
         let (first, last) = numbers.split_once('-').unwrap_or((numbers, numbers));
         for ask in parsed(first)..=parsed(last) {
             let request = Box::new(PermitRequest {
                 id: id.clone(),
                 mode,
-                age_ms,
                 labels: labels.clone(),
                 class: class.clone(),
                 ..PermitRequest::default()
@@ -160,10 +174,7 @@ impl Play {
             let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
             let (number, rest) = part.split_at(digits);
             let id = self.session.id(AskNumber(parsed(number)));
-            whole += &match rest.strip_prefix('~') {
-                Some(rest) => format!("\"{}\"{rest}", self.first_id(number)),
-                None => format!("\"{id}\"{rest}"),
-            };
+            whole += &format!("\"{id}\"{rest}");
         }
         whole
     }
@@ -219,11 +230,6 @@ impl Play {
         };
         self.ids.push((id.to_owned(), name.clone()));
         name
-    }
-
-    fn first_id(&self, number: &str) -> &str {
-        let first = self.ids.iter().find(|(_, name)| name == number);
-        first.map(|(id, _)| id.as_str()).expect("an id that was sent")
     }
 
     /// The name of a message's id.

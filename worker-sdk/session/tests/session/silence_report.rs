@@ -2,10 +2,8 @@
 
 scripts! {
     a_silence_is_told_after_two_seconds_and_then_every_minute: r#"
-        0 connect
         0 report-silence
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         1999 wait
         > 2000 silent for 2s
         3000 ask 2 reserve 200000
@@ -23,18 +21,9 @@ scripts! {
         > 62000 silent for 2s
     "#
 
-    silence_is_reported_only_if_the_driver_wants_it: r#"
-        0 connect
-        0 ask 1 wait
-        > 0 ask 0: 1
-        11999 wait
-    "#
-
     an_answer_ends_it_and_that_is_told_too: r#"
-        0 connect
         0 report-silence
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         > 2000 silent for 2s
         2500 answer 0 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":1}
         > 2500 heard again
@@ -48,10 +37,8 @@ scripts! {
     "#
 
     a_request_that_waits_its_turn_is_no_silence: r#"
-        0 connect
         0 report-silence
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         1 answer 0 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":1}
         9000 answer 0 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":1}
         20000 wait
@@ -59,11 +46,9 @@ scripts! {
     "#
 
     every_policy_tells: r#"
-        0 connect
         0 report-silence
         0 policy fail 3000
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         > 2000 silent for 2s
         > 3000 ask 1: 1 since=0
         > 3000 unreachable 1 since 3s, *
@@ -71,10 +56,8 @@ scripts! {
     "#
 
     a_lost_connection_is_a_silence: r#"
-        0 connect
         0 report-silence
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         1 answer 0 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":1}
         1000 disconnect
         > 3000..5000 silent for *

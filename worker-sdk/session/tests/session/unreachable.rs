@@ -4,11 +4,9 @@ use crate::prelude::*;
 
 scripts! {
     requests_wait_by_default: r#"
-        0 connect
         0 policy fail 2000
         0 policy wait
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         11999 wait
         > 12000..13500 ask 1: 1 since=0
     "#
@@ -21,10 +19,8 @@ scripts! {
     "#
 
     all_waiting_requests_fail_as_unreachable: r#"
-        0 connect
         0 policy fail 2000
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         500 ask 2 wait 9000
         > 500 ask 1: 2 until=9500
         1999 wait
@@ -59,10 +55,8 @@ fn pause_of(seed: u64) -> Span {
 
 scripts! {
     a_request_to_an_unreachable_resource_fails_at_once: r#"
-        0 connect
         0 policy fail 500
-        0 ask 1 reserve
-        > 0 ask 0: 1
+        0 asked 1 reserve
         1 undelivered 0
         > 6..11 ask 1: 1 since=0
         12 undelivered 1
@@ -90,10 +84,8 @@ fn any_answer_ends_it() {
     ] {
         check(&format!(
             r#"
-            0 connect
             0 policy fail 2000
-            0 ask 1 wait
-            > 0 ask 0: 1
+            0 asked 1 wait
             > 2000 ask 1: 1 since=0
             > 2000 unreachable 1 since 2s, *
             > 2005..2010 settle 1 unused
@@ -121,10 +113,8 @@ fn a_refusal_ends_it_too() {
     ] {
         check(&format!(
             r#"
-            0 connect
             0 policy fail 2000
-            0 ask 1 wait
-            > 0 ask 0: 1
+            0 asked 1 wait
             > 2000 ask 1: 1 since=0
             > 2000 unreachable 1 since 2s, *
             > 2005..2010 settle 1 unused
@@ -163,10 +153,8 @@ scripts! {
     "#
 
     patience_begins_anew_with_every_answer: r#"
-        0 connect
         0 policy fail 2000
-        0 ask 1-2 wait
-        > 0 ask 0: [1, 2]
+        0 asked 1-2 wait
         1900 answer 0 {"status":"queued","id":$2,"position":1,"eta_ms":1,"epoch":1}
         3899 wait
         > 3900 ask 1: 1 since=0 epoch=1
@@ -176,10 +164,8 @@ scripts! {
     "#
 
     a_queued_request_is_sent_again_before_the_resource_counts_as_unreachable: r#"
-        0 connect
         0 policy fail 2000
-        0 ask 1-2 wait
-        > 0 ask 0: [1, 2]
+        0 asked 1-2 wait
         1 answer 0 [{"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":1}, {"status":"queued","id":$2,"position":1,"eta_ms":1,"epoch":1}]
         > 2001 ask 1: 1 since=0 epoch=1
         2002 answer 1 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":1}
@@ -192,10 +178,8 @@ scripts! {
     "#
 
     a_postponed_request_is_owed_no_answer: r#"
-        0 connect
         0 policy fail 2000
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         1 answer 0 {"status":"refused","id":$1,"code":"queue_full","message":"","retry_after_ms":8000,"epoch":1}
         7999 wait
         > 8001..10001 ask 1: 1 since=0 epoch=1
@@ -205,10 +189,8 @@ scripts! {
     "#
 
     a_new_leader_owes_an_answer_to_a_postponed_request: r#"
-        0 connect
         0 policy fail 2000
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         1 answer 0 {"status":"refused","id":$1,"code":"queue_full","message":"","retry_after_ms":8000,"epoch":1}
         3000 news {"event":"leader","epoch":2,"leader":"b"}
         > 3000..3020 ask 1: 1 since=0 epoch=2
@@ -219,10 +201,8 @@ scripts! {
     "#
 
     a_disconnected_client_finds_resources_unreachable: r#"
-        0 connect
         0 policy fail 2000
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         1 answer 0 {"status":"refused","id":$1,"code":"queue_full","message":"","retry_after_ms":8000,"epoch":1}
         2500 disconnect
         4499 wait
@@ -259,10 +239,8 @@ scripts! {
     "#
 
     a_local_grant_returns_the_request_to_schedulers_that_may_know_it: r#"
-        0 connect
         0 policy rate 2000 10 1000
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         > 2000 ask 1: 1 since=0
         > 2000..2100 granted 1 locally
         > 2005..2100 settle 1 unused
@@ -347,10 +325,8 @@ scripts! {
     "#
 
     a_settle_goes_to_the_scheduler_alone: r#"
-        0 connect
         0 policy rate 2000 10 1000
-        0 ask 1 wait
-        > 0 ask 0: 1
+        0 asked 1 wait
         1 disconnect
         > 2000..2100 granted 1 locally
         2200 ask 2 wait
