@@ -2,6 +2,7 @@
 
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::status::Rejections;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::ids::ClassId;
 use std::collections::BTreeMap;
@@ -20,6 +21,8 @@ pub struct Outcome {
     pub grants: Vec<usize>,
     /// The upstream's levels, if the world was observed.
     pub levels: Vec<Levels>,
+    /// The upstream's rejections by the cause that the scheduler told; none without a scheduler.
+    pub causes: Rejections,
 }
 
 /// The upstream's levels at one time.

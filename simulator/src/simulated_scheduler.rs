@@ -13,6 +13,7 @@ use rampmeter_protocol::incoming::Incoming;
 use rampmeter_protocol::news::News;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::{Fate, Settle};
+use rampmeter_protocol::status::Rejections;
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Time};
 use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::event::Event;
@@ -46,8 +47,9 @@ pub(crate) struct SimulatedScheduler {
     /// A leader that is cut off, and until when.
     cut_off: Option<(Leader, Time)>,
     reader: Reader,
-    answers: Vec<Answer>,
-    news: Vec<Vec<u8>>,
+    /// The answers and the broadcasts that are due.
+    pub(crate) answers: Vec<Answer>,
+    pub(crate) news: Vec<Vec<u8>>,
     known: BTreeMap<PermitId, usize>,
     requests: Vec<Request>,
     grants: Vec<usize>,
@@ -104,19 +106,14 @@ impl SimulatedScheduler {
         self.known.get(id).copied()
     }
 
+    /// The upstream's rejections by the cause that the present leader tells.
+    pub(crate) fn causes(&self) -> Rejections {
+        self.leader.core.counters().rejections
+    }
+
     /// All requests, and the indexes of the granted ones in the order of the grants.
     pub(crate) fn into_record(self) -> (Vec<Request>, Vec<usize>) {
         (self.requests, self.grants)
-    }
-
-    /// The answers that are due.
-    pub(crate) fn take_answers(&mut self) -> Vec<Answer> {
-        std::mem::take(&mut self.answers)
-    }
-
-    /// The broadcasts that are due.
-    pub(crate) fn take_broadcasts(&mut self) -> Vec<Vec<u8>> {
-        std::mem::take(&mut self.news)
     }
 
     pub(crate) fn wake(&mut self, now: Time) {

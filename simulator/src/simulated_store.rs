@@ -27,12 +27,7 @@ pub(crate) struct SimulatedStore {
 impl SimulatedStore {
     /// When the present write ends. If there is none, when the next one begins, which is `due`.
     pub(crate) fn next(&self, due: Option<Time>) -> Option<Time> {
-        self.writing.as_ref().map(|(taken, ..)| self.end(*taken)).or(due)
-    }
-
-    /// When a write that began at `taken` ends.
-    fn end(&self, taken: Time) -> Time {
-        self.silent_until.max(taken) + WRITE
+        self.writing.as_ref().map(|(taken, ..)| self.silent_until.max(*taken) + WRITE).or(due)
     }
 
     /// Lets no write end for `span`.
@@ -47,9 +42,12 @@ impl SimulatedStore {
 
     /// The checkpoint whose write has ended by now.
     pub(crate) fn take_written(&mut self, now: Time) -> Option<CheckpointNumber> {
-        let silent_until = self.silent_until;
-        let (taken, checkpoint, discovered) =
-            self.writing.take_if(|(taken, ..)| silent_until.max(*taken) + WRITE <= now)?;
+        self.next(None).filter(|end| *end <= now)?;
+        self.end_write()
+    }
+
+    fn end_write(&mut self) -> Option<CheckpointNumber> {
+        let (taken, checkpoint, discovered) = self.writing.take()?;
         self.held = Some((taken, StoredState { state: checkpoint.state, discovered }));
         Some(checkpoint.number)
     }
@@ -57,9 +55,10 @@ impl SimulatedStore {
     /// The state that a successor finds, and when it was taken. A write that is under way arrives
     /// or is lost.
     pub(crate) fn last(&mut self, arrives: bool) -> Option<(Time, StoredState)> {
-        if let Some((taken, checkpoint, discovered)) = self.writing.take().filter(|_| arrives) {
-            self.held = Some((taken, StoredState { state: checkpoint.state, discovered }));
+        if arrives {
+            self.end_write();
         }
+        self.writing = None;
         self.held.clone()
     }
 

@@ -79,7 +79,7 @@ pub(crate) struct Reply {
 
 /// An upstream in virtual time, whose origin is the beginning of 1970.
 pub(crate) struct Upstream {
-    api: Api,
+    pub(crate) api: Api,
 }
 
 impl Upstream {
@@ -108,11 +108,6 @@ impl Upstream {
         let label = |name: &str| labels.get(name).map(str::to_owned);
         let reply = self.api.clone().answer(age(Time::ORIGIN), &Arrival { cost: charge, label: &label });
         reply.rejection != Some(Rejection::Never)
-    }
-
-    /// Counts a served call as finished.
-    pub(crate) fn finish(&mut self) {
-        self.api.finish();
     }
 
     /// The levels of all units at `now`; if several policies count a unit, the lowest.

@@ -89,7 +89,7 @@ impl Run<'_> {
             }
             Command::Complete { ask, result: Ok(grant) } => {
                 let delay = grant.start.since(now);
-                worker.hold(grant);
+                worker.grant = Some(grant);
                 self.receive_permit(now, to, ask, delay);
             }
             Command::Complete { result: Err(denial), .. } => self.receive_refusal(now, number, &denial),
@@ -104,21 +104,17 @@ impl Run<'_> {
         }
     }
 
-    pub(super) fn wake_scheduler(&mut self, now: Time) {
-        self.with_scheduler(now, |scheduler| scheduler.wake(now));
-    }
-
     /// Lets the scheduler handle something, and sends its answers.
     pub(super) fn with_scheduler(&mut self, now: Time, what: impl FnOnce(&mut SimulatedScheduler)) {
         let Some(scheduler) = self.permit_source.scheduler_mut() else { return };
         what(scheduler);
-        for answer in scheduler.take_answers() {
+        for answer in std::mem::take(&mut scheduler.answers) {
             let way = &mut self.workers[answer.to.to.worker].from_scheduler;
             for at in self.world.network.carry(&mut self.dice, now, way) {
                 self.agenda.note(at, WorldEvent::AnswerArrived { reply: answer.to, payload: answer.payload.clone() });
             }
         }
-        for news in scheduler.take_broadcasts() {
+        for news in std::mem::take(&mut scheduler.news) {
             self.broadcast(now, &news.into());
         }
     }

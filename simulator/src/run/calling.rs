@@ -48,7 +48,7 @@ impl Run<'_> {
     pub(super) fn receive_response(&mut self, now: Time, to: Address, ask: AskNumber, reply: Reply) {
         let verdict = reply.verdict;
         if verdict.is_ok() {
-            self.upstream.finish();
+            self.upstream.api.finish();
         }
         let Some(worker) = self.current(to) else { return };
         let Some(wanted) = worker.advance(ask, Stage::Calling, Stage::Idle) else { return };

@@ -113,6 +113,7 @@ impl<'a> Run<'a> {
         }
         self.note_unfinished();
         if let PermitSource::Scheduler(scheduler) = self.permit_source {
+            self.outcome.causes = scheduler.causes();
             (self.outcome.requests, self.outcome.grants) = scheduler.into_record();
         }
         self.outcome
@@ -139,7 +140,7 @@ impl<'a> Run<'a> {
         self.observe(planned.min(wakeup));
         // The scheduler's own wake-ups come first: no message with a later time can have arrived.
         if wakeup <= planned {
-            self.wake_scheduler(wakeup);
+            self.with_scheduler(wakeup, |scheduler| scheduler.wake(wakeup));
         } else if let Some((now, happening)) = self.agenda.pop() {
             self.take(now, happening);
         }
@@ -178,7 +179,9 @@ impl<'a> Run<'a> {
             WorldEvent::ResponseArrived { to, ask, reply } => self.receive_response(now, to, ask, reply),
             WorldEvent::PoliciesChange { number } => self.upstream.change(now, &self.world.upstream.changes[number].1),
             WorldEvent::LevelsAsked { asked } => self.poll_levels(now, asked),
-            WorldEvent::LevelsArrived { asked, levels } => self.read_levels(now, asked, &levels),
+            WorldEvent::LevelsArrived { asked, levels } => {
+                self.with_scheduler(now, |scheduler| scheduler.read_levels(now, asked, &levels));
+            }
             WorldEvent::Incident { number } => {
                 let incident = &self.world.incidents[number].1;
                 self.with_scheduler(now, |scheduler| scheduler.meet(now, incident));

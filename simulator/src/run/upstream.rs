@@ -1,7 +1,6 @@
 //! Changes of the upstream's policies, and questions for its levels.
 
 use super::Run;
-use crate::outcome::Levels;
 use crate::world_event::WorldEvent;
 use rampmeter_protocol::time::Time;
 
@@ -25,9 +24,5 @@ impl Run<'_> {
         let answered = now + self.world.network.response.draw(&mut self.dice);
         self.agenda.note(answered, WorldEvent::LevelsArrived { asked, levels });
         self.ask_for_levels(asked);
-    }
-
-    pub(super) fn read_levels(&mut self, now: Time, asked: Time, levels: &Levels) {
-        self.with_scheduler(now, |scheduler| scheduler.read_levels(now, asked, levels));
     }
 }

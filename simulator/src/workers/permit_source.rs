@@ -51,17 +51,11 @@ impl PermitSource {
 
     /// The scheduler, if this is one.
     pub(crate) fn scheduler(&self) -> Option<&SimulatedScheduler> {
-        match self {
-            PermitSource::Scheduler(scheduler) => Some(scheduler),
-            PermitSource::Open | PermitSource::Shares(_) | PermitSource::Counter(_) => None,
-        }
+        if let PermitSource::Scheduler(scheduler) = self { Some(scheduler) } else { None }
     }
 
     /// The scheduler, if this is one.
     pub(crate) fn scheduler_mut(&mut self) -> Option<&mut SimulatedScheduler> {
-        match self {
-            PermitSource::Scheduler(scheduler) => Some(scheduler),
-            PermitSource::Open | PermitSource::Shares(_) | PermitSource::Counter(_) => None,
-        }
+        if let PermitSource::Scheduler(scheduler) = self { Some(scheduler) } else { None }
     }
 }

@@ -2,26 +2,27 @@
 
 use crate::rng::Rng;
 use rampmeter_protocol::time::Span;
-use std::fmt;
 use std::str::FromStr;
 
-/// One way to share an account.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Strategy {
-    /// Each worker alone: call at once, and after each 429 wait longer, with jitter.
-    BackOff,
-    /// Call at once, and after a 429 wait for its `Retry-After`, with a little jitter. Without the
-    /// header, back off.
-    RetryAfter,
-    /// Each worker respects its part of every limit, which no other worker may use.
-    StaticShare,
-    /// A central counter: take from all buckets now, and wait until none is negative.
-    PlainRule,
-    /// Rampmeter's exact starts, promised at once: mode `reserve`.
-    Reserve,
-    /// Rampmeter's exact starts, promised when the request's turn comes: mode `wait`.
-    #[default]
-    LateBinding,
+rampmeter_protocol::named! {
+    /// One way to share an account.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub enum Strategy {
+        /// Each worker alone: call at once, and after each 429 wait longer, with jitter.
+        BackOff = "back-off",
+        /// Call at once, and after a 429 wait for its `Retry-After`, with a little jitter. Without the
+        /// header, back off.
+        RetryAfter = "retry-after",
+        /// Each worker respects its part of every limit, which no other worker may use.
+        StaticShare = "static-share",
+        /// A central counter: take from all buckets now, and wait until none is negative.
+        PlainRule = "plain-rule",
+        /// Rampmeter's exact starts, promised at once: mode `reserve`.
+        Reserve = "reserve",
+        /// Rampmeter's exact starts, promised when the request's turn comes: mode `wait`.
+        #[default]
+        LateBinding = "late-binding",
+    }
 }
 
 /// The upper bound of the first pause, and the highest bound. The bound doubles with each further
@@ -30,16 +31,6 @@ const FIRST_PAUSE: Span = Span::from_secs(2);
 const LONGEST_PAUSE: Span = Span::from_secs(60);
 
 impl Strategy {
-    /// All strategies, the simplest first.
-    pub const ALL: [Strategy; 6] = [
-        Strategy::BackOff,
-        Strategy::RetryAfter,
-        Strategy::StaticShare,
-        Strategy::PlainRule,
-        Strategy::Reserve,
-        Strategy::LateBinding,
-    ];
-
     /// Returns how long a worker pauses after its `attempts`th 429 in a row.
     #[must_use]
     pub fn pause(self, attempts: u32, retry_after: Option<Span>, dice: &mut Rng) -> Span {
@@ -58,28 +49,11 @@ impl Strategy {
     }
 }
 
-/// A name that is no strategy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a strategy is back-off, retry-after, static-share, plain-rule, reserve or late-binding")]
-pub struct StrategyError;
-
 impl FromStr for Strategy {
-    type Err = StrategyError;
+    type Err = &'static str;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Strategy::ALL.into_iter().find(|strategy| strategy.to_string() == name).ok_or(StrategyError)
-    }
-}
-
-impl fmt::Display for Strategy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Strategy::BackOff => "back-off",
-            Strategy::RetryAfter => "retry-after",
-            Strategy::StaticShare => "static-share",
-            Strategy::PlainRule => "plain-rule",
-            Strategy::Reserve => "reserve",
-            Strategy::LateBinding => "late-binding",
-        })
+        let strategies = "a strategy is back-off, retry-after, static-share, plain-rule, reserve or late-binding";
+        Strategy::named(name).ok_or(strategies)
     }
 }

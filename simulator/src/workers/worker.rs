@@ -38,7 +38,7 @@ pub(crate) struct Worker {
     pub(crate) ask: AskNumber,
     wanted: Option<WantedCall>,
     /// Its permit, if a scheduler granted one.
-    grant: Option<Grant>,
+    pub(crate) grant: Option<Grant>,
     /// When it sent its last call.
     pub(crate) sent: Time,
     /// Its session, if it uses a scheduler.
@@ -142,11 +142,6 @@ impl Worker {
         };
         let (ask, resource, request, deadline) = (self.ask, RESOURCE, Box::new(request), Time::NEVER);
         self.handle(now, Event::Asked { ask, resource, request, deadline });
-    }
-
-    /// Keeps a permit until its start.
-    pub(crate) fn hold(&mut self, grant: Grant) {
-        self.grant = Some(grant);
     }
 
     /// How late its last call was sent, if that is known.

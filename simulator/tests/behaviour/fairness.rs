@@ -92,32 +92,6 @@ fn a_large_request_is_not_starved_by_thousands_of_small_ones() {
     assert_eq!(outcome.fleets[1].ok(), 1);
 }
 
-#[test]
-fn requests_that_need_no_scarce_unit_do_not_wait() {
-    let ten_seconds = Span::from_secs(10);
-    let hub = shared(vec![limit("requests", 50.0, ten_seconds), limit(PROCESSING_UNITS, 20.0, ten_seconds)]);
-    let heavy = Fleet::new("heavy", 50).costing(PROCESSING_UNITS, amount(10.0)).of_clients(Clients::One);
-    let free = Fleet { think: Span::from_secs(5), ..Fleet::new("free", 10) }.of_clients(Clients::One);
-    let free = free.costing(PROCESSING_UNITS, Amount::ZERO);
-    let outcome = run(&World::new(hub, 1).with(heavy).with(free).until(secs(300)));
-    assert!(outcome.fleets[1].wait_percentile(99) < Span::from_millis(50));
-}
-
-#[test]
-fn a_starving_class_goes_first_now_and_then() {
-    let resource = |max_starvation| {
-        let bulk = ClassSpec { max_starvation, ..ClassSpec::new(name("bulk")) };
-        let classes = vec![ClassSpec::new(name("urgent")), bulk];
-        ResourceSpec { classes, ..shared(vec![limit("requests", 10.0, Span::from_secs(1))]) }
-    };
-    let urgent = Fleet::new("urgent", 100).of_class("urgent");
-    let bulk = Fleet::new("bulk", 5).of_class("bulk");
-    let world = |starvation| World::new(resource(starvation), 1).with(urgent.clone()).with(bulk.clone());
-    let served = |starvation| run(&world(starvation).until(secs(305))).fleets[1].ok_between(secs(5), secs(305));
-    assert_eq!(served(None), 0);
-    assert!((29..=31).contains(&served(Some(Span::from_secs(10)))));
-}
-
 /// How first estimates compare with real waits, in percent.
 struct Honesty {
     /// The part of waits shorter than their estimates. A wait within a millisecond of its estimate

@@ -4,6 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "a test stops where its setting fails, helpers included")]
 #![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
+mod causes;
+mod ceilings;
 mod common;
 mod counted;
 mod discover;
@@ -16,7 +18,7 @@ mod judge_of_limits;
 mod known_upstreams;
 mod random_worlds;
 mod strategies;
-mod upstreams;
+mod windows;
 mod worlds;
 
 /// What most of these tests use.

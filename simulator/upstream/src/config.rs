@@ -1,22 +1,17 @@
 //! The parameters of an upstream.
 
-use crate::{Dialect, Policy, Preset, ResponseTime, RetryAfter, Rule};
-use std::{
-    net::{Ipv4Addr, SocketAddr},
-    num::NonZeroUsize,
-};
+use crate::{Policy, Preset, ResponseTime, Rule};
+use std::net::{Ipv4Addr, SocketAddr};
 
 /// The parameters of an [`Upstream`](crate::Upstream).
 ///
 /// ```
-/// use rampmeter_upstream::{Config, ResponseTime, RetryAfter};
-/// use std::{num::NonZeroUsize, time::Duration};
+/// use rampmeter_upstream::{Config, ResponseTime};
+/// use std::time::Duration;
 ///
 /// let config = Config::new(vec!["requests=50/10s".parse()?])
 ///     .listen(([127, 0, 0, 1], 0).into())
 ///     .response_time(ResponseTime::fixed(Duration::from_millis(50)))
-///     .concurrency(NonZeroUsize::MIN.saturating_add(99))
-///     .retry_after(RetryAfter::Seconds)
 ///     .keep_admissions(100_000);
 /// # Ok::<(), rampmeter_upstream::PolicyError>(())
 /// ```
@@ -58,29 +53,6 @@ impl Config {
     #[must_use]
     pub fn response_time(mut self, response_time: ResponseTime) -> Self {
         self.response_time = response_time;
-        self
-    }
-
-    /// The most admitted calls at the same time. A call counts from its arrival until just before
-    /// its answer is sent, or until its caller has gone. A client that has read an answer may
-    /// therefore call again.
-    #[must_use]
-    pub fn concurrency(mut self, limit: NonZeroUsize) -> Self {
-        self.preset = self.preset.with_concurrency(limit);
-        self
-    }
-
-    /// The dialect of the headers in answers.
-    #[must_use]
-    pub fn dialect(mut self, dialect: Dialect) -> Self {
-        self.preset = self.preset.with_dialect(dialect);
-        self
-    }
-
-    /// How a 429 states the wait, instead of the dialect's way.
-    #[must_use]
-    pub fn retry_after(mut self, form: RetryAfter) -> Self {
-        self.preset = self.preset.with_retry_after(form);
         self
     }
 

@@ -38,11 +38,10 @@ impl Counter {
         &self.rule
     }
 
-    /// Shifts fixed windows: they begin at multiples of their period since a time that was this
-    /// long before the origin of time.
+    /// Shifts fixed windows, before the first call: they begin at multiples of their period since a
+    /// time that was this long before the origin of time.
     pub(crate) fn begin(&mut self, since_ns: u128) {
         self.since_ns = since_ns;
-        self.meters.values_mut().for_each(|meter| meter.begin(since_ns));
     }
 
     /// Notes that a call arrives, and returns the key that it counts for.
@@ -104,9 +103,7 @@ impl Counter {
     }
 
     fn fresh(&self) -> Meter {
-        let mut meter = Meter::new(&self.rule.policy);
-        meter.begin(self.since_ns);
-        meter
+        Meter::new(&self.rule.policy, self.since_ns)
     }
 
     fn known(&self, key: Vec<String>) -> Vec<String> {

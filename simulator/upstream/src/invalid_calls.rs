@@ -12,7 +12,7 @@ pub(crate) struct Ban {
 
 impl Ban {
     pub(crate) fn new(counts: InvalidCalls) -> Self {
-        Self { meter: Meter::new(&counts.policy), counts }
+        Self { meter: Meter::new(&counts.policy, 0), counts }
     }
 
     /// How a call that arrives at `now_ns` is refused, if the upstream is closed.

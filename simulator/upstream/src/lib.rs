@@ -15,12 +15,11 @@
 //! | request | answer |
 //! |---|---|
 //! | `GET` or `POST /process` | 200 after the response time, a refusal at once (429, or as the preset says), 400 for a malformed cost; with the headers of a [`Dialect`] |
-//! | `GET /stats` | counts, levels and classes as JSON |
+//! | `GET /stats` | counts and levels as JSON |
 //!
 //! A call states its cost per unit in the query (`?processing-units=2.5`) or in a header
 //! (`x-cost-processing-units: 2.5`). The other parameters of the query are labels, such as
-//! `?route=roles&guild=7`; `method` is a label, too. A call may carry a label for the statistics in
-//! `x-class` or `x-client`.
+//! `?route=roles&guild=7`; `method` is a label, too.
 //!
 //! ```
 //! use rampmeter_upstream::{Config, Upstream};
@@ -69,12 +68,11 @@ pub use policy::cost::Cost;
 pub use policy::error::PolicyError;
 pub use policy::unit::{MAX_UNIT_BYTES, Unit, UnitError};
 pub use preset::Preset;
-pub use preset::dialect::{Dialect, UnknownDialect};
+pub use preset::dialect::Dialect;
 pub use preset::file::PresetError;
-pub use preset::retry_after::{RetryAfter, UnknownForm};
+pub use preset::retry_after::RetryAfter;
 pub use rule::Rule;
 pub use statistics::admission::Admission;
-pub use statistics::classes::{MAX_CLASS_BYTES, MAX_CLASSES, OTHER_CLASS};
 pub use statistics::stats::{PolicyStats, Stats};
 pub use statistics::tally::Tally;
 pub use statistics::utilisation::Utilisation;

@@ -90,19 +90,20 @@ impl Upstream {
     /// is complete if it is shorter than that. Malformed calls are not in it.
     #[must_use]
     pub fn admissions(&self) -> Vec<Admission> {
-        self.service.admissions()
+        self.service.open().1.log.kept()
     }
 
     /// Replaces the policies from now on, as [`Account::change`](crate::Account::change) does.
     /// Calls cannot state the cost of a new unit, so that cost is zero.
     pub fn change(&self, policies: Vec<Policy>) {
-        self.service.change(policies);
+        let (now, mut ledger) = self.service.open();
+        ledger.api.change(now, policies);
     }
 
     /// Stops: accepts no more calls, and answers those under way. Waits for these, and a second
     /// longer for callers in the middle of a request.
     pub async fn stop(self) {
-        let patience = self.service.longest_response().saturating_add(STOP_GRACE);
+        let patience = self.service.response_time.longest().saturating_add(STOP_GRACE);
         drop(self.running);
         // The service has ended, or the patience is over; neither needs a report.
         drop(tokio::time::timeout(patience, self.serving).await);

@@ -4,11 +4,14 @@ use crate::{Amount, Policy, Rejection, counting::flow::Flow, policy::model::Vari
 use std::num::NonZeroU64;
 
 /// A token bucket: a stock that flows in up to a maximum. Levels are volumes of its [`Flow`].
+///
+/// A leaky bucket is one whose rejected calls take from it, too.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenBucket {
     flow: Flow,
     tick_ns: Option<NonZeroU64>,
     whole: bool,
+    is_leaky: bool,
     brim: u128,
     level: u128,
     updated_ns: u64,
@@ -22,10 +25,16 @@ impl TokenBucket {
             flow,
             tick_ns: variant.tick_ns,
             whole: variant.whole,
+            is_leaky: false,
             brim: flow.volume(holds),
             level: flow.volume(variant.start.unwrap_or(holds)),
             updated_ns: 0,
         }
+    }
+
+    /// A leaky bucket: its level is the room that calls have left.
+    pub(crate) fn leaky(policy: &Policy) -> Self {
+        Self { is_leaky: true, ..Self::new(policy, Variant::default()) }
     }
 
     /// Adds the inflow until `now_ns`; an earlier time than the last one changes nothing.
@@ -62,6 +71,13 @@ impl TokenBucket {
     pub(crate) fn charge(&mut self, cost: Amount) {
         let rest = self.level.checked_sub(self.flow.volume(cost));
         self.level = rest.expect("only what the bucket can pay is charged");
+    }
+
+    /// Counts a rejected call. What a leaky bucket has no room for is lost.
+    pub(crate) fn reject(&mut self, cost: Amount) {
+        if self.is_leaky {
+            self.level = self.level.saturating_sub(self.flow.volume(cost));
+        }
     }
 
     fn level_at(&self, now_ns: u64) -> u128 {

@@ -1,6 +1,6 @@
 //! The HTTP answer to a call.
 
-use crate::{Cost, Dialect, Reply, http::call::BadCost, http::ledger::Verdict};
+use crate::{Cost, Dialect, Reply, http::ledger::Verdict};
 use axum::{
     Json,
     http::{HeaderName, HeaderValue, Method, StatusCode, Uri},
@@ -53,9 +53,9 @@ fn told_in_body(reply: &Reply) -> Response {
     Json(json!({ member: value, "extensions": { "cost": cost } })).into_response()
 }
 
-fn malformed(bad: &BadCost) -> Response {
+fn malformed(reason: &str) -> Response {
     let status = StatusCode::BAD_REQUEST;
-    (status, error(status, "COMMON_BAD_PAYLOAD", &bad.to_string())).into_response()
+    (status, error(status, "COMMON_BAD_PAYLOAD", reason)).into_response()
 }
 
 /// The answer to a call of something that the service does not have.

@@ -1,6 +1,6 @@
 //! Reads an arriving call.
 
-use crate::{Amount, AmountError, Cost, OTHER_CLASS, Preset, Unit};
+use crate::{Amount, Cost, Preset, Unit};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,26 +10,10 @@ const METHOD: &str = "method";
 /// One call, read from its query and headers.
 #[derive(Debug)]
 pub(crate) struct Call {
-    pub(crate) class: Option<String>,
     /// Its method, and the parameters of its query that state no cost.
     pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) cost: Result<Cost, BadCost>,
-}
-
-/// Why the cost of a call cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{parameter}: {reason}")]
-pub(crate) struct BadCost {
-    pub(crate) parameter: String,
-    pub(crate) reason: BadCostReason,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BadCostReason {
-    #[error(transparent)]
-    Amount(#[from] AmountError),
-    #[error("the cost is stated twice")]
-    StatedTwice,
+    /// Its cost, or why that cannot be read.
+    pub(crate) cost: Result<Cost, String>,
 }
 
 /// The units whose cost a call can state, each with its header.
@@ -54,14 +38,14 @@ impl CostParameters {
 
     /// Reads a call. Other headers belong to the imitated service and are ignored.
     pub(crate) fn read(&self, method: &Method, headers: &HeaderMap, query: Vec<(String, String)>) -> Call {
-        let (class, cost) = (read_class(headers), self.read_cost(headers, &query));
+        let cost = self.read_cost(headers, &query);
         let is_cost = |name: &str| self.parameters.iter().any(|parameter| parameter.unit.as_str() == name);
         let method = (METHOD.to_owned(), method.to_string());
         let labels = [method].into_iter().chain(query.into_iter().filter(|(name, _)| !is_cost(name))).collect();
-        Call { class, labels, cost }
+        Call { labels, cost }
     }
 
-    fn read_cost(&self, headers: &HeaderMap, query: &[(String, String)]) -> Result<Cost, BadCost> {
+    fn read_cost(&self, headers: &HeaderMap, query: &[(String, String)]) -> Result<Cost, String> {
         self.parameters.iter().try_fold(Cost::new(), |cost, parameter| {
             Ok(match parameter.read(headers, query)? {
                 Some(amount) => cost.with(parameter.unit.clone(), amount),
@@ -77,7 +61,7 @@ impl CostParameter {
         Self { header: header.expect("every name of a unit fits a header name"), unit }
     }
 
-    fn read(&self, headers: &HeaderMap, query: &[(String, String)]) -> Result<Option<Amount>, BadCost> {
+    fn read(&self, headers: &HeaderMap, query: &[(String, String)]) -> Result<Option<Amount>, String> {
         let in_headers = headers.get_all(&self.header).iter().map(|value| (self.header.as_str(), header_text(value)));
         let in_query = query.iter().filter(|(name, _)| name == self.unit.as_str());
         let mut stated = in_headers.chain(in_query.map(|(name, text)| (name.as_str(), text.as_str())));
@@ -85,25 +69,12 @@ impl CostParameter {
             return Ok(None);
         };
         match stated.next() {
-            Some((again, _)) => Err(BadCost::new(again, BadCostReason::StatedTwice)),
-            None => Amount::parse_cost(text).map(Some).map_err(|error| BadCost::new(name, error.into())),
+            Some((again, _)) => Err(format!("{again}: the cost is stated twice")),
+            None => Amount::parse_cost(text).map(Some).map_err(|error| format!("{name}: {error}")),
         }
     }
 }
 
-impl BadCost {
-    fn new(parameter: &str, reason: BadCostReason) -> Self {
-        Self { parameter: parameter.to_owned(), reason }
-    }
-}
-
-/// The header `x-class`, or else `x-client`.
-fn read_class(headers: &HeaderMap) -> Option<String> {
-    let label = headers.get("x-class").or_else(|| headers.get("x-client"))?;
-    Some(label.to_str().unwrap_or(OTHER_CLASS).to_owned())
-}
-
-/// Text that is not ASCII is no number, so it counts as empty.
 fn header_text(value: &HeaderValue) -> &str {
     value.to_str().unwrap_or_default()
 }

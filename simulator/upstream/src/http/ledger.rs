@@ -1,22 +1,14 @@
 //! The upstream with its counts.
 
-use crate::{
-    Admission, Api, Arrival, Policy, Reply, Stats, Tally,
-    config::Config,
-    http::call::{BadCost, Call},
-    statistics::admission::AdmissionLog,
-    statistics::classes::Classes,
-    statistics::tally::Outcome,
-};
+use crate::{Api, Arrival, Reply, Stats, Tally, config::Config, http::call::Call, statistics::admission::AdmissionLog};
 use std::time::Duration;
 
 /// The upstream with its counts. Pure: time is an argument.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    api: Api,
+    pub(crate) api: Api,
     total: Tally,
-    classes: Classes,
-    log: AdmissionLog,
+    pub(crate) log: AdmissionLog,
 }
 
 /// The decision about a call.
@@ -28,7 +20,8 @@ pub(crate) enum Verdict {
         reply: Reply,
     },
     Refused(Reply),
-    Bad(BadCost),
+    /// The cost cannot be read, for this reason.
+    Bad(String),
 }
 
 impl Ledger {
@@ -36,7 +29,6 @@ impl Ledger {
         Self {
             api: Api::new(config.preset.clone()).with_origin(since_1970),
             total: Tally::default(),
-            classes: Classes::default(),
             log: AdmissionLog::keeping(config.admissions_kept),
         }
     }
@@ -47,31 +39,16 @@ impl Ledger {
             Ok(cost) => self.decide(now, &Arrival { cost, label: &|label| call.labels.get(label).cloned() }),
             Err(bad) => Verdict::Bad(bad.clone()),
         };
-        self.count(call.class.as_deref(), verdict.outcome());
+        match &verdict {
+            Verdict::Admitted { .. } => self.total.ok += 1,
+            Verdict::Refused(_) => self.total.rate_limited += 1,
+            Verdict::Bad(_) => self.total.bad += 1,
+        }
         verdict
     }
 
-    /// Replaces the policies from `now` on.
-    pub(crate) fn change(&mut self, now: Duration, policies: Vec<Policy>) {
-        self.api.change(now, policies);
-    }
-
-    /// Notes that an admitted call has ended.
-    pub(crate) fn finish(&mut self) {
-        self.api.finish();
-    }
-
     pub(crate) fn stats(&self, now: Duration) -> Stats {
-        Stats {
-            uptime: now,
-            total: self.total,
-            policies: self.api.policies(now),
-            classes: self.classes.tallies().clone(),
-        }
-    }
-
-    pub(crate) fn admissions(&self) -> Vec<Admission> {
-        self.log.kept()
+        Stats { uptime: now, total: self.total, policies: self.api.policies(now) }
     }
 
     fn decide(&mut self, now: Duration, arrival: &Arrival<'_>) -> Verdict {
@@ -80,23 +57,6 @@ impl Ledger {
         match reply.rejection {
             None => Verdict::Admitted { number: self.total.ok, reply },
             Some(_) => Verdict::Refused(reply),
-        }
-    }
-
-    fn count(&mut self, class: Option<&str>, outcome: Outcome) {
-        self.total.count(outcome);
-        if let Some(class) = class {
-            self.classes.count(class, outcome);
-        }
-    }
-}
-
-impl Verdict {
-    fn outcome(&self) -> Outcome {
-        match self {
-            Self::Admitted { .. } => Outcome::Ok,
-            Self::Refused(_) => Outcome::RateLimited,
-            Self::Bad(_) => Outcome::Bad,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The upstream behind HTTP.
 
 use crate::{
-    Admission, Dialect, Policy, ResponseTime, Stats,
+    Dialect, ResponseTime, Stats,
     config::Config,
     http::answer::{answer, unknown},
     http::call::{Call, CostParameters},
@@ -32,7 +32,7 @@ const MAX_BODY_BYTES: usize = 1 << 20;
 pub(crate) struct Service {
     clock: Clock,
     parameters: CostParameters,
-    response_time: ResponseTime,
+    pub(crate) response_time: ResponseTime,
     dialect: Dialect,
     /// The lock guards the upstream and its counts. It is held for one decision, about a
     /// microsecond, or for one copy of the counts, and never across an await.
@@ -68,20 +68,6 @@ impl Service {
         ledger.stats(now)
     }
 
-    pub(crate) fn change(&self, policies: Vec<Policy>) {
-        let (now, mut ledger) = self.open();
-        ledger.change(now, policies);
-    }
-
-    pub(crate) fn admissions(&self) -> Vec<Admission> {
-        self.open().1.admissions()
-    }
-
-    /// The longest time that a call can take.
-    pub(crate) fn longest_response(&self) -> Duration {
-        self.response_time.longest()
-    }
-
     fn decide(&self, call: &Call) -> Verdict {
         let (now, mut ledger) = self.open();
         ledger.arrive(now, call)
@@ -95,7 +81,7 @@ impl Service {
     }
 
     /// The clock is read under the lock, so times never decrease from one decision to the next.
-    fn open(&self) -> (Duration, MutexGuard<'_, Ledger>) {
+    pub(crate) fn open(&self) -> (Duration, MutexGuard<'_, Ledger>) {
         let ledger = self.ledger.lock().expect("no holder of the lock panics");
         (self.clock.now(), ledger)
     }
@@ -120,7 +106,7 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.service.open().1.finish();
+        self.service.open().1.api.finish();
     }
 }
 

@@ -1,23 +1,17 @@
 //! The statistics on the wire.
 
 use crate::{PolicyStats, Stats, Tally};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// [`Stats`] as JSON. Amounts are floats for people and charts; [`Stats`] has the exact ones.
 pub(crate) fn stats_body(stats: &Stats) -> Value {
-    let mut body = tally(&stats.total);
-    let classes: Map<String, Value> =
-        stats.classes.iter().map(|(class, calls)| (class.clone(), tally(calls))).collect();
-    body["uptime_ms"] = json!(stats.uptime.as_millis());
-    body["policies"] = stats.policies.iter().map(policy).collect();
-    body["classes"] = classes.into();
-    body
-}
-
-fn tally(tally: &Tally) -> Value {
-    let Tally { ok, rate_limited, bad } = tally;
-    json!({ "sent": tally.sent(), "ok": ok, "rate_limited": rate_limited, "bad": bad })
+    let Tally { ok, rate_limited, bad } = stats.total;
+    json!({
+        "sent": stats.total.sent(), "ok": ok, "rate_limited": rate_limited, "bad": bad,
+        "uptime_ms": stats.uptime.as_millis(),
+        "policies": stats.policies.iter().map(policy).collect::<Vec<_>>(),
+    })
 }
 
 fn policy(stats: &PolicyStats) -> Value {

@@ -11,13 +11,18 @@ pub(crate) const PHASE: &str = "phase";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Model {
     TokenBucket(Variant),
-    /// Windows begin this long after multiples of the period.
-    FixedWindow {
-        phase_ns: u64,
-    },
-    FirstUseWindow,
+    Window(WindowStart),
     SlidingWindow,
     LeakyBucket,
+}
+
+/// When a window begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WindowStart {
+    /// This long after multiples of the period.
+    Aligned { phase_ns: u64 },
+    /// With the first call after the last window.
+    FirstUse,
 }
 
 /// How a token bucket differs from the default. The default starts full, holds its capacity and
@@ -39,8 +44,8 @@ impl Model {
     pub(crate) fn variant(self) -> Result<Variant, &'static str> {
         match self {
             Self::TokenBucket(variant) => Ok(variant),
-            Self::FixedWindow { .. } => Err(FIXED_WINDOW),
-            Self::FirstUseWindow => Err("first-use"),
+            Self::Window(WindowStart::Aligned { .. }) => Err(FIXED_WINDOW),
+            Self::Window(WindowStart::FirstUse) => Err("first-use"),
             Self::SlidingWindow => Err("sliding-window"),
             Self::LeakyBucket => Err("leaky-bucket"),
         }
@@ -49,8 +54,8 @@ impl Model {
     /// How long after multiples of its period a fixed window begins.
     pub(crate) fn phase_ns(self) -> u64 {
         match self {
-            Self::FixedWindow { phase_ns } => phase_ns,
-            Self::TokenBucket(_) | Self::FirstUseWindow | Self::SlidingWindow | Self::LeakyBucket => 0,
+            Self::Window(WindowStart::Aligned { phase_ns }) => phase_ns,
+            Self::Window(WindowStart::FirstUse) | Self::TokenBucket(_) | Self::SlidingWindow | Self::LeakyBucket => 0,
         }
     }
 

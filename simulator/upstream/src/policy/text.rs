@@ -47,15 +47,9 @@ impl fmt::Display for Model {
             Ok(variant) => variant.fmt(f),
             Err(option) => write!(f, ";{option}"),
         }?;
-        match self {
-            Self::FixedWindow { phase_ns: 1.. } => {
-                write!(f, ";{PHASE}={}", printed(Duration::from_nanos(self.phase_ns())))
-            }
-            Self::TokenBucket(_)
-            | Self::FixedWindow { phase_ns: 0 }
-            | Self::FirstUseWindow
-            | Self::SlidingWindow
-            | Self::LeakyBucket => Ok(()),
+        match self.phase_ns() {
+            0 => Ok(()),
+            phase_ns => write!(f, ";{PHASE}={}", printed(Duration::from_nanos(phase_ns))),
         }
     }
 }

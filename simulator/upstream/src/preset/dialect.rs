@@ -43,13 +43,6 @@ pub enum Dialect {
     Plain,
 }
 
-/// A name that no dialect has.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no dialect `{name}`; there are {}", Dialect::ALL.map(Dialect::name).join(", "))]
-pub struct UnknownDialect {
-    name: String,
-}
-
 impl Dialect {
     /// All dialects.
     pub const ALL: [Self; 8] = [
@@ -123,11 +116,12 @@ impl fmt::Display for Dialect {
 }
 
 impl FromStr for Dialect {
-    type Err = UnknownDialect;
+    type Err = String;
 
-    fn from_str(name: &str) -> Result<Self, UnknownDialect> {
+    fn from_str(name: &str) -> Result<Self, String> {
         let named = Self::ALL.into_iter().find(|dialect| dialect.name() == name);
-        named.ok_or_else(|| UnknownDialect { name: name.to_owned() })
+        let known = || Self::ALL.map(Self::name).join(", ");
+        named.ok_or_else(|| format!("there is no dialect `{name}`; there are {}", known()))
     }
 }
 

@@ -92,7 +92,9 @@ impl Preset {
         Self { refusal: Refusal { retry_after: Some(form), ..self.refusal }, ..self }
     }
 
-    /// The same upstream with a bound on calls in flight.
+    /// The same upstream with a bound on calls in flight. A call counts from its arrival until just
+    /// before its answer is sent, or until its caller has gone. A client that has read an answer may
+    /// therefore call again.
     #[must_use]
     pub fn with_concurrency(self, limit: NonZeroUsize) -> Self {
         Self { concurrency: Some(limit), ..self }

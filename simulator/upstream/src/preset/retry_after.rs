@@ -41,22 +41,15 @@ impl RetryAfter {
     }
 }
 
-/// A name that no form has.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`Retry-After` is in `ms` or `seconds`, or there is `none`, but not `{name}`")]
-pub struct UnknownForm {
-    name: String,
-}
-
 impl FromStr for RetryAfter {
-    type Err = UnknownForm;
+    type Err = String;
 
-    fn from_str(name: &str) -> Result<Self, UnknownForm> {
+    fn from_str(name: &str) -> Result<Self, String> {
         match name {
             "ms" => Ok(Self::Milliseconds),
             "seconds" => Ok(Self::Seconds),
             "none" => Ok(Self::Missing),
-            unknown => Err(UnknownForm { name: unknown.to_owned() }),
+            _ => Err(format!("`Retry-After` is in `ms` or `seconds`, or there is `none`, but not `{name}`")),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! What an upstream has counted.
 
 pub(super) mod admission;
-pub(super) mod classes;
 pub(super) mod stats;
 pub(super) mod tally;
 pub(super) mod utilisation;

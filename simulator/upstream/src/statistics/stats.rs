@@ -1,7 +1,7 @@
 //! The counts of an upstream.
 
 use crate::{Amount, Policy, Tally, Utilisation};
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 /// A consistent snapshot of all counts since the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,8 +12,6 @@ pub struct Stats {
     pub total: Tally,
     /// The policies, in the order of the configuration.
     pub policies: Vec<PolicyStats>,
-    /// Calls with a label, by label; see [`MAX_CLASSES`](crate::MAX_CLASSES).
-    pub classes: BTreeMap<String, Tally>,
 }
 
 /// What one policy has spent and could spend.
@@ -44,7 +42,6 @@ impl Stats {
     ///         uptime: Duration::from_secs(seconds),
     ///         total: Tally::default(),
     ///         policies: vec![PolicyStats { policy, spent: Amount::whole(spent), level: Amount::ZERO }],
-    ///         classes: Default::default(),
     ///     })
     /// };
     /// let (after_burst, end) = (snapshot(10, 100)?, snapshot(70, 385)?);

@@ -11,14 +11,6 @@ pub struct Tally {
     pub bad: u64,
 }
 
-/// How one call was answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Ok,
-    RateLimited,
-    Bad,
-}
-
 impl Tally {
     /// All calls that arrived.
     ///
@@ -31,13 +23,5 @@ impl Tally {
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.ok + self.rate_limited + self.bad
-    }
-
-    pub(crate) fn count(&mut self, outcome: Outcome) {
-        match outcome {
-            Outcome::Ok => self.ok += 1,
-            Outcome::RateLimited => self.rate_limited += 1,
-            Outcome::Bad => self.bad += 1,
-        }
     }
 }

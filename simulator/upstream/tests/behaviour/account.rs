@@ -1,21 +1,46 @@
-//! The account against numbers calculated by hand.
+//! Accounts, against numbers calculated by hand: each model, several units, limits that never refill, steps
+//! back of the clock, calls in flight, and the largest values.
 
 use crate::script::{
     HOUR, MS, SECOND,
-    Verdict::{Admitted, Never, WaitNs},
+    Verdict::{self, Admitted, Never, WaitNs},
     account, check, cost, step,
 };
-use rampmeter_upstream::{Account, Amount, Cost, Rejection, Unit};
+use rampmeter_upstream::{Account, Amount, Cost, Rejection};
 use std::{num::NonZeroUsize, time::Duration};
 
+/// A policy and the calls to it: milliseconds, cost, outcome, level.
+type Calls<'a> = (&'a str, &'a [(u64, &'static str, Verdict, &'static [&'static str])]);
+
 #[test]
-fn the_worked_example_of_the_noisy_neighbour_notes() {
+fn each_model_admits_what_it_should_and_states_the_wait_to_the_nanosecond() {
+    let wait = |ms: u64| WaitNs(ms * MS);
+    #[rustfmt::skip]
+    let table: [Calls<'_>; 10] = [
+        ("requests=5/1s",                       &[(0, "requests=5", Admitted, &["0"]), (100, "", wait(100), &["0.5"]), (200, "", Admitted, &["0"]), (9_000, "requests=6", Never, &["5"])]),
+        ("requests=10/1s;burst=4;start=1",      &[(0, "requests=2", wait(100), &["1"]), (100, "requests=2", Admitted, &["0"]), (9_000, "requests=5", Never, &["4"])]),
+        ("requests=10/1s;tick=500ms;start=0",   &[(499, "", wait(1), &["0"]), (500, "", Admitted, &["4"]), (999, "requests=5", wait(1), &["4"]), (1_000, "requests=9", Admitted, &["0"])]),
+        // The fraction of a token is lost at each arrival.
+        ("requests=10/1s;whole;start=0",        &[(150, "", Admitted, &["0"]), (240, "", wait(100), &["0"]), (339, "", wait(100), &["0"]), (439, "", Admitted, &["0"])]),
+        ("requests=3/1s;tick=500ms;whole;start=0", &[(500, "", Admitted, &["0"]), (1_000, "requests=2", wait(500), &["1"]), (1_500, "requests=2", Admitted, &["0"])]),
+        ("requests=2/1s;fixed-window",          &[(900, "requests=2", Admitted, &["0"]), (950, "", wait(50), &["0"]), (1_000, "", Admitted, &["1"]), (1_000, "requests=3", Never, &["1"])]),
+        ("requests=1/1s;phase=300ms",           &[(299, "", Admitted, &["0"]), (299, "", wait(1), &["0"]), (300, "", Admitted, &["0"])]),
+        ("requests=1/1s;first-use",             &[(700, "", Admitted, &["0"]), (1_699, "", wait(1), &["0"]), (1_700, "", Admitted, &["0"])]),
+        ("requests=2/1s;sliding-window",        &[(0, "", Admitted, &["1"]), (600, "", Admitted, &["0"]), (900, "", wait(100), &["0"]), (900, "requests=2", wait(700), &["0"]), (1_000, "", Admitted, &["0"])]),
+        // What is refused fills the bucket too.
+        ("requests=2/1s;leaky-bucket",          &[(0, "requests=2", Admitted, &["0"]), (250, "", wait(500), &["0"]), (750, "", Admitted, &["0"]), (9_000, "requests=3", Never, &["0"])]),
+    ];
+    for (policy, calls) in table {
+        let steps = calls.iter().map(|(ms, cost, verdict, levels)| step(ms * MS, cost, *verdict, levels));
+        check(&[policy], &steps.collect::<Vec<_>>());
+    }
+    // The window of a clock is over before those calls leave the sliding window.
     check(
-        &["requests=10/1s"],
+        &["requests=2/1s;fixed-window", "requests=2/1s;sliding-window"],
         &[
-            step(300 * MS, "requests=6", Admitted, &["4"]),
-            step(500 * MS, "requests=5", Admitted, &["1"]),
-            step(1_500 * MS, "requests=0", Admitted, &["10"]),
+            step(900 * MS, "requests=2", Admitted, &["0", "0"]),
+            step(950 * MS, "", wait(950), &["0", "0"]),
+            step(1_000 * MS, "", wait(900), &["2", "0"]),
         ],
     );
 }
@@ -30,40 +55,6 @@ fn a_call_is_one_request_unless_it_states_otherwise() {
             step(0, "requests=0 processing-units=1", Admitted, &["3", "1"]),
             step(0, "requests=3", Admitted, &["0", "1"]),
             step(0, "requests=0 tokens=99", Admitted, &["0", "1"]),
-        ],
-    );
-}
-
-#[test]
-fn a_rejected_call_takes_nothing_and_says_when_all_policies_can_pay() {
-    check(
-        &["requests=10/10s", "processing-units=20/10s"],
-        &[
-            step(0, "processing-units=20", Admitted, &["9", "0"]),
-            step(0, "processing-units=1", WaitNs(500 * MS), &["9", "0"]),
-            step(0, "requests=9", Admitted, &["0", "0"]),
-            // The requests need 2 s, the processing units 4 s: the longer wait counts.
-            step(0, "requests=2 processing-units=8", WaitNs(4 * SECOND), &["0", "0"]),
-            step(4 * SECOND - 1, "requests=2 processing-units=8", WaitNs(1), &["3.999999", "7.999999"]),
-            step(4 * SECOND, "requests=2 processing-units=8", Admitted, &["2", "0"]),
-        ],
-    );
-}
-
-#[test]
-fn fractions_are_exact() {
-    check(
-        // A token every third of a second, which no integer of nanoseconds can express.
-        &["processing-units=3/1s"],
-        &[
-            step(0, "processing-units=3", Admitted, &["0"]),
-            step(0, "processing-units=1", WaitNs(333_333_334), &["0"]),
-            step(333_333_333, "processing-units=1", WaitNs(1), &["0.999999"]),
-            step(333_333_334, "processing-units=1", Admitted, &["0"]),
-            // The remaining 2 thirds of a nanosecond still count a whole second after the start.
-            step(666_666_667, "processing-units=1", Admitted, &["0"]),
-            step(SECOND, "processing-units=1", Admitted, &["0"]),
-            step(SECOND, "processing-units=0.000001", WaitNs(334), &["0"]),
         ],
     );
 }
@@ -97,25 +88,6 @@ fn a_time_that_steps_back_counts_as_the_last_one() {
 }
 
 #[test]
-fn the_largest_values_do_not_overflow() {
-    const LONGEST: u64 = 5_124_095 * HOUR;
-    check(
-        &["requests=18446744073709.551615/PT5124095H"],
-        &[
-            step(0, "requests=18446744073709.551615", Admitted, &["0"]),
-            step(0, "requests=18446744073709.551615", WaitNs(LONGEST), &["0"]),
-            step(LONGEST, "requests=18446744073709.551615", Admitted, &["0"]),
-            step(
-                u64::MAX,
-                "requests=18446744073709.551615",
-                WaitNs(LONGEST - (u64::MAX - LONGEST)),
-                &["2073709.784733"],
-            ),
-        ],
-    );
-}
-
-#[test]
 fn spent_counts_admitted_calls_only() {
     let mut account = account(&["processing-units=5/PT0S", "requests=9/PT0S"]);
     for units in ["2.5", "4", "2"] {
@@ -123,12 +95,6 @@ fn spent_counts_admitted_calls_only() {
     }
     let spent = account.policies(Duration::ZERO).iter().map(|policy| policy.spent).collect::<Vec<_>>();
     assert_eq!(spent, [Amount::from_micros(4_500_000), Amount::whole(2)]);
-}
-
-#[test]
-fn an_account_without_policies_admits_everything() {
-    let anything = Cost::new().with(Unit::REQUESTS, Amount::from_micros(u64::MAX));
-    assert_eq!(account(&[]).admit(Duration::ZERO, &anything), Ok(()));
 }
 
 /// Several calls arrive at one time, and some of them end in between.
@@ -170,14 +136,6 @@ fn only_so_many_calls_are_in_flight() {
 }
 
 #[test]
-#[should_panic(expected = "only admitted calls finish")]
-fn a_call_that_was_not_admitted_cannot_finish() {
-    let mut account = account(&["requests=1/PT0S"]);
-    assert_eq!(account.admit(Duration::ZERO, &cost("requests=2")), Err(Rejection::Never));
-    account.finish();
-}
-
-#[test]
 fn a_call_too_many_counts_in_a_leaky_bucket_only() {
     let mut account: Account =
         account(&["requests=4/4s", "requests=4/4s;leaky-bucket"]).with_concurrency(NonZeroUsize::MIN);
@@ -186,4 +144,33 @@ fn a_call_too_many_counts_in_a_leaky_bucket_only() {
     }
     let levels = account.policies(Duration::ZERO).iter().map(|policy| policy.level).collect::<Vec<_>>();
     assert_eq!(levels, [Amount::whole(3), Amount::ONE]);
+}
+
+#[test]
+fn the_largest_values_do_not_overflow() {
+    const ALL: &str = "requests=18446744073709.551615";
+    const LONGEST: u64 = 5_124_095 * HOUR;
+    const REST: u64 = LONGEST - (u64::MAX - LONGEST);
+    #[rustfmt::skip]
+    let table = [
+        ("tick=PT5124095H", REST),
+        ("fixed-window",    REST),
+        ("sliding-window",  REST),
+        ("leaky-bucket",    LONGEST),
+    ];
+    for (model, last_wait_ns) in table {
+        check(
+            &[&format!("{ALL}/PT5124095H;{model}")],
+            &[
+                step(0, ALL, Admitted, &["0"]),
+                step(LONGEST, ALL, Admitted, &["0"]),
+                step(u64::MAX, ALL, WaitNs(last_wait_ns), &["0"]),
+            ],
+        );
+    }
+    check(
+        &[&format!("{ALL}/PT18446744073.709551615S;whole;start=0")],
+        // The last fraction of a unit would come after the end of time.
+        &[step(0, "", WaitNs(MS), &["0"]), step(0, ALL, Never, &["0"])],
+    );
 }

@@ -4,7 +4,5 @@
 
 mod account;
 mod http;
-mod model_judge;
-mod models;
 mod presets;
 mod script;

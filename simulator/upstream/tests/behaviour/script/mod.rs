@@ -12,7 +12,7 @@ pub(crate) struct Step {
 }
 
 /// The outcome of a call.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Verdict {
     Admitted,
     WaitNs(u64),
@@ -28,15 +28,24 @@ pub(crate) fn step(at_ns: u64, cost: &'static str, verdict: Verdict, levels: &'s
     Step { at_ns, cost, verdict, levels }
 }
 
-/// Runs a table against an account with these policies.
+/// Runs a table against an account with these policies. A call is admitted after the wait that it is told, and
+/// not a nanosecond earlier, unless time ends before.
 pub(crate) fn check(policies: &[&str], steps: &[Step]) {
-    let mut account = account(policies);
+    let (mut account, mut latest_ns) = (account(policies), 0);
     for (number, step) in steps.iter().enumerate() {
+        latest_ns = step.at_ns.max(latest_ns);
         let at = Duration::from_nanos(step.at_ns);
         let verdict = Verdict::from(account.admit(at, &cost(step.cost)));
         let levels: Vec<String> = account.policies(at).iter().map(|policy| policy.level.to_string()).collect();
         assert_eq!(verdict, step.verdict, "{policies:?}, step {number}");
         assert_eq!(levels, step.levels, "{policies:?}, step {number}");
+        if let Verdict::WaitNs(wait_ns) = verdict
+            && let Some(end_ns) = latest_ns.checked_add(wait_ns)
+        {
+            let asked = |at_ns| account.clone().admit(Duration::from_nanos(at_ns), &cost(step.cost));
+            assert_eq!(asked(end_ns), Ok(()), "{policies:?}, step {number}");
+            assert!(asked(end_ns - 1).is_err(), "{policies:?}, step {number}");
+        }
     }
 }
 
