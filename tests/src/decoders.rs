@@ -202,7 +202,7 @@ static CHECK: LazyLock<OriginSettings> = LazyLock::new(|| OriginSettings {
     trusted_hops: None,
     normalise: true,
     labels: vec![
-        ("client".to_owned(), LabelSource::Header("x-api-key".parse().unwrap())),
+        ("client".to_owned(), LabelSource::Stated("header:x-api-key".parse().unwrap())),
         ("route".to_owned(), LabelSource::Path),
         ("method".to_owned(), LabelSource::Method),
         ("address".to_owned(), LabelSource::ClientAddress),
@@ -238,7 +238,7 @@ fn read_script(input: &[u8]) {
     for script in [text, &format!("function setup() {{ return {{ input: [{text}] }} }}")] {
         let body = serde_json::json!({ "input": { "data": [{ "type": "a" }] }, "evalscript": script }).to_string();
         match Estimate::of_body(Api::Process, body, &Given::default()) {
-            Ok(estimate) => assert!(estimate.amount().units() >= estimate.minimum().to_f64()),
+            Ok(estimate) => assert!(estimate.amount.units() >= estimate.minimum.to_f64()),
             Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
@@ -246,7 +246,7 @@ fn read_script(input: &[u8]) {
 
 /// Counts the tokens of a request, and of an answer that comes whole or as a stream, in small pieces.
 fn read_proxy_body(input: &[u8]) {
-    let [input_unit, output, total] = ["input", "output", "total"].map(|unit| Some(unit.to_owned()));
+    let [input_unit, output, total] = ["input", "output", "total"].map(|unit| unit.parse().ok());
     let units = TokenUnits { input: input_unit, output, total, settles: true };
     let label = BodyLabel { label: "model".to_owned(), key: "model".to_owned(), otherwise: None };
     let mut request = RequestReader::new(&Method::POST, "/v1/chat/completions", true, &[label]);

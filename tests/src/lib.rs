@@ -20,9 +20,10 @@ pub mod patience;
 pub mod prelude;
 pub mod repository;
 pub mod rng;
+pub mod temporary;
 
 pub use drills::{drill, figures, fire, job_run, judge, load, machine, proxy, relay};
 pub use schedulers::{front, http_proxy, pair, portal, process, proxy_process, rules, scheduler, shipped, wrong_clock};
 pub use servers::{certificates, cluster, collector, gateway, listening, nats, nginx, python};
-pub use upstreams::{api, customer_portal, guilds, raw_upstream, scripted_api};
+pub use upstreams::{api, customer_portal, guilds, raw_upstream};
 pub use workers::{fleet, holder, hostile, parties, tracer, witness, worker};

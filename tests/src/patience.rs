@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Longer than any step here takes, even on a loaded machine; it turns a hang into a failure.
-pub const STEP_TIMEOUT: Duration = Duration::from_secs(30);
+pub const STEP_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often a condition is checked.
 const POLL: Duration = Duration::from_millis(5);
 

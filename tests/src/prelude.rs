@@ -1,6 +1,6 @@
 //! What most tests use. A test has it by `use crate::prelude::*`.
 
-pub use crate::api::{Api, http, upstream, upstream_with};
+pub use crate::api::{Api, http, serve, upstream, upstream_with};
 pub use crate::cluster::{Cluster, NODES};
 pub use crate::customer_portal::{Endpoint, Fault, Portal};
 pub use crate::drill::{Drill, audited_hub};
@@ -21,7 +21,8 @@ pub use crate::proxy_process::ProxyProcess;
 pub use crate::raw_upstream::{Act, RawUpstream};
 pub use crate::rng::Rng;
 pub use crate::scheduler::{FOUR, HUNDRED};
-pub use crate::worker::{Answers, Worker, body};
+pub use crate::temporary::file_with;
+pub use crate::worker::{Answers, Worker, body, event};
 pub use crate::{guilds, nats, portal, process, repository, scheduler, shipped};
 pub use async_nats::{StatusCode, jetstream};
 pub use futures::future::join_all;

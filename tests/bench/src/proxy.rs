@@ -13,7 +13,7 @@ use rampmeter_front::forwarded_labels;
 use rampmeter_nats_server::{Binary, Options, Server};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;
-use rampmeter_proxy::settings::{Asking, Bounds, Encryption, HeaderSettings, LabelsFn, Pages, Times};
+use rampmeter_proxy::settings::{Asking, Bounds, Encryption, Function, HeaderSettings, LabelsFn, Pages, Times};
 use rampmeter_proxy::{Proxy, Settings};
 use rampmeter_scheduler::running;
 use rampmeter_worker_sdk::Client;
@@ -21,6 +21,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -134,10 +135,10 @@ impl Measurements {
 /// A proxy with the settings of `rampmeter proxy`, which holds requests for longer.
 async fn proxy(client: &Client, upstream: SocketAddr, resource: &str) -> anyhow::Result<Proxy> {
     let origin = OriginSettings::default();
-    let labels = LabelsFn::new(move |head, address| forwarded_labels(head, address, &origin));
+    let labels: LabelsFn = Function(Arc::new(move |head, address| forwarded_labels(head, address, &origin)));
     let settings = Settings {
         upstream: format!("http://{upstream}").parse()?,
-        asking: Asking { labels, ..Asking::default() },
+        asking: Asking { labels: Some(labels), ..Asking::default() },
         headers: HeaderSettings { forwarded: true, ..HeaderSettings::default() },
         credential: None,
         // Requests that are still held at the end are not waited for.

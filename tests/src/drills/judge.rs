@@ -138,63 +138,45 @@ mod tests {
         Call { at: Duration::from_millis(at_ms), cost }
     }
 
-    /// Calls as (milliseconds, tokens).
-    type Script<'a> = &'a [(u64, f64)];
-
-    fn check(rule: Rule, calls: Script<'_>, over_admitted: f64, least_left: f64) {
-        let calls = calls.iter().map(|(at_ms, tokens)| call(*at_ms, *tokens)).collect();
-        let [finding] = judge(&[rule], calls).try_into().unwrap();
-        let micros = (finding.over_admitted_micros as f64 / 1e6, finding.least_left_micros as f64 / 1e6);
-        assert_eq!(micros, (over_admitted, least_left), "{finding:?}");
-    }
+    /// The limit, the calls as milliseconds and tokens, what is too much, and what is left.
+    type Row<'a> = (Rule, &'a [(u64, f64)], f64, f64);
 
     #[test]
     fn everything_is_admitted_and_the_excess_is_reported() {
-        let fractions = [(0, 9.5), (50, 1.0)];
-        let paid_back = [(0, 11.0), (500, 0.0), (600, 5.0)];
-        let owed_twice = [(0, 12.0), (100, 3.0)];
-        let not_above_the_brim = [(0, 10.0), (5000, 11.0)];
-        let unsorted = [(1000, 10.0), (0, 10.0)];
+        // At the rate, and one more among them.
+        let even: Vec<(u64, f64)> = (0..1000).map(|number| (number * 100, 1.0)).collect();
+        let planted = [&even[..], &[(1700, 1.0)]].concat();
+        let narrow = |burst| ten().with_burst(burst);
         #[rustfmt::skip]
-        let table: [(Script<'_>, f64, f64); 9] = [
-            // calls              too much  least left
-            (&[],                  0.0,     10.0),
-            (&[(0, 10.0)],         0.0,     0.0),
-            (&[(0, 11.0)],         1.0,     0.0),
-            (&[(0, 4.0)],          0.0,     6.0),
-            (&fractions,           0.0,     0.0),
-            (&paid_back,           1.0,     0.0),
-            (&owed_twice,          4.0,     0.0),
-            (&not_above_the_brim,  1.0,     0.0),
-            (&unsorted,            0.0,     0.0),
+        let table: [Row<'_>; 12] = [
+            (ten(),     &[],                                     0.0, 10.0),
+            (ten(),     &[(0, 10.0)],                            0.0, 0.0),
+            (ten(),     &[(0, 4.0)],                             0.0, 6.0),
+            (ten(),     &[(0, 9.5), (50, 1.0)],                  0.0, 0.0),
+            (ten(),     &[(0, 11.0), (500, 0.0), (600, 5.0)],    1.0, 0.0),
+            (ten(),     &[(0, 12.0), (100, 3.0)],                4.0, 0.0),
+            (ten(),     &[(0, 10.0), (5000, 11.0)],              1.0, 0.0),
+            (ten(),     &[(1000, 10.0), (0, 10.0)],              0.0, 0.0),
+            (narrow(4), &[(0, 4.0), (100, 1.0)],                 0.0, 0.0),
+            (narrow(4), &[(0, 5.0)],                             1.0, 0.0),
+            (narrow(1), &even,                                   0.0, 0.0),
+            (narrow(1), &planted,                                1.0, 0.0),
         ];
-        for (calls, over_admitted, least_left) in table {
-            check(ten(), calls, over_admitted, least_left);
+        for (rule, calls, over_admitted, least_left) in table {
+            let calls = calls.iter().map(|(at_ms, tokens)| call(*at_ms, *tokens)).collect();
+            let [finding] = judge(&[rule], calls).try_into().unwrap();
+            let found = (finding.over_admitted_micros as f64 / 1e6, finding.least_left_micros as f64 / 1e6);
+            assert_eq!(found, (over_admitted, least_left), "{finding:?}");
         }
-    }
-
-    #[test]
-    fn a_burst_may_be_smaller_than_the_refill_of_a_period() {
-        check(ten().with_burst(4), &[(0, 4.0), (100, 1.0)], 0.0, 0.0);
-        check(ten().with_burst(4), &[(0, 5.0)], 1.0, 0.0);
     }
 
     #[test]
     fn a_millionth_and_a_nanosecond_count() {
-        let late = |ns| vec![call(0, 10.0), Call { at: Duration::from_nanos(ns), ..call(0, 1.0) }];
-        assert_eq!(judge(&[ten()], late(100_000_000))[0].over_admitted_micros, 0);
-        assert_eq!(judge(&[ten()], late(99_999_999))[0].over_admitted_micros, 1);
-    }
-
-    /// A thousand calls at exactly the rate are right; one more among them is too many.
-    #[test]
-    fn one_token_too_many_in_a_thousand_is_found() {
-        let at_the_rate = |number: u64| call(number * 100, 1.0);
-        for planted in [None, Some(0), Some(17), Some(999)] {
-            let calls = (0..1000).map(at_the_rate).chain(planted.map(at_the_rate)).collect();
-            let [finding] = judge(&[ten().with_burst(1)], calls).try_into().unwrap();
-            assert_eq!(finding.over_admitted_micros, u64::from(planted.is_some()) * MICROS, "{planted:?}");
+        for (late_ns, too_much) in [(100_000_000, 0), (99_999_999, 1)] {
+            let late = Call { at: Duration::from_nanos(late_ns), ..call(0, 1.0) };
+            assert_eq!(judge(&[ten()], vec![call(0, 10.0), late])[0].over_admitted_micros, too_much);
         }
+        assert_eq!(ten().refill(Duration::from_millis(250)), 2, "it is rounded down");
     }
 
     #[test]
@@ -204,10 +186,5 @@ mod tests {
         let findings = judge(&[ten(), units], vec![Call { at: Duration::ZERO, cost }]);
         let too_much: Vec<u64> = findings.iter().map(|finding| finding.over_admitted_micros).collect();
         assert_eq!(too_much, [0, 2 * MICROS]);
-    }
-
-    #[test]
-    fn refill_is_rounded_down() {
-        assert_eq!(ten().refill(Duration::from_millis(250)), 2);
     }
 }

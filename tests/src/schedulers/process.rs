@@ -6,6 +6,7 @@ use nix::sys::signal::{self, Signal};
 use nix::unistd::Pid;
 use rampmeter_nats_server::Server;
 use serde_json::Value;
+use std::path::PathBuf;
 use std::process::{ExitStatus, Output, Stdio};
 use std::time::Duration;
 use tempfile::{NamedTempFile, TempDir};
@@ -61,7 +62,7 @@ const LOOK: Duration = Duration::from_millis(300);
 /// Lines of its log that a failure shows.
 const SHOWN_LINES: usize = 40;
 
-/// A running `rampmeter serve`. Dropping it kills it.
+/// A running `rampmeter serve` or `rampmeter proxy`. Dropping it kills it.
 pub struct Process {
     child: Child,
     command: Command,
@@ -92,6 +93,8 @@ impl Drop for Log {
 
 /// The file with the configuration, in its folder.
 const CONFIGURATION: &str = "rampmeter.toml";
+/// The folder of a proxy's state, in its folder.
+const DATA: &str = "data";
 
 fn folder_and_log(configuration: &str) -> (TempDir, Log) {
     let folder = tempfile::tempdir().unwrap();
@@ -100,10 +103,9 @@ fn folder_and_log(configuration: &str) -> (TempDir, Log) {
     (folder, Log(log))
 }
 
-fn serving(program: Program, folder: &TempDir, stderr: impl Into<Stdio>) -> Command {
+fn serving(program: Program, folder: &TempDir) -> Command {
     let mut command = plain(program);
     command.args(["--log-format", "json", "serve", "--config"]).arg(folder.path().join(CONFIGURATION));
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).kill_on_drop(true);
     command
 }
 
@@ -135,15 +137,37 @@ impl Process {
     /// The same with these environment variables.
     pub fn begin_in(program: Program, configuration: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let (folder, log) = folder_and_log(configuration);
-        let mut command = serving(program, &folder, log.0.reopen().unwrap());
+        let mut command = serving(program, &folder);
         command.args(arguments).envs(environment.iter().copied());
-        Process { child: command.spawn().unwrap(), command, folder, log }
+        Self::spawn(command, log.0.reopen().unwrap(), folder, log)
+    }
+
+    /// Starts a proxy on a free port, with its data in its folder, and with this configuration unless that is empty.
+    pub fn begin_proxy(
+        program: Program,
+        configuration: &str,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let (folder, log) = folder_and_log(configuration);
+        let mut command = plain(program);
+        command.args(["--log-format", "json", "proxy"]);
+        if !configuration.is_empty() {
+            command.arg(folder.path().join(CONFIGURATION));
+        }
+        command.args(["--listen", "127.0.0.1:0", "--data"]).arg(folder.path().join(DATA));
+        command.args(arguments).envs(environment.iter().copied());
+        Self::spawn(command, log.0.reopen().unwrap(), folder, log)
     }
 
     /// The same with another standard error than its log, which stays empty.
     pub fn begin_on(program: Program, configuration: &str, stderr: impl Into<Stdio>) -> Self {
         let (folder, log) = folder_and_log(configuration);
-        let mut command = serving(program, &folder, stderr);
+        Self::spawn(serving(program, &folder), stderr, folder, log)
+    }
+
+    fn spawn(mut command: Command, stderr: impl Into<Stdio>, folder: TempDir, log: Log) -> Self {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).kill_on_drop(true);
         Process { child: command.spawn().unwrap(), command, folder, log }
     }
 
@@ -171,6 +195,18 @@ impl Process {
         let log = self.log();
         let (_, after) = log.rsplit_once("health and metrics at ")?;
         after.split_once("/metrics").map(|(url, _)| url.to_owned())
+    }
+
+    /// The URL at which it holds requests; `None` until the log has it.
+    pub fn proxy(&self) -> Option<String> {
+        let log = self.log();
+        let (_, after) = log.split_once("holds requests at ")?;
+        after.split_once('"').map(|(url, _)| url.to_owned())
+    }
+
+    /// The folder of a proxy's state.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join(DATA)
     }
 
     /// Asks it to stop, as a service manager does.
@@ -225,12 +261,28 @@ impl Process {
     /// If it does not become ready; the message has its log.
     pub async fn until_ready(&mut self) {
         until("a scheduler process is ready", async || {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                panic!("the scheduler process ended: {status}\n{}", self.log());
-            }
+            self.check_that_it_runs();
             let ready = http().get(format!("{}/readyz", self.http()?)).send().await.ok()?;
             ready.status().is_success().then_some(())
         })
         .await;
+    }
+
+    /// Waits until it holds requests, and returns the URL.
+    ///
+    /// # Panics
+    /// If it does not; the message has its log.
+    pub async fn until_it_holds(&mut self) -> String {
+        until("the proxy listens", async || {
+            self.check_that_it_runs();
+            self.proxy()
+        })
+        .await
+    }
+
+    fn check_that_it_runs(&mut self) {
+        if let Some(status) = self.child.try_wait().unwrap() {
+            panic!("the process ended: {status}\n{}", self.log());
+        }
     }
 }

@@ -28,7 +28,12 @@ pub fn configuration(nats_url: &str, resources: &str) -> String {
 
 /// A scheduler of `resources`, which leads them or stands by.
 pub async fn start(nats: &Server, resources: &str) -> Running {
-    let running = begin(nats, resources).await;
+    start_by(&configuration(nats.url(), resources)).await
+}
+
+/// A scheduler with this whole configuration, which leads or stands by.
+pub async fn start_by(text: &str) -> Running {
+    let running = try_begin(text).await.unwrap();
     within("a scheduler is ready", running.ready()).await;
     running
 }
@@ -52,6 +57,11 @@ pub async fn begin(nats: &Server, resources: &str) -> Running {
 pub async fn try_begin(text: &str) -> anyhow::Result<Running> {
     let config = config::parse(Path::new("test.toml"), text).unwrap_or_else(|error| panic!("{error}\n{text}"));
     running::start(config).await
+}
+
+/// What keeps a scheduler with this configuration from starting.
+pub async fn refused(text: &str) -> String {
+    format!("{:#}", try_begin(text).await.err().expect("refused"))
 }
 
 /// Stops the scheduler with a hand-over.

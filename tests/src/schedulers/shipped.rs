@@ -6,6 +6,7 @@ use crate::patience::until;
 use crate::repository::root;
 use async_nats::ConnectOptions;
 use rampmeter_nats_server::{Configuration, Options, Server};
+use rampmeter_scheduler::running::Running;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
@@ -115,6 +116,11 @@ pub fn login(user: &str) -> ConnectOptions {
 pub fn configuration(url: &str, resources: &str) -> String {
     let nats = "[nats]\ninbox_prefix = \"_INBOX_scheduler\"";
     crate::scheduler::configuration(url, resources).replace("[nats]", nats)
+}
+
+/// A scheduler of `resources` that leads them, as the user of schedulers.
+pub async fn lead(server: &Server, resources: &str) -> Running {
+    crate::scheduler::start_by(&configuration(&url(server, "scheduler"), resources)).await
 }
 
 fn options(name: &str, environment: Vec<(String, String)>) -> Options {

@@ -1,9 +1,17 @@
-//! Certificates for one test, and servers that show them.
+//! Certificates for one test, and servers and clients that show them.
 
 use rampmeter_nats_server::Options;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// An authority, and the folder with all that it has issued.
 pub struct Authority {
@@ -47,6 +55,38 @@ impl Authority {
         let mut params = params(name, hosts);
         params.not_after = date_time_ymd(2020, 1, 1);
         self.sign(name, params)
+    }
+
+    /// What a server of this authority answers to `sent`: a client that speaks one of these protocols, and may show a
+    /// certificate of its own.
+    ///
+    /// # Errors
+    /// How the connection ended.
+    pub async fn answered(
+        &self,
+        address: &str,
+        protocols: &[&str],
+        shown: Option<&Issued>,
+        sent: &str,
+    ) -> io::Result<String> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(self.ca_file()).unwrap()).unwrap();
+        let config = ClientConfig::builder().with_root_certificates(roots);
+        let mut config = match shown {
+            Some(Issued { cert, key }) => {
+                let chain = vec![CertificateDer::from_pem_file(cert).unwrap()];
+                config.with_client_auth_cert(chain, PrivateKeyDer::from_pem_file(key).unwrap()).unwrap()
+            }
+            None => config.with_no_client_auth(),
+        };
+        config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
+        let name = ServerName::try_from("localhost").unwrap();
+        let stream = TcpStream::connect(address).await?;
+        let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+        stream.write_all(sent.as_bytes()).await?;
+        let mut found = String::new();
+        stream.read_to_string(&mut found).await?;
+        Ok(found)
     }
 
     fn sign(&self, name: &str, params: CertificateParams) -> Issued {

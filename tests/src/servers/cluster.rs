@@ -2,6 +2,7 @@
 
 use crate::patience::until;
 use async_nats::ConnectOptions;
+use async_nats::jetstream::context::GetStreamErrorKind;
 use async_nats::jetstream::{self, kv};
 use rampmeter_nats_server::{Binary, Configuration, Options, Server, StartError};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -127,7 +128,13 @@ impl Cluster {
         let jetstream = impatient(self.connect().await);
         let config = kv::Config { bucket: "ready".to_owned(), num_replicas: NODES, ..kv::Config::default() };
         until("the cluster makes a bucket", async || jetstream.create_key_value(config.clone()).await.ok()).await;
-        until("the cluster deletes a bucket", async || jetstream.delete_key_value("ready").await.ok()).await;
+        // An order whose answer was lost may have been carried out.
+        let is_gone = async || {
+            jetstream.delete_key_value("ready").await.ok();
+            let found = jetstream.get_stream("KV_ready").await;
+            found.is_err_and(|error| matches!(error.kind(), GetStreamErrorKind::JetStream(_))).then_some(())
+        };
+        until("the cluster deletes a bucket", is_gone).await;
     }
 }
 

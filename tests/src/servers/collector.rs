@@ -2,6 +2,7 @@
 //!
 //! It reads protobuf by the published numbers of the fields, and shares no code with what writes.
 
+use crate::api::serve;
 use crate::patience::until;
 use axum::Router;
 use axum::body::Bytes;
@@ -11,7 +12,6 @@ use axum::routing::post;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use tokio::net::TcpListener;
 
 /// A collector. It runs until its runtime ends.
 #[derive(Clone, Debug)]
@@ -61,11 +61,8 @@ pub struct Span {
 impl Collector {
     /// Starts a collector that takes everything.
     pub async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
         let kept = Arc::<Mutex<Kept>>::default();
-        let router = Router::new().route("/v1/traces", post(take)).with_state(kept.clone());
-        tokio::spawn(async { axum::serve(listener, router).await });
+        let url = serve(Router::new().route("/v1/traces", post(take)).with_state(kept.clone())).await;
         Collector { url, kept }
     }
 

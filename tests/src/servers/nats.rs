@@ -1,7 +1,7 @@
 //! A real nats-server.
 
 use async_nats::jetstream::{self, kv};
-use rampmeter_nats_server::{Binary, Options, Server};
+use rampmeter_nats_server::{Binary, Configuration, Options, Server};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -21,6 +21,18 @@ pub async fn start() -> Server {
 pub async fn start_with(options: Options) -> Server {
     let binary = Binary::find().await.unwrap_or_else(|error| panic!("{error}"));
     Server::start(&binary, options).await.unwrap_or_else(|error| panic!("{error}\n{}", error.log().unwrap_or_default()))
+}
+
+/// A server with this configuration beside its store, and the folder with the configuration.
+///
+/// # Panics
+/// As [`start_with`].
+pub async fn configured(text: &str) -> (TempDir, Server) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nats.conf");
+    std::fs::write(&file, format!("jetstream {{ store_dir: $NATS_STORE }}\n{text}")).unwrap();
+    let options = Options { configuration: Configuration::File(file), ..Options::default() };
+    (folder, start_with(options).await)
 }
 
 /// A plain connection to `server`.

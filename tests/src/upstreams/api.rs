@@ -1,9 +1,11 @@
 //! The upstream as a worker sees it.
 
+use axum::Router;
 use rampmeter_protocol::headers::speaks_of_limits;
-use rampmeter_upstream::{Config, Dialect, Upstream};
+use rampmeter_upstream::{Config, Dialect, Preset, Rule, Upstream};
 use rampmeter_worker_sdk::Outcome;
 use std::collections::BTreeMap;
+use tokio::net::TcpListener;
 
 /// Starts an upstream that enforces `policies`, such as `requests=50/10s`.
 pub async fn upstream(policies: &[&str]) -> Upstream {
@@ -12,8 +14,16 @@ pub async fn upstream(policies: &[&str]) -> Upstream {
 
 /// The same, with answers in `dialect`.
 pub async fn upstream_with(policies: &[&str], dialect: Dialect) -> Upstream {
-    let policies = policies.iter().map(|policy| policy.parse().unwrap()).collect();
-    Upstream::start(Config::new(policies).dialect(dialect)).await.unwrap()
+    let rules = policies.iter().map(|policy| Rule::new(policy.parse().unwrap())).collect();
+    Upstream::start(Config::of(Preset::new(rules).with_dialect(dialect))).await.unwrap()
+}
+
+/// Serves `router` on a free port until the runtime ends, and returns its URL.
+pub async fn serve(router: Router) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async { axum::serve(listener, router).await });
+    url
 }
 
 /// A client that ignores proxies in the environment.
@@ -26,19 +36,12 @@ pub fn http() -> reqwest::Client {
 pub struct Api {
     http: reqwest::Client,
     url: String,
-    /// The name under which the upstream counts the calls, if any.
-    client: Option<&'static str>,
 }
 
 impl Api {
     /// The API of `upstream`.
     pub fn new(upstream: &Upstream) -> Self {
-        Api { http: http(), url: upstream.url(), client: None }
-    }
-
-    /// The same, with calls that the upstream also counts under this name.
-    pub fn named(self, client: &'static str) -> Self {
-        Api { client: Some(client), ..self }
+        Api { http: http(), url: upstream.url() }
     }
 
     /// One call with a cost of one request and these amounts.
@@ -48,10 +51,6 @@ impl Api {
     pub async fn call(&self, cost: &BTreeMap<&str, f64>) -> Result<Outcome, reqwest::Error> {
         let cost: Vec<String> = cost.iter().map(|(unit, amount)| format!("{unit}={amount}")).collect();
         let request = self.http.get(format!("{}/process?{}", self.url, cost.join("&")));
-        let request = match self.client {
-            Some(client) => request.header("x-client", client),
-            None => request,
-        };
         let response = request.send().await?;
         let outcome = Outcome::status(response.status().as_u16());
         let told = response.headers().iter().filter(|(name, _)| speaks_of_limits(name.as_str()));

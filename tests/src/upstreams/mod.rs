@@ -4,4 +4,3 @@ pub mod api;
 pub mod customer_portal;
 pub mod guilds;
 pub mod raw_upstream;
-pub mod scripted_api;

@@ -41,7 +41,12 @@ struct Script {
 
 /// An answer with this body.
 pub fn answer(body: &str) -> Vec<u8> {
-    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
+    with_status("200 OK", "", body)
+}
+
+/// An answer with this status, these headers, each of which ends its line, and this body.
+pub fn with_status(status: &str, headers: &str, body: &str) -> Vec<u8> {
+    format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
 impl RawUpstream {

@@ -65,7 +65,8 @@ impl Fleet {
 
 async fn work(resource: Resource, job: Job, calls: usize) {
     for _ in 0..calls {
-        let outcome = resource.acquire(cost(&job)).run(|| job.api.call(&job.cost)).await;
+        // Faults of the test may last for many repeats.
+        let outcome = resource.acquire(cost(&job)).repeats(u32::MAX).run(|| job.api.call(&job.cost)).await;
         match outcome {
             Ok(outcome) => assert!(outcome.is_success(), "{outcome:?}"),
             Err(RunError::Permit(error)) => panic!("{error}"),

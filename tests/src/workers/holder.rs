@@ -22,17 +22,8 @@ pub fn calls_in_flight(capacity: usize, time_to_live: Duration) -> String {
 /// # Panics
 /// If `program` can't be run, or gets no permit.
 pub async fn holder(program: Program, nats_url: &str) -> Child {
-    waiting_holder(program, nats_url, 0).await
-}
-
-/// The same process, which then asks for `more` other permits.
-///
-/// # Panics
-/// If `program` can't be run, or gets no permit.
-pub async fn waiting_holder(program: Program, nats_url: &str, more: usize) -> Child {
     let mut command = Command::new(program);
-    let mut child =
-        command.args([nats_url, "api", &more.to_string()]).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
+    let mut child = command.args([nats_url, "api"]).stdout(Stdio::piped()).kill_on_drop(true).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let line = within("a worker holds a permit", lines.next_line()).await.unwrap();
     assert_eq!(line.as_deref(), Some("held"));

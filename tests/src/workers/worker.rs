@@ -136,6 +136,24 @@ impl Worker {
         .await
     }
 
+    /// How many requests wait.
+    pub async fn queued(&self) -> u64 {
+        self.status().await.classes.iter().map(|class| class.queued).sum()
+    }
+
+    /// Waits until this many requests wait.
+    pub async fn until_queued(&self, count: u64) {
+        let wait = async || (self.queued().await == count).then_some(());
+        until(&format!("{count} requests wait"), wait).await;
+    }
+
+    /// The events of the resource from now on.
+    pub async fn events(&self) -> Subscriber {
+        let events = self.client.subscribe(self.subject("event")).await.unwrap();
+        self.client.flush().await.unwrap();
+        events
+    }
+
     /// The answer to a question why a request waits.
     pub async fn explanation(&self, question: &str) -> Explanation {
         serde_json::from_slice(&self.request("explain", question.to_owned()).await.payload).unwrap()
@@ -164,6 +182,19 @@ impl Answers {
     pub async fn body(&mut self) -> Value {
         body(&self.next().await)
     }
+}
+
+/// The next event of this kind.
+pub async fn event(events: &mut Subscriber, kind: &str) -> Value {
+    let of_kind = async {
+        loop {
+            let event = body(&events.next().await.expect("the connection is open"));
+            if event["event"] == kind {
+                return event;
+            }
+        }
+    };
+    within(kind, of_kind).await
 }
 
 /// The content of an answer.

@@ -1,7 +1,7 @@
 //! The clients in other languages, the web page, and what ships for other programs, by their own
 //! checks, against the scheduler of this build.
 //!
-//! Where Python, Node.js or Chromium is missing, or no registry is reached, a check says what it
+//! Where Python, Node.js, Go or Chromium is missing, or no registry is reached, a check says what it
 //! skipped. With `CI=true` nothing is skipped.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
@@ -23,6 +23,12 @@ fn the_python_client() {
 fn the_typescript_client() {
     let _timed = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
     check("typescript/check");
+}
+
+#[test]
+fn the_go_client() {
+    let _timed = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+    check("go/check");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! refuses none of them, and in the end the scheduler counts exactly the calls that were made.
 
 use crate::prelude::*;
-use rampmeter_upstream::ResponseTime;
+use rampmeter_upstream::{Preset, ResponseTime, Rule};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
@@ -42,9 +42,9 @@ limit = [
 
 async fn upstream() -> Upstream {
     let policies = ["requests=400/2s", "requests=1000/5s;fixed-window", "requests=1000/5s;sliding-window"];
-    let config = Config::new(policies.map(|policy| policy.parse().unwrap()).into());
-    let config = config.response_time(ResponseTime::fixed(CALL)).concurrency(NonZeroUsize::new(PLACES).unwrap());
-    Upstream::start(config).await.unwrap()
+    let preset = Preset::new(policies.map(|policy| Rule::new(policy.parse().unwrap())).into());
+    let preset = preset.with_concurrency(NonZeroUsize::new(PLACES).unwrap());
+    Upstream::start(Config::of(preset).response_time(ResponseTime::fixed(CALL))).await.unwrap()
 }
 
 /// What all workers have done so far.

@@ -17,11 +17,9 @@ macro_rules! drills {
 
 mod cluster;
 mod hand_overs;
-mod holders;
 mod hostile;
 mod jobs;
 mod kills;
-mod late;
 mod lossy;
 mod nats;
 mod neighbour;
@@ -38,7 +36,6 @@ const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");
 /// A worker that runs jobs.
 const JOBS_WORKER: &str = env!("CARGO_BIN_EXE_jobs-worker");
 const NOISY_CLIENT: &str = env!("CARGO_BIN_EXE_noisy-client");
-const PERMIT_HOLDER: &str = env!("CARGO_BIN_EXE_permit-holder");
 
 /// What most of these tests use.
 mod prelude {

@@ -30,6 +30,10 @@ async fn spend(worker: &Worker, requests: u64) {
     assert_eq!(answer["status"], "granted", "{answer}");
 }
 
+async fn leader(worker: &Worker) -> String {
+    worker.status().await.leader
+}
+
 /// Applies `text`, which has to succeed.
 async fn applied(nats: &Server, text: &str) -> String {
     let (code, said) = apply(RAMPMETER, nats, text, &[]).await;
@@ -135,12 +139,39 @@ async fn a_person_shows_and_resets_limits() {
         "rampmeter: no running scheduler owns resource `other`, and no limits were applied to it; there is `hub`\n";
     assert_eq!((code, said.as_str()), (Some(1), none));
 
+    let differ = [
+        format!("the file of {} still says 10 in 1440000s for `few`, which the rules replace", leader(&worker).await),
+        format!("the file of {} has no `more`, which the rules have", leader(&worker).await),
+    ];
+    assert_eq!(counts.differ, differ);
+    let (_, shown, _) = process::said(RAMPMETER, &["status", "--nats", nats.url()]).await;
+    assert!(shown.contains(&format!("note: {}\n", differ[0])), "{shown}");
+
     let (code, said) = limits(RAMPMETER, &nats, &["reset", "hub"]).await;
-    assert!(code == Some(0) && said.contains("the configuration's limits in place of these rules"), "{said}");
+    let change = "resource `hub`: the configuration's limits in place of these rules\n  ~ few: capacity 5 → 10\n  \
+                  - more: capacity = 50, margin = 0, period = \"400h\"\n";
+    assert!(code == Some(0) && said.starts_with(change), "{said}");
     let status = worker.status().await;
     assert_eq!(capacities(&status), [("few", 10.0)]);
     assert!(!status.rules.unwrap().counts);
     scheduler::stop(running).await;
+}
+
+/// The author is the user of NATS, unless `--as` says another.
+#[tokio::test]
+async fn rules_name_their_author_and_defaults() {
+    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
+    let by = async || worker.status().await.rules.unwrap().by.unwrap();
+    let file = file_with(rules(&[("few", 5)]));
+    let url = nats.url().replace("nats://", "nats://grace:secret@");
+    let arguments = ["apply", file.path().to_str().unwrap(), "--nats", &url];
+    let (code, said, errors) = process::said(RAMPMETER, &arguments).await;
+    assert_eq!((code, by().await.as_str()), (Some(0), "grace"), "{said}{errors}");
+    let sliding = rules(&[("few", 6)]).replace("capacity", "algorithm = \"sliding-window\"\ncapacity");
+    let (code, said) = apply(RAMPMETER, &nats, &sliding, &["--as", "ada"]).await;
+    assert_eq!((code, by().await.as_str()), (Some(0), "ada"), "{said}");
+    let change = "  ~ few: algorithm \"token-bucket\" (the default) → \"sliding-window\", capacity 5 → 6\n";
+    assert!(said.contains(change), "{said}");
 }
 
 #[tokio::test]

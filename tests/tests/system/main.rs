@@ -20,8 +20,16 @@ const JOBS_WORKER: &str = env!("CARGO_BIN_EXE_jobs-worker");
 /// A worker that takes a permit and keeps it.
 const PERMIT_HOLDER: &str = env!("CARGO_BIN_EXE_permit-holder");
 
+/// What the program prints with these arguments and this server.
+///
+/// # Errors
+/// What it complains of, if it fails.
+async fn printed_at(nats: &prelude::Server, arguments: &[&str]) -> Result<String, String> {
+    prelude::process::printed(RAMPMETER, &[arguments, &["--nats", nats.url()]].concat()).await
+}
+
 /// What most of these tests use.
 mod prelude {
-    pub(crate) use crate::RAMPMETER;
+    pub(crate) use crate::{RAMPMETER, printed_at};
     pub(crate) use rampmeter_tests::prelude::*;
 }

@@ -29,7 +29,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
     (
         "scheduler/src/commands",
-        &["demo", "jobs", "proxy", "simulate", "state", "import", "limits", "process", "output"],
+        &["doctor", "demo", "jobs", "proxy", "simulate", "state", "import", "limits", "process", "output"],
     ),
     ("scheduler/config/src", &["proxy", "http", "limits", "reading"]),
     ("scheduler/front/src", &["page", "metrics"]),
@@ -40,7 +40,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("worker-sdk/src", &["middleware", "permit", "connection"]),
     ("worker-sdk/session/src", &["outbox", "asks", "silence", "fallback"]),
     ("jobs/src", &["worker", "store", "lane"]),
-    ("tests/src", &["drills", "workers", "schedulers", "upstreams", "servers"]),
+    ("tests/src", &["drills", "workers", "schedulers", "servers", "upstreams"]),
     ("sentinel-hub/src", &["body", "evalscript"]),
 ];
 

@@ -60,15 +60,6 @@ fn no_file_is_longer_than_its_reader() {
     }
 }
 
-/// A reader learns from the first line what a source file holds.
-#[test]
-fn each_source_file_begins_with_its_documentation() {
-    let is_source = |file: &File| format!("/{}", file.path).contains("/src/") && !file.path.contains("/tests/");
-    let is_bare = |file: &File| is_source(file) && !file.text.starts_with("//! ");
-    let bare: Vec<String> = files("", "rs").into_iter().filter(is_bare).map(|file| file.path).collect();
-    assert_eq!(bare, Vec::<String>::new(), "begin each with `//!`: what it holds, and why");
-}
-
 #[test]
 fn no_test_is_ignored() {
     let ignore = concat!("#[ig", "nore");
@@ -126,27 +117,6 @@ fn the_core_depends_on_next_to_nothing() {
     assert!(found.iter().all(|dependency| allowed.contains(&dependency.as_str())), "{found:?}");
 }
 
-/// What these functions of floats return depends on the platform, so that a run may not repeat.
-#[test]
-fn the_core_computes_alike_on_every_platform() {
-    for file in files("scheduler/core/src", "rs").into_iter().chain(files("scheduler/discovery/src", "rs")) {
-        for function in [".powi(", ".powf(", ".exp(", ".exp2(", ".ln(", ".log2(", ".log10("] {
-            assert!(!file.text.contains(function), "{}: {function}", file.path);
-        }
-    }
-}
-
-/// The package `protocol` contains the clock, so no manifest keeps the clock from these packages.
-#[test]
-fn only_drivers_ask_the_clock() {
-    for folder in PURE.into_iter().chain(["worker-sdk/session/src", "simulator/src"]) {
-        for file in files(folder, "rs") {
-            let product = file.text.split("#[cfg(test)]").next().unwrap_or_default();
-            assert!(!product.contains("rampmeter_protocol::clock"), "{}: time is an argument", file.path);
-        }
-    }
-}
-
 /// Methods that iterate over hash tables are for clippy, which does not see a loop over the table
 /// itself.
 #[test]
@@ -175,33 +145,29 @@ fn loops_over_hash_tables(text: &str) -> Vec<(&str, &str)> {
     walked.filter_map(|walked| Some((walked, *names.get(walked.rsplit([' ', '.', '&']).next()?)?))).collect()
 }
 
+/// Texts that the sources in these folders do not have, but for a file, and what keeps to that.
 #[test]
-fn pure_packages_do_no_input_or_output() {
-    let doings =
-        ["tokio", "async fn", ".await", "std::time", "std::thread", "std::fs", "std::net", "SystemTime", "rand::"];
-    for file in PURE.into_iter().flat_map(|folder| files(folder, "rs")) {
-        for doing in doings {
-            assert!(!file.text.contains(doing), "{}: {doing}", file.path);
+fn packages_keep_to_their_own_matters() {
+    #[rustfmt::skip]
+    let table: &[(&[&str], &str, &[&str], &str)] = &[
+        (&PURE,                     "",                         &["tokio", "async fn", ".await", "std::time", "std::thread", "std::fs", "std::net", "SystemTime", "rand::"], "they do no input or output"),
+        (&["worker-sdk/session/src"], "",                       &["tokio", "async fn", "std::thread", "std::net", "Instant::now", "SystemTime", "RandomState"], "its driver does all input and output"),
+        (&["protocol/src"],         "protocol/src/clock.rs",    &["Instant::now", "SystemTime::now", "async fn", "tokio"], "it decides nothing, and asks the time in one place"),
+        (&["jobs/src"],             "",                         &["unix_ms", "SystemTime", "DateTime", "OffsetDateTime", "Nats-Schedule"], "the clocks of workers may differ by any time"),
+        (&["scheduler/core/src", "scheduler/discovery/src"], "", &[".powi(", ".powf(", ".exp(", ".exp2(", ".ln(", ".log2(", ".log10("], "what these return depends on the platform"),
+        (&["simulator/upstream"],   "",                         &["rampmeter_protocol", "rampmeter_scheduler", "rampmeter_worker_sdk"], "the upstream judges the scheduler"),
+    ];
+    for (folders, except, texts, why) in table {
+        for file in folders.iter().flat_map(|folder| files(folder, "rs")).filter(|file| file.path != *except) {
+            for text in *texts {
+                assert!(!file.text.contains(text), "{}: {text}; {why}", file.path);
+            }
         }
     }
-}
-
-#[test]
-fn the_protocol_decides_nothing_and_asks_the_time_in_one_place() {
-    for file in files("protocol/src", "rs").iter().filter(|file| file.path != "protocol/src/clock.rs") {
-        for doing in ["Instant::now", "SystemTime::now", "async fn", "tokio"] {
-            assert!(!file.text.contains(doing), "{}: {doing}", file.path);
-        }
-    }
-}
-
-/// The clocks of workers may differ by any time, so jobs use only lengths of time.
-#[test]
-fn jobs_know_no_time_of_day() {
-    for file in files("jobs/src", "rs") {
-        for time in ["unix_ms", "SystemTime", "DateTime", "OffsetDateTime", "Nats-Schedule"] {
-            assert!(!file.text.contains(time), "{}: {time}", file.path);
-        }
+    // The package `protocol` contains the clock, so no manifest keeps the clock from these packages.
+    for file in PURE.iter().chain(&["worker-sdk/session/src", "simulator/src"]).flat_map(|folder| files(folder, "rs")) {
+        let product = file.text.split("#[cfg(test)]").next().unwrap_or_default();
+        assert!(!product.contains("rampmeter_protocol::clock"), "{}: time is an argument", file.path);
     }
 }
 
@@ -211,10 +177,6 @@ fn the_upstream_knows_nothing_of_the_scheduler() {
     for table in ["dependencies", "dev-dependencies", "build-dependencies"] {
         let found = dependencies("simulator/upstream", table);
         assert!(!found.iter().any(|dependency| dependency.starts_with("rampmeter")), "{table}: {found:?}");
-    }
-    for file in files("simulator/upstream", "rs") {
-        let used = ["rampmeter_protocol", "rampmeter_scheduler", "rampmeter_worker_sdk"];
-        assert!(!used.iter().any(|stranger| file.text.contains(stranger)), "{}", file.path);
     }
 }
 

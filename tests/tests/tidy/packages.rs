@@ -1,11 +1,8 @@
 //! What each package may know of the others.
 
 use crate::{dependencies, manifest};
-use rampmeter_tests::repository::{file, files};
-use std::collections::{BTreeMap, BTreeSet};
-
-/// The most names of the SDK's root, so that they fit on one screen of its documentation.
-const MAX_SDK_NAMES: usize = 12;
+use rampmeter_tests::repository::file;
+use std::collections::BTreeMap;
 
 /// Our packages from the top down: each may depend only on those behind it.
 const ORDER: &[&str] = &[
@@ -42,27 +39,6 @@ fn ours(package: &str) -> Vec<String> {
     let mut found = dependencies(package, "dependencies");
     found.retain(|dependency| dependency.starts_with("rampmeter"));
     found
-}
-
-/// The names that `text`, the root of a library, shows to its users.
-fn public_names(text: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for statement in text.split_inclusive([';', '{']) {
-        let code = statement.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
-        let Some((_, item)) = code.split_once("pub ") else { continue };
-        match item.trim_end_matches(';').split_once("::{") {
-            Some(_) => panic!("one name a line: {item}"),
-            None => found.extend(item.trim_end_matches([';', '{']).split([':', ' ']).next_back().map(str::to_owned)),
-        }
-    }
-    found
-}
-
-#[test]
-fn the_root_of_the_sdk_has_few_names() {
-    let names = public_names(&file("worker-sdk/src/lib.rs").unwrap().text);
-    assert!(names.contains("Client") && names.contains("policy"), "{names:?}");
-    assert!(names.len() <= MAX_SDK_NAMES, "{} names, at most {MAX_SDK_NAMES}: {names:?}", names.len());
 }
 
 #[test]
@@ -109,13 +85,22 @@ fn the_simulator_takes_only_the_session_of_the_sdk() {
     assert!(!ours("simulator").contains(&"rampmeter-worker-sdk".to_owned()));
 }
 
-/// The session only decides. Its driver does all input and output.
+/// Licences ask for their texts, and the example of a page is tested by the package's own documentation.
 #[test]
-fn the_session_does_no_input_or_output() {
-    for file in files("worker-sdk/session/src", "rs") {
-        for doing in ["tokio", "async fn", "std::thread", "std::net", "Instant::now", "SystemTime", "RandomState"] {
-            assert!(!file.text.contains(doing), "{}: {doing}", file.path);
+fn published_packages_have_licences_and_a_page() {
+    let workspace = manifest(".");
+    let members = workspace["workspace"]["members"].as_array().unwrap().iter().map(|member| member.as_str().unwrap());
+    let is_published = |member: &&str| manifest(member)["package"]["publish"].as_bool() == Some(true);
+    let published: Vec<&str> = members.filter(is_published).collect();
+    assert_eq!(published, ["protocol", "protocol/nats", "worker-sdk", "worker-sdk/session"]);
+    let text = |path: &str| file(path).unwrap_or_else(|| panic!("{path}")).text;
+    for package in published {
+        for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
+            assert!(text(&format!("{package}/{licence}")) == text(licence), "{package}: another {licence}");
         }
+        assert!(text(&format!("{package}/README.md")).contains("```rust"), "{package}: its page shows nothing");
+        let tested = "#[doc = include_str!(\"../README.md\")]";
+        assert!(text(&format!("{package}/src/lib.rs")).contains(tested), "{package}: nothing tests its page");
     }
 }
 

@@ -91,11 +91,7 @@ async fn requests_for_tokens_take_permits_of_their_own_limit() {
     let process = portal::start(RAMPMETER, &nats, &format!("{hub}{token}")).await;
     let permits = Worker::connect(&nats, "hub-token").await;
     until("all permits are used", async || (permits.status().await.counters.settled == 3).then_some(())).await;
-    until("the provider waits for another", async || {
-        let status = permits.status().await;
-        (status.classes[0].queued == 1).then_some(())
-    })
-    .await;
+    permits.until_queued(1).await;
     assert_eq!(upstream.asked(Endpoint::Token), 3);
     process.stop().await;
 }

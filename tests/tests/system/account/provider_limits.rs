@@ -121,8 +121,7 @@ async fn levels_are_asked_for_where_there_are_some() {
 
 /// The exit code and the output of `rampmeter check --ask-provider`.
 async fn check(resources: &str, environment: &[(&str, &str)]) -> (Option<i32>, String) {
-    let file = NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), scheduler::configuration("nats://127.0.0.1:1", resources)).unwrap();
+    let file = file_with(scheduler::configuration("nats://127.0.0.1:1", resources));
     let arguments = ["check", "--ask-provider", "--config", file.path().to_str().unwrap()];
     let output = run_in(RAMPMETER, &arguments, environment).await;
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());

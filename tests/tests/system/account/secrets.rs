@@ -29,13 +29,6 @@ async fn guarded_nats() -> (Server, String) {
     (server, url)
 }
 
-/// A secret in its own file.
-fn secret_file(content: &str) -> NamedTempFile {
-    let file = NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), content).unwrap();
-    file
-}
-
 async fn page(process: &Process, path: &str) -> String {
     scheduler::get(&format!("{}{path}", process.http().unwrap())).await.1
 }
@@ -55,7 +48,7 @@ async fn status_with(url: &str, state: ProviderState) -> String {
 async fn secrets_are_seen_nowhere() {
     let (_nats, url) = guarded_nats().await;
     let upstream = portal::upstream(&["requests=1000/PT1M"]).await;
-    let file = secret_file(&format!("{}\n", portal::CLIENT_SECRET));
+    let file = file_with(format!("{}\n", portal::CLIENT_SECRET));
     let from_file =
         portal::provider(&upstream, &format!("client_secret_file = {:?}, levels_every = \"1s\"", file.path()));
     let resources = format!(
@@ -91,8 +84,7 @@ async fn secrets_are_seen_nowhere() {
 /// The output of `rampmeter serve` and `rampmeter check --ask-provider` on a configuration that
 /// fails.
 async fn complaints(nats_url: &str, resources: &str) -> String {
-    let file = NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), scheduler::configuration(nats_url, resources)).unwrap();
+    let file = file_with(scheduler::configuration(nats_url, resources));
     let config = file.path().to_str().unwrap();
     let mut said = String::new();
     for arguments in [&["serve", "--config", config][..], &["check", "--ask-provider", "--config", config]] {
@@ -111,7 +103,7 @@ async fn errors_show_no_secret() {
     let good = env(&upstream);
     let dead = env(&gone);
     gone.stop().await;
-    let two_lines = secret_file("canary-first\ncanary-second\n");
+    let two_lines = file_with("canary-first\ncanary-second\n");
     let in_file = |path: &str| {
         let file = format!("client_secret_file = \"{path}\"");
         good.replace("client_secret_env = \"HUB_CLIENT_SECRET\"", &file)

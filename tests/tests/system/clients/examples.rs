@@ -3,12 +3,10 @@
 #![allow(dead_code, unreachable_pub, reason = "command lines and settings of examples are not used here")]
 
 use crate::prelude::*;
-use rampmeter_tests::scripted_api::{self, Step};
+use rampmeter_tests::raw_upstream::with_status;
 
 #[path = "../../../../worker-sdk/examples/language_model.rs"]
 mod language_model;
-#[path = "../../../../worker-sdk/examples/noisy_neighbour.rs"]
-mod noisy_neighbour;
 #[path = "../../../../worker-sdk/examples/pagination.rs"]
 mod pagination;
 #[path = "../../../../worker-sdk/examples/priced.rs"]
@@ -75,22 +73,6 @@ async fn bodies_are_priced_by_the_scheduler() {
     assert_eq!((counters.granted, counters.settled, counters.refused), (80, 80, 0));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_noisy_neighbour_takes_nothing_from_a_quiet_one() {
-    let (nats, _scheduler) = scheduler::alone(&shown("noisy_neighbour")).await;
-    let client = Client::connect(nats.url()).await.unwrap();
-    let span = Duration::from_secs(3);
-    let web = client.resource("web").unwrap();
-    let (noisy, quiet) = noisy_neighbour::side_by_side(&web, span).await.unwrap();
-    let figures = |share: noisy_neighbour::Share| (share.granted.into_inner(), share.refused.into_inner());
-    let ((noisy, refused), (quiet, disturbed)) = (figures(noisy), figures(quiet));
-    assert_eq!(disturbed, 0);
-    assert!(quiet >= 4, "{quiet} calls");
-    // A full bucket at first, and three calls a second.
-    assert!((9..=13).contains(&noisy), "{noisy} calls");
-    assert!(refused > 100, "refused {refused} times");
-}
-
 /// The units of the worker's calls.
 const HUB: &str = r#"
 [[resource]]
@@ -104,7 +86,8 @@ limit = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_worker_that_is_shown_settles_a_429_a_404_and_a_time_out() {
     let (nats, _scheduler) = scheduler::alone(HUB).await;
-    let api = scripted_api::start([Step::TooMany(1), Step::Status(404), Step::Silence]).await;
+    let said = [with_status("429 Too Many", "retry-after: 1\r\n", ""), with_status("404 Not Found", "", "")];
+    let api = RawUpstream::start(said.map(Act::Say).into_iter().chain([Act::Silence])).await.url();
 
     worker::work(nats.url(), &api, 3, Duration::from_secs(1)).await.unwrap();
 

@@ -1,8 +1,6 @@
 //! Clients that disappear while they wait cost other clients neither time nor tokens.
 
-use crate::PERMIT_HOLDER;
 use crate::prelude::*;
-use rampmeter_tests::holder::waiting_holder;
 use rampmeter_tests::proxy::Proxy;
 
 /// The number of requests of one client that is gone.
@@ -24,12 +22,8 @@ enum Inboxes {
     Numbered,
 }
 
-/// A resource `api` with one limit of ten requests.
-fn api(limit: &str) -> String {
-    format!(
-        "[[resource]]\nname = \"api\"\nstart = \"full\"\n[[resource.limit]]\nname = \"ten\"\ncapacity = 10\nmargin = 0\n{limit}\n"
-    )
-}
+const API: &str = "[[resource]]\nname = \"api\"\nstart = \"full\"\n\
+    [[resource.limit]]\nname = \"ten\"\ncapacity = 10\nmargin = 0\nperiod = \"4s\"\n";
 
 /// Sends the requests of a client that closes its connection as soon as all of them wait.
 async fn go_after_asking(nats: &Server, worker: &Worker, inboxes: Inboxes, progress: bool) {
@@ -47,25 +41,17 @@ async fn go_after_asking(nats: &Server, worker: &Worker, inboxes: Inboxes, progr
         client.publish_with_reply("rampmeter.permit.api", inbox, payload.clone().into()).await.unwrap();
     }
     until("all are in line, or some have been granted", async || {
-        (queued(worker).await >= GONE as u64 || worker.status().await.counters.granted > 2).then_some(())
+        (worker.queued().await >= GONE as u64 || worker.status().await.counters.granted > 2).then_some(())
     })
     .await;
     client.drain().await.unwrap();
-}
-
-async fn queued(worker: &Worker) -> u64 {
-    worker.status().await.classes.iter().map(|class| class.queued).sum()
-}
-
-async fn until_queued(worker: &Worker, count: u64) {
-    until("all are in line", async || (queued(worker).await >= count).then_some(())).await;
 }
 
 /// Checks the start of a living worker whose request waits behind those of a client that is gone.
 /// The start is at most [`LATER`] after a start alone, and the levels are as they would be alone.
 #[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
 async fn starts_behind(inboxes: Inboxes, progress: bool) -> Result<(), String> {
-    let (nats, _running, worker) = Worker::beside_scheduler(&api(TOKEN_BUCKET)).await;
+    let (nats, _running, worker) = Worker::beside_scheduler(API).await;
     // Enough time to join the queue before any request is granted.
     for _ in 0..2 {
         worker.ask(json!({ "mode": "reserve", "cost": { "requests": 10 } })).await;
@@ -89,8 +75,6 @@ async fn starts_behind(inboxes: Inboxes, progress: bool) -> Result<(), String> {
     Ok(())
 }
 
-const TOKEN_BUCKET: &str = "period = \"4s\"";
-
 #[tokio::test]
 async fn ten_thousand_requests_of_a_client_that_is_gone_delay_no_other() {
     for (inboxes, progress) in [(Inboxes::One, false), (Inboxes::Numbered, true), (Inboxes::Numbered, false)] {
@@ -98,43 +82,11 @@ async fn ten_thousand_requests_of_a_client_that_is_gone_delay_no_other() {
     }
 }
 
-/// Measures how long a living worker waits behind a killed process with thousands of waiting
-/// requests.
-#[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
-async fn starts_behind_killed(limit: &str, alone: Duration) -> Result<(), String> {
-    let (nats, _running, worker) = Worker::beside_scheduler(&api(limit)).await;
-    let held = worker.ask(json!({ "mode": "reserve", "cost": { "requests": 9 } })).await;
-    let mut killed = waiting_holder(PERMIT_HOLDER, nats.url(), GONE / 2).await;
-    until_queued(&worker, GONE as u64 / 2 - 10).await;
-    killed.kill().await.unwrap();
-    let clock = Clock::start();
-    worker.settle(json!({ "id": held["id"] })).await;
-    let granted = worker.ask(json!({ "mode": "wait" })).await;
-    let start = clock.now().since(Clock::START) + Span::from_millis(granted["delay_ms"].as_f64().unwrap() as u64);
-    println!("{limit}: {start}; {:?}", worker.status().await.counters);
-    in_time(limit, start, LATER + alone.into())
-}
-
-#[tokio::test]
-async fn a_killed_process_with_thousands_of_waiting_requests_delays_no_other() {
-    // The longest time that such a worker waits alone.
-    let limits = [
-        ("algorithm = \"concurrency\"\ntime_to_live = \"60s\"", Duration::ZERO),
-        ("algorithm = \"fixed-window\"\nperiod = \"2s\"", Duration::from_secs(2)),
-        ("algorithm = \"sliding-window\"\nperiod = \"2s\"", Duration::from_secs(2)),
-        ("algorithm = \"leaky-bucket\"\ndrain_velocity = 2.5", Duration::from_millis(400)),
-        (TOKEN_BUCKET, Duration::from_millis(400)),
-    ];
-    for (limit, alone) in limits {
-        undisturbed(async || starts_behind_killed(limit, alone).await).await;
-    }
-}
-
 /// The grant comes while the worker is cut off. Once connected again, the worker repeats its
 /// request at once, under the same id and with its age.
 #[tokio::test]
 async fn a_worker_that_is_cut_off_for_a_second_gets_its_permit() {
-    let (nats, _running, worker) = Worker::beside_scheduler(&api(TOKEN_BUCKET)).await;
+    let (nats, _running, worker) = Worker::beside_scheduler(API).await;
     for cost in [10, 2] {
         worker.ask(json!({ "mode": "reserve", "cost": { "requests": cost } })).await;
     }
@@ -142,7 +94,7 @@ async fn a_worker_that_is_cut_off_for_a_second_gets_its_permit() {
     let client = Client::connect(network.url()).await.unwrap();
     let waiting = client.resource("api").unwrap().acquire(1);
     let waiting = tokio::spawn(waiting.into_future());
-    until_queued(&worker, 1).await;
+    worker.until_queued(1).await;
     network.cut();
     until("the grant has come back", async || (worker.status().await.counters.returned > 0).then_some(())).await;
     network.heal();

@@ -48,16 +48,6 @@ async fn a_call_that_lasts_keeps_its_place_and_gives_it_back() {
     next(&worker, &Clock::start()).await;
 }
 
-#[tokio::test]
-async fn a_call_that_its_client_closed_on_is_over_when_its_time_is() {
-    let (nats, _running, worker) = Worker::beside_scheduler(&one()).await;
-    let client = Client::connect(nats.url()).await.unwrap();
-    let call = resource(&client).acquire(1).await.unwrap().begin();
-    client.close().await;
-    next(&worker, &Clock::start()).await;
-    drop(call);
-}
-
 /// The successor does not know the call. It counts it as new, and keeps its place while it lasts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_outlasts_the_scheduler_that_let_it_in() {

@@ -11,3 +11,11 @@ mod silence;
 mod tower_client;
 mod tower_server;
 mod traces;
+
+/// What the middlewares ask: a hundred requests a second. The margin covers pauses of half a second on a busy machine.
+const HUB: &str = r#"
+[[resource]]
+name = "hub"
+dialect = "sentinel-hub"
+limit = [{ name = "per-second", capacity = 100, period = "1s", margin = 50 }]
+"#;

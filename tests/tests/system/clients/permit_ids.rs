@@ -86,17 +86,3 @@ async fn a_chosen_id_in_use_is_refused_to_another_request() {
     assert_eq!(ask(&worker_of(&nats, "_INBOX_a").await, tile).await["status"], "granted");
     assert_eq!(granted(&status).await, 2);
 }
-
-/// A successor knows no identities of requests: it answers every repetition.
-#[tokio::test]
-async fn a_new_leader_takes_a_repetition_from_anywhere() {
-    let (nats, first) = scheduler::alone(HUB).await;
-    let worker = worker_of(&nats, "_INBOX_a").await;
-    take_all(&worker).await;
-    assert_eq!(ask(&worker, json!({"id": "tile-7"})).await["status"], "granted");
-    scheduler::stop(first).await;
-    let _second = scheduler::start(&nats, HUB).await;
-    let moved = worker_of(&nats, "_INBOX_b").await;
-    assert_eq!(ask(&moved, json!({"id": "tile-7"})).await["status"], "granted");
-    assert_eq!(ask(&worker, json!({"id": "tile-7"})).await["code"], "id_in_use", "it is known now who has asked");
-}

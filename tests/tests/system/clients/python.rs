@@ -3,7 +3,7 @@
 use crate::prelude::*;
 use async_nats::Subscriber;
 use rampmeter_tests::python;
-use rampmeter_tests::scripted_api::{self, Step};
+use rampmeter_tests::raw_upstream::with_status;
 
 /// The margin covers a machine on which Python needs two seconds from the permit to the call.
 const RESOURCE: &str = r#"
@@ -77,13 +77,14 @@ async fn a_python_worker_settles_a_429_a_404_and_a_time_out() {
     let other = Worker::connect(&nats, "sentinel-hub").await;
     let mut settles = other.client().subscribe(other.subject("settle")).await.unwrap();
     other.client().flush().await.unwrap();
-    let api = scripted_api::start([Step::TooMany(1), Step::Status(404), Step::Silence]).await;
+    let said = [with_status("429 Too Many", "retry-after: 1\r\n", ""), with_status("404 Not Found", "", "")];
+    let api = RawUpstream::start(said.map(Act::Say).into_iter().chain([Act::Silence])).await.url();
     let environment = [("RAMPMETER_NATS", nats.url()), ("API_URL", &api), ("API_TIMEOUT", "1"), ("CALLS", "3")];
 
     let worker = python::run("worker.py", &packages, &environment).await;
 
     let (output, errors) = (String::from_utf8_lossy(&worker.stdout), String::from_utf8_lossy(&worker.stderr));
-    assert_eq!(output, "404 0 bytes\nno answer: timed out\n200 0 bytes\n", "{errors}");
+    assert_eq!(output, "404 0 bytes\nno answer: timed out\n200 2 bytes\n", "{errors}");
     assert!(worker.status.success() && errors.is_empty(), "{errors}");
     let answered = |status, headers| json!({"used": true, "response": {"status": status, "headers": headers}});
     assert_eq!(settled(&mut settles).await, answered(429, json!({"retry-after": "1"})));

@@ -1,5 +1,6 @@
 //! The middleware for reqwest.
 
+use super::HUB;
 use crate::prelude::*;
 use axum::Router;
 use axum::http::StatusCode;
@@ -7,14 +8,6 @@ use axum::routing::post;
 use http_body_util::{BodyExt, Full};
 use rampmeter_worker_sdk::middleware::reqwest::Permits;
 use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Error};
-
-/// A hundred requests a second. The margin covers pauses of half a second on a busy machine.
-const HUB: &str = r#"
-[[resource]]
-name = "hub"
-dialect = "sentinel-hub"
-limit = [{ name = "per-second", capacity = 100, period = "1s", margin = 50 }]
-"#;
 
 async fn connect(nats: &Server) -> Client {
     Client::connect(nats.url()).await.unwrap()
@@ -66,10 +59,7 @@ async fn that_says_429() -> (String, Arc<AtomicU64>) {
         counter.fetch_add(1, Ordering::Relaxed);
         (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "10")])
     });
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/", listener.local_addr().unwrap());
-    tokio::spawn(async { axum::serve(listener, Router::new().route("/", answer)).await.unwrap() });
-    (url, called)
+    (serve(Router::new().route("/", answer)).await, called)
 }
 
 #[tokio::test]
@@ -105,4 +95,83 @@ async fn without_a_permit_nothing_is_called() {
     let kind = error.downcast_ref::<rampmeter_worker_sdk::Error>().map(rampmeter_worker_sdk::Error::kind);
     assert_eq!(kind, Some(ErrorKind::Refused(Code::NeverFits)));
     assert_eq!(upstream.stats().total.ok, 0);
+}
+
+/// An API without an account has no money either: nothing but the caller can end it.
+#[tokio::test]
+async fn a_run_ends_with_the_429_that_it_was_told() {
+    let (nats, _running) = scheduler::alone(HUB).await;
+    let hub = connect(&nats).await.resource("hub").unwrap();
+    let throttled = || Outcome::status(429).header("retry-after", "10");
+    #[rustfmt::skip]
+    let table = [
+        (hub.acquire(1),            throttled(),                            4),
+        (hub.acquire(1).repeats(1), throttled(),                            2),
+        (hub.acquire(1),            throttled().code("insufficient_quota"), 1),
+    ];
+    for (acquire, answer, expected) in table {
+        let mut calls = 0;
+        let call = || {
+            calls += 1;
+            std::future::ready(Ok::<_, std::convert::Infallible>(answer.clone()))
+        };
+        let told = within("an answer", acquire.run(call)).await.unwrap();
+        assert_eq!((told, calls), (answer, expected));
+    }
+}
+
+#[tokio::test]
+async fn a_call_without_a_connection_is_given_back() {
+    let (nats, _running) = scheduler::alone(HUB).await;
+    let client = connect(&nats).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    drop(listener);
+    for _ in 0..3 {
+        let error = within("an answer", with(permits(&client)).get(&url).send()).await.unwrap_err();
+        assert!(matches!(&error, Error::Reqwest(error) if error.is_connect()), "{error}");
+    }
+    assert_eq!((client.stats().granted, client.stats().returned), (3, 3));
+}
+
+/// Two calls in flight at once.
+const PLACES: &str = r#"
+[[resource]]
+name = "hub"
+limit = [{ name = "places", algorithm = "concurrency", capacity = 2, time_to_live = "5s" }]
+"#;
+
+/// An API whose bodies take 200 ms, and the most of them that were under way at once.
+async fn that_is_slow() -> (String, Arc<AtomicU64>) {
+    let (now, most) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+    let seen = most.clone();
+    let answer = axum::routing::get(async move || {
+        most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+        let now = now.clone();
+        axum::body::Body::from_stream(futures::stream::once(async move {
+            let_pass(Duration::from_millis(200), "the body takes its time").await;
+            now.fetch_sub(1, Ordering::SeqCst);
+            Ok::<_, std::convert::Infallible>("tile")
+        }))
+    });
+    (serve(Router::new().route("/", answer)).await, seen)
+}
+
+#[tokio::test]
+async fn a_call_lasts_as_long_as_its_body_where_places_are_counted() {
+    let (nats, _running) = scheduler::alone(PLACES).await;
+    let client = connect(&nats).await;
+    let ((url, most), http) = (that_is_slow().await, with(permits(&client)));
+    let read = async || {
+        let response = http.get(&url).send().await.unwrap();
+        assert_eq!(response.url().as_str(), format!("{url}/"));
+        response.text().await.unwrap()
+    };
+    let bodies = within("all bodies", join_all((0..8).map(|_| read()))).await;
+    assert_eq!((bodies, most.load(Ordering::SeqCst)), (vec!["tile".to_owned(); 8], 2));
+    for _ in 0..3 {
+        drop(within("an answer", http.get(&url).send()).await.unwrap());
+    }
+    let worker = Worker::connect(&nats, "hub").await;
+    until("all are settled", async || (worker.status().await.counters.settled == 11).then_some(())).await;
 }

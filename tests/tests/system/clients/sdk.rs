@@ -90,9 +90,9 @@ async fn a_request_that_is_dropped_is_cancelled() {
     hub.acquire(4).await.unwrap().begin().settle(Outcome::default());
     let mut waiting = hub.acquire(4).into_future();
     assert!((&mut waiting).now_or_never().is_none());
-    until("it waits", async || (worker.status().await.classes[1].queued == 1).then_some(())).await;
+    worker.until_queued(1).await;
     drop(waiting);
-    until("it is gone", async || (worker.status().await.classes[1].queued == 0).then_some(())).await;
+    worker.until_queued(0).await;
     until_counted(worker, (1, 1, 1)).await;
 }
 

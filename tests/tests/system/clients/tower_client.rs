@@ -1,5 +1,6 @@
 //! The layer for clients, around hyper-util's.
 
+use super::HUB;
 use crate::prelude::*;
 use http::{Request, Response};
 use http_body_util::{BodyExt, Empty};
@@ -12,14 +13,6 @@ use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::task::{Context, Poll};
 use tower::{Layer, Service, ServiceExt};
-
-/// A hundred requests a second. The margin covers pauses of half a second on a busy machine.
-const HUB: &str = r#"
-[[resource]]
-name = "hub"
-dialect = "sentinel-hub"
-limit = [{ name = "per-second", capacity = 100, period = "1s", margin = 50 }]
-"#;
 
 type Body = Empty<bytes::Bytes>;
 type Http = ClientService<legacy::Client<HttpConnector, Body>>;

@@ -103,7 +103,7 @@ async fn a_permit_and_its_settle_are_spans_of_the_callers_trace() {
     ];
     assert_eq!(settled.attributes, expected.map(|(key, value)| (key.to_owned(), value)).into());
     let line = until("the log tells the 429", async || {
-        stage.process.log().lines().find(|line| line.contains("the upstream answered 429")).map(str::to_owned)
+        stage.process.log().lines().find(|line| line.contains("the upstream asked for 2 s at ")).map(str::to_owned)
     })
     .await;
     assert!(line.contains(TRACE), "the log tells the trace: {line}");
@@ -310,14 +310,10 @@ async fn a_worker_that_is_refused_or_gives_up_ends_its_span() {
 
 /// An upstream that tells the trace context which it sees.
 async fn telling_upstream() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
     let tell = async |headers: http::HeaderMap| {
         headers.get("traceparent").map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default()
     };
-    let router = axum::Router::new().fallback(tell);
-    tokio::spawn(async { axum::serve(listener, router).await });
-    url
+    serve(axum::Router::new().fallback(tell)).await
 }
 
 #[tokio::test]
@@ -325,13 +321,8 @@ async fn the_proxy_is_a_part_of_the_clients_trace_and_the_upstream_of_its_own() 
     let (nats, collector, upstream) = (nats::start().await, Collector::start().await, telling_upstream().await);
     let proxy = format!("[[proxy]]\nlisten = \"127.0.0.1:0\"\nupstream = \"{upstream}\"\nresource = \"hub\"\n");
     let configuration = format!("{}{proxy}", configuration(&nats, collector.url(), "sample = 0.0"));
-    let process = Process::start_with(RAMPMETER, &configuration, &[]).await;
-    let url = until("the proxy listens", async || {
-        let log = process.log();
-        let (_, after) = log.split_once("holds requests at ")?;
-        after.split_once('"').map(|(url, _)| url.to_owned())
-    })
-    .await;
+    let mut process = Process::start_with(RAMPMETER, &configuration, &[]).await;
+    let url = process.until_it_holds().await;
     let asked = http().get(format!("{url}/secret-path")).header("traceparent", traceparent(true));
     let seen = asked.send().await.unwrap().text().await.unwrap();
     let proxied = collector.span("GET -").await;

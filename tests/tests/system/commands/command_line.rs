@@ -9,13 +9,6 @@ async fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
     process::said(RAMPMETER, arguments).await
 }
 
-/// A file that holds `text`.
-fn file(text: &str) -> NamedTempFile {
-    let file = NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), text).unwrap();
-    file
-}
-
 #[tokio::test]
 async fn help_tells_every_option() {
     #[rustfmt::skip]
@@ -93,10 +86,24 @@ async fn wrong_usage_and_failure_differ() {
     assert_eq!((code, version), (Some(0), format!("rampmeter {}\n", env!("CARGO_PKG_VERSION"))));
 }
 
+/// A sliding window never lends what a class leaves to more urgent ones.
+#[tokio::test]
+async fn check_tells_what_headroom_takes_for_good() {
+    for (algorithm, is_told) in [("sliding-window", true), ("token-bucket", false), ("fixed-window", false)] {
+        let text = format!(
+            "[[resource]]\nname = \"hub\"\nclasses = [{{ name = \"urgent\" }}, {{ name = \"bulk\", headroom = 0.2 }}]\n\
+             [[resource.limit]]\nname = \"per-10s\"\nalgorithm = \"{algorithm}\"\ncapacity = 200\nperiod = \"10s\"\n"
+        );
+        let (code, output, _) = run(&["check", file_with(&text).path().to_str().unwrap()]).await;
+        let note = "note: resource `hub`: class `bulk` gets 20 % less of `per-10s` for good";
+        assert_eq!((code, output.contains(note)), (Some(0), is_told), "{algorithm}: {output}");
+    }
+}
+
 #[tokio::test]
 async fn check_tells_what_is_configured() {
     let notes = HUB.replace("[[resource.limit]]", "unmatched = \"refuse\"\n[[resource.limit]]");
-    let valid = file(&notes);
+    let valid = file_with(&notes);
     let path = valid.path().to_str().unwrap();
     let (code, output, error) = run(&["check", "--config", path]).await;
     assert_eq!((code, error.as_str()), (Some(0), ""));
@@ -107,7 +114,7 @@ async fn check_tells_what_is_configured() {
 
 #[tokio::test]
 async fn check_tells_the_place_of_a_fault() {
-    let wrong = file(&HUB.replace("capacity = 4", "capacity = -4"));
+    let wrong = file_with(HUB.replace("capacity = 4", "capacity = -4"));
     let path = wrong.path().to_str().unwrap();
     for command in ["check", "serve"] {
         let (code, output, error) = run(&[command, "--config", path]).await;
@@ -123,18 +130,8 @@ async fn check_tells_the_place_of_a_fault() {
 }
 
 #[tokio::test]
-async fn check_takes_the_file_without_an_option() {
-    let valid = file(HUB);
-    let path = valid.path().to_str().unwrap();
-    let (code, output, _) = run(&["check", path]).await;
-    assert!(code == Some(0) && output.ends_with(&format!("{path}: valid\n")), "{output}");
-    let (code, _, error) = run(&["serve", "/nowhere/rampmeter.toml"]).await;
-    assert!(code == Some(1) && error.starts_with("rampmeter: /nowhere/rampmeter.toml: can't be read"), "{error}");
-}
-
-#[tokio::test]
 async fn an_unknown_name_is_answered_with_the_known_ones() {
-    let text = file("hello");
+    let text = file_with("hello");
     let body = text.path().to_str().unwrap();
     let scenarios = format!("{}/../simulator/scenarios/", env!("CARGO_MANIFEST_DIR"));
     #[rustfmt::skip]
@@ -158,7 +155,7 @@ async fn the_printed_default_is_the_one_that_is_shipped_and_is_valid() {
     let shipped = repository::file("deploy/rampmeter.toml").unwrap().text;
     let (code, printed, error) = run(&["check", "--print-default"]).await;
     assert_eq!((code, printed.as_str(), error.as_str()), (Some(0), shipped.as_str(), ""));
-    let (code, _, error) = run(&["check", "--config", file(&printed).path().to_str().unwrap()]).await;
+    let (code, _, error) = run(&["check", "--config", file_with(&printed).path().to_str().unwrap()]).await;
     assert_eq!((code, error.as_str()), (Some(0), ""));
 }
 
@@ -166,7 +163,7 @@ async fn the_printed_default_is_the_one_that_is_shipped_and_is_valid() {
 async fn serve_says_what_keeps_it_from_starting() {
     let mut gone = nats::start().await;
     gone.stop().await.unwrap();
-    let config = file(&scheduler::configuration(gone.url(), HUB));
+    let config = file_with(scheduler::configuration(gone.url(), HUB));
     let (code, _, error) = run(&["serve", "--config", config.path().to_str().unwrap()]).await;
     assert_eq!(code, Some(1));
     let said = format!("rampmeter: no NATS server answers at {}; start one, or use --embedded-nats: ", gone.url());
@@ -174,31 +171,8 @@ async fn serve_says_what_keeps_it_from_starting() {
 
     let (nats, running) = scheduler::alone(HUB).await;
     let taken = running.http().unwrap().to_string();
-    let config = file(&scheduler::configuration(nats.url(), HUB));
+    let config = file_with(scheduler::configuration(nats.url(), HUB));
     let (code, _, error) = run(&["serve", "--config", config.path().to_str().unwrap(), "--listen", &taken]).await;
     assert_eq!(code, Some(1));
     assert!(error.contains(&format!("`http.listen`: can't listen at {taken}")), "{error}");
-}
-
-/// A free port for the private server, which has to use the port in the configuration.
-pub(crate) fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-#[tokio::test]
-async fn serve_brings_a_nats_server_and_keeps_its_data() {
-    let url = format!("nats://127.0.0.1:{}", free_port());
-    let data = tempfile::tempdir().unwrap();
-    let arguments = ["--embedded-nats", "--data", data.path().to_str().unwrap()];
-    let mut before = Epoch::NONE;
-    for _ in 0..2 {
-        let process = Process::start_with(RAMPMETER, &scheduler::configuration(&url, HUB), &arguments).await;
-        let (code, json, _) = run(&["status", "--nats", &url, "--json"]).await;
-        let all: Vec<Status> = serde_json::from_str(&json).unwrap();
-        assert!(code == Some(0) && all[0].epoch > before, "it goes on from epoch {before}: {all:?}");
-        assert_eq!(all[0].epoch == Epoch::FIRST, before == Epoch::NONE, "what is stored was read");
-        before = all[0].epoch;
-        process.stop().await;
-        assert!(async_nats::connect(&url).await.is_err(), "the server has ended with the scheduler");
-    }
 }

@@ -29,56 +29,40 @@ fn faults_are_reported_with_their_place() {
         ("capacity = 10\n",                 "capactiy = 10\n",                              "13:1: unknown field `capactiy`; did you mean `capacity`?"),
         ("[nats]\n",                        "[nast]\n",                                     "1:2: unknown field `nast`; did you mean `nats`?"),
         ("name = \"api\"\n",                "name = \"api\"\nlimits = 1\n",                 "6:1: unknown field `limits`; did you mean `limit`?"),
-        ("headroom = 0.2",                  "headroon = 0.2",                               "7:50: unknown field `headroon`; did you mean `headroom`?"),
-        ("replicas = 1\n",                  "replica = 1\n",                                "3:1: unknown field `replica`; did you mean `replicas`?"),
         ("replicas = 1\n",                  "user = 1\n",                                  "3:1: unknown field `user`, expected one of `url`, `credentials_file`, `nkey_file`, `tls`, `prefix`, `inbox_prefix`, `inboxes`, `state_key_file`, `replicas`"),
         ("horizon = \"50ms\"",              "uncounted = \"refuze\"",                     "8:13: unknown variant `refuze`; did you mean `refuse`?"),
         ("[[resource.limit]]\n",            "[[limit]]\n",                                 "9:3: unknown field `limit`, expected one of `nats`, `http`, `telemetry`, `proxy`, `resource`; the limits of a resource are [[resource.limit]]"),
         ("replicas = 1\n",                  "tls = { ca = \"a\" }\n",                    "3:9: unknown field `ca`, expected one of `required`, `ca_file`, `cert_file`, `key_file`"),
         ("replicas = 1\n",                  "tls = { cert_file = \"a\" }\n",             "3:7: `cert_file` needs the private key: `key_file`"),
         ("replicas = 1\n",                  "tls = { key_file = \"a\" }\n",              "3:7: `key_file` needs the certificate: `cert_file`"),
-        ("replicas = 1\n",                  "tls = true\n",                               "3:7: invalid type: boolean `true`"),
         ("replicas = 1\n",                  "replicas = 2\n",                               "3:12: there can be 1, 3 or 5 replicas, not 2"),
-        ("replicas = 1\n",                  "replicas = \"3\"\n",                           "3:12: invalid type: string \"3\""),
         ("prefix = \"rampmeter\"",          "prefix = \"ramp.meter\"",                      "2:10: a name is 1 to 64 characters of [A-Za-z0-9_-]"),
-        ("name = \"api\"",                  "name = \"\"",                                  "5:8: a name is 1 to 64 characters of [A-Za-z0-9_-]"),
-        ("name = \"api\"",                  "name = 5",                                     "5:8: invalid type: integer `5`, expected a string"),
         ("name = \"urgent\"",               "name = \"bulk\"",                              "7:40: there are two classes `bulk`"),
         ("default_class = \"bulk\"",        "default_class = \"bluk\"",                     "6:17: there is no class `bluk`"),
         ("headroom = 0.2",                  "headroom = 1.5",                               "7:61: a headroom is a share from 0 to below 1, not 1.5"),
-        ("headroom = 0.2",                  "headroom = \"a fifth\"",                       "7:61: invalid type: string \"a fifth\""),
-        ("max_starvation = \"60s\"",        "max_starvation = \"soon\"",                    "7:83: a duration is written as ISO 8601 (\"PT1M\") or like \"60s\""),
         ("horizon = \"50ms\"",              "horizon = \"-1s\"",                            "8:11: a duration is written as ISO 8601 (\"PT1M\") or like \"60s\", and is neither negative nor above 584 years"),
-        ("horizon = \"50ms\"",              "horizon = 50",                                 "8:11: a duration has a unit, such as \"50s\" or \"50ms\"; 50 has none"),
         ("capacity = 10\n",                 "capacity = 0\n",                               "13:12: a capacity is above 0"),
         ("capacity = 10\n",                 "capacity = -10\n",                             "13:12: an amount is a number from 0 to 1e9, not -1e1"),
         ("capacity = 10\n",                 "capacity = 0.0000001\n",                       "13:12: an amount has at most 6 decimals, not 0.0000001; round it up"),
-        ("capacity = 10\n",                 "capacity = \"10\"\n",                          "13:12: invalid type: string \"10\""),
         ("capacity = 10\n",                 "",                                             "9:1: missing field `capacity`"),
         ("period = \"10s\"\n",              "",                                             "13:12: the limit needs a `period` or a `refill_interval`"),
         ("period = \"10s\"\n",              "period = \"10s\"\nrefill_interval = \"1s\"\n", "15:19: give `period` or `refill_interval`, not both"),
-        ("period = \"10s\"\n",              "period = \"P1M\"\n",                           "14:10: a duration is written as ISO 8601"),
         ("period = \"10s\"\n",              "period = \"PT0S\"\n",                          "14:10: a period is above 0 and at most 366 days"),
         ("period = \"10s\"\n",              "refill_interval = \"0s\"\n",                   "14:19: a period is above 0 and at most 366 days"),
         ("margin = 1\n",                    "margin = 10\n",                                "15:10: a margin is below the capacity of 10"),
-        ("margin = 1\n",                    "margin = -1\n",                                "15:10: an amount is a number from 0 to 1e9, not -1e0"),
         ("margin = 1\n",                    "margin = \"some\"\n",                          "15:10: a margin is \"auto\" or a number of tokens"),
         ("margin = 1\n",                    "margin = 1\n[[resource.limit]]\nname = \"few\"\ncapacity = 1\nperiod = \"1s\"\n", "17:8: there are two limits `few`"),
         ("margin = 1\n",                    "margin = 1\n[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"a\"\ncapacity = 1\nperiod = \"1s\"\n", "17:8: there are two resources `api`"),
         ("margin = 1\n",                    "margin = 1\n[[resource]]\nname = \"other\"\n",  "17:8: a resource has 1 to 64 limits"),
         ("margin = 1\n",                    "margin = 1\nmargin = 2\n",                     "16:1: duplicate key"),
-        ("margin = 1\n",                    "margin = \n",                                  "15:10: string values must be quoted"),
-        ("horizon = \"50ms\"",              "start = \"half\"",                             "8:9: unknown variant `half`, expected one of `full`, `unproven`, `empty`"),
-        ("horizon = \"50ms\"",              "unmatched = \"drop\"",                         "8:13: unknown variant `drop`, expected `allow` or `refuse`"),
         ("horizon = \"50ms\"",              "fair_share = \"\"",                            "8:14: a label's key has 1 to 64 characters"),
         ("horizon = \"50ms\"",              "weights = { a = 3 }",                          "8:17: weights need `fair_share`, the label that names clients"),
         ("horizon = \"50ms\"",              "fair_share = \"team\"\nweights = { a = 0 }",    "9:17: a weight is from 0.001 to 1e6, not 0"),
         ("horizon = \"50ms\"",              "fair_share = \"team\"\nweights = { a = nan }",  "9:17: a weight is from 0.001 to 1e6, not NaN"),
-        ("horizon = \"50ms\"",              "fair_share = \"team\"\nweights = [3]",          "9:11: invalid type: sequence"),
         ("horizon = \"50ms\"",              "max_waiting = 0",                              "8:15: a bound is from 1 to 4294967295"),
         ("horizon = \"50ms\"",              "max_permits = 5000000000",                     "8:15: a bound is from 1 to 4294967295"),
     ];
-    check_faults(&table);
+    check_faults(VALID, &table);
 }
 
 /// Faults of `limit` and `default_class` are in the table above. The core finds each of these.
@@ -92,11 +76,14 @@ fn wrong_fields_of_a_resource_are_reported_with_their_place() {
         ("horizon = \"50ms\"",              "reservation = \"49ms\"",                        "8:15: `reservation` is from 50ms to 60s, not 49ms"),
         ("horizon = \"50ms\"",              "validity = \"99ms\"",                           "8:12: `validity` is from 100ms to 31622400s, not 99ms"),
         ("horizon = \"50ms\"",              "max_ahead = \"8785h\"",                         "8:13: `max_ahead` is from 0ns to 31622400s, not 31626000s"),
-        ("horizon = \"50ms\"",              "on_kv_loss = \"ride\"\nride_for = \"3601s\"",  "9:12: `ride_for` is from 50ms to 3600s, not 3601s"),
         ("horizon = \"50ms\"",              "discover_key = [\"a\", \"b\", \"c\", \"d\", \"e\"]", "8:16: a key is of at most 4 labels"),
         ("classes = [{ name = \"urgent\" }, { name = \"bulk\", headroom = 0.2, max_starvation = \"60s\" }]", &classes, "7:11: a resource has at most 16 classes"),
+        ("margin = 1\n",                    "floor = 0\n",                                  "15:9: a floor is a share of the rate from 0.01 to 1, not 0"),
+        ("margin = 1\n",                    "learn = false\nfloor = 0.5\n",                 "16:9: `floor` has no meaning beside `learn = false`"),
+        ("horizon = \"50ms\"",              "dialect = \"klingon\"",                        "8:11: there is no dialect `klingon`; there are `sentinel-hub`, `ietf`, `discord`, `openai`, `anthropic`, `github`, `shopify`, `generic`, `plain`"),
+        ("horizon = \"50ms\"",              "retry_after_unit = \"minutes\"",              "8:20: `Retry-After` is not in `minutes`, but in `seconds`, `milliseconds`"),
     ];
-    check_faults(&table);
+    check_faults(VALID, &table);
 }
 
 #[test]
@@ -116,7 +103,7 @@ fn faults_of_an_algorithm_are_reported_with_their_place() {
         ("algorithm = \"token-bucket\"",    "algorithm = \"concurrency\"\ntime_to_live = \"1s\"", "15:10: `period` has no meaning beside `time_to_live`; leave it out"),
         ("algorithm = \"token-bucket\"",    "algorithm = \"sliding-window\"\nrefill_interval = \"1s\"", "13:19: `refill_interval` is for buckets of tokens; give a `period`"),
     ];
-    check_faults(&table);
+    check_faults(VALID, &table);
 }
 
 #[test]
@@ -127,7 +114,7 @@ fn a_text_that_is_no_configuration_is_refused() {
         (VALID,                             "\u{0}",                                        "1:2: key with no value"),
         (VALID,                             "[[resource]]\n",                               "1:1: missing field `name`"),
     ];
-    check_faults(&table);
+    check_faults(VALID, &table);
     for (instead, this) in [("capacity = 10\n", ""), ("capacity = 10\n", "capacity = 10\nkey = [5]\n")] {
         let message =
             config::parse(Path::new("rampmeter.toml"), &VALID.replace(instead, this)).unwrap_err().to_string();
@@ -204,18 +191,15 @@ fn a_wrong_default_class_is_told_beside_a_limit_that_cannot_be_read() {
 fn wrong_matchers_are_reported_with_their_place() {
     #[rustfmt::skip]
     let table = [
-        // instead of                       this,
-        // line:column: reason
         ("unit = \"requests\"",             "match = { route = \"^(\" }",                   "11:9: not a regular expression: regex parse error"),
         ("unit = \"requests\"",             "match = { route = 5 }",                        "11:19: a label is matched with a value, a \"prefix*\", a \"^regular expression\" or a list of values"),
         ("unit = \"requests\"",             "match = { route = [] }",                       "11:19: an empty list matches nothing; name the values, or leave the label out"),
         ("unit = \"requests\"",             "key = [\"a\", \"b\", \"c\", \"d\", \"e\"]",        "11:7: a key is of at most 4 labels, not 5"),
         ("unit = \"requests\"",             "key = [\"a\", \"a\"]",                         "11:7: a label is named twice"),
-        ("unit = \"requests\"",             "key = [\"\"]",                                 "11:8: a label's name has 1 to 64 characters, not 0"),
-        ("unit = \"requests\"",             "group = \"a b\"",                              "11:9: a name is 1 to 64 characters of [A-Za-z0-9_-]"),
+        ("unit = \"requests\"",             "key = [\"\"]",                                 "11:8: a label's key has 1 to 64 characters"),
         ("horizon = \"50ms\"",              "max_keys = 0",                                 "8:12: a bound is from 1 to 4294967295"),
     ];
-    check_faults(&table);
+    check_faults(VALID, &table);
 }
 
 /// All keys of `[http]`; the lines count from 1.
@@ -234,13 +218,18 @@ client = "header:x-api-key"
 route = "path"
 "#;
 
-/// Reaches `http::MAX_HOSTS` and `http::MAX_CONNECTIONS`.
+/// Reaches `http::MAX_HOSTS` and `http::MaxConnections`.
 #[test]
 fn faults_of_http_are_reported_with_their_place() {
     let environment = "this is the name of an environment variable, of [A-Za-z0-9_], not its value";
     let host = "a host is one name like \"scheduler-a.internal\", without scheme and port";
     let many_hosts = format!("= 100\nhosts = [{}]", ["\"a\""; 65].join(", "));
-    let origin = "a label comes from \"header:NAME\", \"path\", \"method\" or \"client-address\"";
+    let origin = "a label comes from \"header:NAME\", \"query:KEY\", \"path\", \"method\" or \"client-address\"; \
+                  in [[proxy]] also from \"body:KEY\" or \"client-certificate\"";
+    let sources = "\"header:NAME\" or \"query:KEY\"";
+    let cost = "a cost is a number, \"query:KEY\", \"header:NAME\", or { from = \"query:KEY\", default = 1, min = 1, max = 100 }";
+    let many_units: Vec<String> = (0..17).map(|unit| format!("u{unit} = 1")).collect();
+    let many_units = format!("cost = {{ {} }}", many_units.join(", "));
     #[rustfmt::skip]
     let table = [
         // instead of                   this,                                       line:column:
@@ -252,39 +241,34 @@ fn faults_of_http_are_reported_with_their_place() {
         ("= 100",                       "= 100\nhosts = [\"http://a\"]",           &format!("5:10: {host}")),
         ("= 100",                       "= 100\nhosts = [\"a:9480\"]",             &format!("5:10: {host}")),
         ("= 100",                       "= 100\nhosts = [\"*.example\"]",          &format!("5:10: {host}")),
-        ("= 100",                       "= 100\nhosts = [\"\"]",                   &format!("5:10: {host}")),
         ("= 100",                       &many_hosts,                              "5:330: at most 64 hosts"),
         ("\"127.0.0.1:0\"",             "\"9480\"",                                 "2:10: `http.listen`: \"9480\" is no address with a port"),
-        ("\"127.0.0.1:0\"",             "\"127.0.0.1:70000\"",                      "2:10: `http.listen`: \"127.0.0.1:70000\" is no address with a port"),
         ("= 100",                       "= 0",                                      "4:19: this is from 1 to 65535, not 0"),
         ("= 100",                       "= 100000",                                 "4:19: this is from 1 to 65535, not 100000"),
         ("= 100",                       "= 100\nfront = false",                     "6:1: `[http.check]` is part of the front; leave out `front = false`"),
         ("resource = \"api\"\n",        "",                                         "5:1: missing field `resource`"),
-        ("\"api\"",                     "\"a.p.i\"",                                "6:12: a name is 1 to 64 characters of [A-Za-z0-9_-]"),
-        ("\"bulk\"",                    "\"\"",                                     "7:9: a name is 1 to 64 characters of [A-Za-z0-9_-]"),
         ("\"2s\"",                      "\"2m\"",                                   "8:12: this is from 1ms to 60s, not 120s"),
-        ("\"2s\"",                      "\"soon\"",                                 "8:12: a duration is written as ISO 8601"),
-        ("\"allow\"",                   "\"open\"",                                 "9:18: unknown variant `open`, expected `refuse` or `allow`"),
         ("\"127.0.0.1/32\"",            "\"127.0.0.1/33\"",                         "10:20: a network is written like \"127.0.0.1/32\" or \"fd00::/8\""),
-        ("\"127.0.0.1/32\"",            "\"localhost\"",                            "10:20: a network is written like \"127.0.0.1/32\" or \"fd00::/8\""),
         ("on_unavailable = \"allow\"",  "trusted_hops = 0",                        "9:16: this is from 1 to 16, not 0"),
         ("on_unavailable = \"allow\"",  "trusted_hops = 17",                       "9:16: this is from 1 to 16, not 17"),
         ("on_unavailable = \"allow\"\ntrusted_proxies = [\"127.0.0.1/32\", \"fd00::/8\"]", "trusted_hops = 2", "9:16: `trusted_hops` needs `trusted_proxies` with the proxy that asks here"),
-        ("on_unavailable = \"allow\"",  "normalise = \"yes\"",                     "9:13: invalid type: string \"yes\", expected true or false"),
         ("\"path\"",                    "\"body\"",                                 &format!("13:9: {origin}")),
         ("\"path\"",                    "\"header:\"",                              &format!("13:9: {origin}")),
+        ("\"path\"",                    "\"query:\"",                               &format!("13:9: {origin}")),
+        ("on_unavailable = \"allow\"",  "cost = { a = \"path\" }",                  &format!("9:14: a cost is a number, or comes from {sources}")),
+        ("on_unavailable = \"allow\"",  "cost = { a = true }",                      &format!("9:14: {cost}")),
+        ("on_unavailable = \"allow\"",  "cost = { a = { from = \"query:a\", mix = 1 } }", &format!("9:14: {cost}")),
+        ("on_unavailable = \"allow\"",  "cost = { a = -1 }",                        "9:14: an amount is a number from 0 to 1e9, not -1"),
+        ("on_unavailable = \"allow\"",  "cost = { a = { from = \"query:a\", min = 2, max = 1 } }", "9:14: `min` is 2, above `max`, which is 1"),
+        ("on_unavailable = \"allow\"",  "cost = { \"a b\" = 1 }",                   "9:10: a name is 1 to 64 characters of [A-Za-z0-9_-]"),
+        ("on_unavailable = \"allow\"",  &many_units,                                "9:82: a cost has at most 16 units"),
         ("\"path\"",                    "\"header:x y\"",                           &format!("13:9: {origin}")),
         ("route =",                     "\"\" =",                                   "13:1: a label's key has 1 to 64 characters"),
     ];
     let whole =
         format!("{HTTP}{}", VALID.split_once("[[resource]]").map(|(_, rest)| format!("[[resource]]{rest}")).unwrap());
     config::parse(Path::new("my.toml"), &whole).map(drop).unwrap_or_else(|error| panic!("{error}"));
-    for (right, wrong, message) in table {
-        assert!(whole.contains(right), "{right}");
-        let text = whole.replacen(right, wrong, 1);
-        let error = config::parse(Path::new("my.toml"), &text).map(drop).expect_err(wrong).to_string();
-        assert!(error.starts_with(&format!("my.toml:{message}")), "{wrong}\n{error}\ninstead of {message}");
-    }
+    check_faults(&whole, &table);
 }
 
 /// Reaches `telemetry::MAX_SERVICE`.
@@ -301,7 +285,7 @@ fn faults_of_telemetry_are_reported_with_their_place() {
         ("otlp = \"a:4318\"",                                    "2:8: a URL is written like \"https://host/path\""),
         ("otlp = \"http://user:password@a\"",                    "2:8: the URL has neither a user nor a query"),
         ("otlp = \"http://a\"\nheaders_env = \"KEY\"",          "2:8: the headers would go over the network for all to read; use https://"),
-        ("headers_env = \"KEY\"\nheaders_file = \"f\"",         "3:16: give one of `headers_env` and `headers_file`"),
+        ("headers_env = \"KEY\"\nheaders_file = \"f\"",         "3:16: give `headers_env` or `headers_file`, not both"),
         ("headers_env = \"a key\"",                              "2:15: this is the name of an environment variable"),
         ("sample = 1.5",                                         "2:10: this is a part from 0 to 1, not 1.5"),
         ("sample = -0.1",                                        "2:10: this is a part from 0 to 1, not -0.1"),
@@ -319,7 +303,7 @@ fn faults_of_telemetry_are_reported_with_their_place() {
     assert_eq!(read("sample = 0.5").unwrap().telemetry, None);
 }
 
-/// Reaches `proxy::MAX_WAIT` and `proxy::MAX_ROUTES`.
+/// Reaches `proxy::MaxWait` and `proxy::MAX_ROUTES`.
 #[test]
 fn what_a_proxy_is_told_is_bounded() {
     let fault = |keys: &str| {
@@ -348,12 +332,6 @@ fn a_text_with_rules_is_bounded() {
     assert!(error.contains("rules have at most 524288 bytes, not 524289"), "{error}");
 }
 
-fn check_faults(table: &[(&str, &str, &str)]) {
-    for (right, wrong, message) in table {
-        check_wrong(right, wrong, message);
-    }
-}
-
 /// A resource with a provider; its lines count from 1.
 const PROVIDED: &str = r#"[[resource]]
 name = "hub"
@@ -370,51 +348,36 @@ fn faults_of_a_provider_are_reported_with_their_place() {
     let environment = "this is the name of an environment variable, of [A-Za-z0-9_], not its value";
     let network = "client id, secret and token would go over the network for all to read; use https://, or say \
                    `allow_http = true` where the network is private";
-    let fixed = "`kind = \"static\"` means the limits of this file; leave out the keys of a service";
     #[rustfmt::skip]
     let table = [
         // instead of                           this,
         // line:column: reason
-        ("\"sentinel-hub\"",                    "\"sentinel\"",                                 "4:8: unknown variant `sentinel`, expected `static` or `sentinel-hub`"),
+        ("\"sentinel-hub\"",                    "\"sentinel\"",                                 "4:8: unknown variant `sentinel`, expected `sentinel-hub`"),
         ("kind = \"sentinel-hub\"\n",           "",                                             "3:1: missing field `kind`"),
         ("base_url",                            "url",                                          "5:1: unknown field `url`, expected one of `kind`, `base_url`"),
-        ("base_url = \"https://services.example\"\n", "",                                      "4:8: a provider of this kind needs `base_url`"),
-        ("token_url = \"https://services.example/token\"\n", "",                               "4:8: a provider of this kind needs `token_url`"),
-        ("client_id_env = \"HUB_ID\"\n",        "",                                             "4:8: a provider of this kind needs `client_id_env`"),
-        ("client_secret_env = \"HUB_SECRET\"\n", "",                                            "4:8: a provider of this kind needs `client_secret_env` or `client_secret_file`"),
+        ("base_url = \"https://services.example\"\n", "",                                      "3:1: missing field `base_url`"),
+        ("token_url = \"https://services.example/token\"\n", "",                               "3:1: missing field `token_url`"),
+        ("client_id_env = \"HUB_ID\"\n",        "",                                             "3:1: missing field `client_id_env`"),
+        ("client_secret_env = \"HUB_SECRET\"\n", "",                                            "3:1: a client needs `client_secret_env` or `client_secret_file`"),
         ("\"HUB_SECRET\"\n",                    "\"HUB_SECRET\"\nclient_secret_file = \"f\"\n", "9:22: give `client_secret_env` or `client_secret_file`, not both"),
         ("\"HUB_SECRET\"",                      "\"my-secret\"",                                &format!("8:21: {environment}")),
         ("\"HUB_SECRET\"",                      "\"1SECRET\"",                                  &format!("8:21: {environment}")),
-        ("\"HUB_ID\"",                          "\"\"",                                         &format!("7:17: {environment}")),
         ("https://services.example\"",          "services.example\"",                           "5:12: a URL is written like \"https://host/path\""),
-        ("https://services.example\"",          "ftp://services.example\"",                     "5:12: a URL is written like \"https://host/path\""),
         ("https://services.example\"",          "https://\"",                                   "5:12: a URL is written like \"https://host/path\""),
         ("https://services.example\"",          "https://me:pass@services.example\"",           "5:12: the URL has neither a user nor a query: it is shown in logs"),
         ("https://services.example/token",      "https://services.example/token?key=1",         "6:13: the URL has neither a user nor a query: it is shown in logs"),
         ("https://services.example\"",          "http://services.example\"",                    &format!("5:12: {network}")),
         ("https://services.example/token",      "http://services.example/token",                &format!("6:13: {network}")),
         ("client_id_env",                       "levels_every = \"500ms\"\nclient_id_env",      "7:16: this is from 1s to 86400s, not 500ms"),
-        ("client_id_env",                       "contract_every = \"0s\"\nclient_id_env",       "7:18: this is from 1s to 86400s, not 0ns"),
         ("client_id_env",                       "timeout = \"1h\"\nclient_id_env",              "7:11: this is from 100ms to 60s, not 3600s"),
-        ("client_id_env",                       "timeout = \"soon\"\nclient_id_env",            "7:11: a duration is written as ISO 8601"),
         ("\"hub\"",                             "\"hub\"\ndefault_class = \"none\"",            "3:17: there is no class `none`"),
-        ("\"sentinel-hub\"",                    "\"static\"",                                   &format!("5:12: {fixed}")),
     ];
-    for (right, wrong, message) in table {
-        assert!(PROVIDED.contains(right), "{right}");
-        let text = PROVIDED.replacen(right, wrong, 1);
-        let error = config::parse(Path::new("my.toml"), &text).map(drop).expect_err(wrong).to_string();
-        assert!(error.starts_with(&format!("my.toml:{message}")), "{wrong}\n{error}\ninstead of {message}");
-    }
-    let nobody = "[[resource]]\nname = \"hub\"\nprovider = { kind = \"static\" }\n";
-    let error = config::parse(Path::new("my.toml"), nobody).map(drop).unwrap_err().to_string();
-    assert_eq!(error, "my.toml:3:21: `kind = \"static\"` needs limits in this file: [[resource.limit]]");
+    check_faults(PROVIDED, &table);
 }
 
 #[test]
 fn providers_that_are_right_are_taken() {
     let with_limits = "[[resource.limit]]\nname = \"few\"\ncapacity = 1\nperiod = \"1s\"\n";
-    let fixed = format!("[[resource]]\nname = \"hub\"\nprovider = {{ kind = \"static\" }}\n{with_limits}");
     let more = "levels_every = \"60s\"\ncontract_every = \"1h\"\ntimeout = \"5s\"\n";
     #[rustfmt::skip]
     let table = [
@@ -423,7 +386,6 @@ fn providers_that_are_right_are_taken() {
         (PROVIDED.to_owned(),                                                               false),
         (format!("{PROVIDED}{with_limits}"),                                                true),
         (format!("{PROVIDED}{more}"),                                                       false),
-        (fixed,                                                                             true),
         (PROVIDED.replace("client_secret_env = \"HUB_SECRET\"", "client_secret_file = \"/run/secret\""), false),
         (PROVIDED.replace("https://services.example", "http://127.0.0.1:8080"),             false),
         (PROVIDED.replace("https://services.example", "http://[::1]:8080"),                 false),
@@ -435,26 +397,6 @@ fn providers_that_are_right_are_taken() {
         let resource = &config.resources[0];
         assert_eq!((resource.resource().is_some(), resource.provider.is_some()), (has_limits, true), "{text}");
     }
-}
-
-#[test]
-fn impossible_learning_is_reported_with_its_place() {
-    #[rustfmt::skip]
-    check_faults(&[
-        ("margin = 1\n",   "floor = 0\n",                   "15:9: a floor is a share of the rate from 0.01 to 1, not 0"),
-        ("margin = 1\n",   "learn = false\nfloor = 0.5\n",  "16:9: `floor` has no meaning beside `learn = false`"),
-    ]);
-}
-
-#[test]
-fn an_unknown_dialect_is_reported_with_the_known_ones() {
-    #[rustfmt::skip]
-    let table = [
-        ("horizon = \"50ms\"",              "dialect = \"klingon\"",                        "8:11: there is no dialect `klingon`; there are `sentinel-hub`, `ietf`, `discord`, `openai`, `anthropic`, `github`, `shopify`, `generic`, `plain`"),
-        ("horizon = \"50ms\"",              "retry_after_unit = \"minutes\"",              "8:20: `Retry-After` is not in `minutes`, but in `seconds`, `milliseconds`"),
-        ("horizon = \"50ms\"",              "dialect = 5",                                  "8:11: invalid type: integer `5`, expected a string"),
-    ];
-    check_faults(&table);
 }
 
 /// Reaches `objections::MAX_BODY_TEXT`.
@@ -473,17 +415,16 @@ fn wrong_objections_are_reported_with_what_is_right() {
         ("header = \"x y: z\"\nmeans = \"limit\"",                  "9:10: a header's name has letters, digits, `-` and `_`"),
         ("body = \"\"\nmeans = \"limit\"",                          "9:8: a text in a body has 1 to 256 bytes"),
     ];
-    for (keys, message) in table {
-        check_wrong("horizon = \"50ms\"\n", &objection(keys), message);
-    }
     let long = format!("body = \"{}\"\nmeans = \"limit\"", "x".repeat(257));
-    check_wrong("horizon = \"50ms\"\n", &objection(&long), "9:8: a text in a body has 1 to 256 bytes");
-    check_wrong("horizon = \"50ms\"\n", "headers = { remaining = \"a b\" }\n", "8:25: a header's name has letters");
-    check_wrong(
-        "horizon = \"50ms\"\n",
-        "headers = { left = \"a\" }\n",
-        "8:13: unknown field `left`, expected one of `limit`",
-    );
+    let long = [(&*long, "9:8: a text in a body has 1 to 256 bytes")];
+    for (keys, message) in table.into_iter().chain(long) {
+        check_faults(VALID, &[("horizon = \"50ms\"\n", &objection(keys), message)]);
+    }
+    let wrong = "headers = { remaining = \"a b\" }\n";
+    check_faults(VALID, &[("horizon = \"50ms\"\n", wrong, "8:25: a header's name has letters")]);
+    let unknown = "headers = { left = \"a\" }\n";
+    let expected = "8:13: unknown field `left`, expected one of `limit`";
+    check_faults(VALID, &[("horizon = \"50ms\"\n", unknown, expected)]);
 }
 
 #[test]
@@ -501,35 +442,23 @@ fn headers_that_no_worker_sends_are_remarked() {
     }
 }
 
-/// Replaces `right` by `wrong`, and expects this place and reason.
-fn check_wrong(right: &str, wrong: &str, message: &str) {
-    assert!(VALID.contains(right), "{right}");
-    let text = VALID.replacen(right, wrong, 1);
-    let error = config::parse(Path::new("my.toml"), &text).map(drop).expect_err(wrong).to_string();
-    assert!(error.starts_with(&format!("my.toml:{message}")), "{wrong}\n{error}\ninstead of {message}");
+/// Replaces the first text of each row by the second, and expects this place and reason.
+fn check_faults(valid: &str, table: &[(&str, &str, &str)]) {
+    for (right, wrong, message) in table {
+        assert!(valid.contains(right), "{right}");
+        let text = valid.replacen(right, wrong, 1);
+        let error = config::parse(Path::new("my.toml"), &text).map(drop).expect_err(wrong).to_string();
+        assert!(error.starts_with(&format!("my.toml:{message}")), "{wrong}\n{error}\ninstead of {message}");
+    }
 }
 
 #[test]
 fn valid_values_are_taken() {
     #[rustfmt::skip]
     let table = [
-        ("period = \"10s\"",                "period = \"PT10S\""),
         ("period = \"10s\"",                "period = \"8784h\""),
-        ("period = \"10s\"",                "refill_interval = \"250ms\""),
-        ("margin = 1\n",                    "margin = \"auto\"\n"),
-        ("margin = 1\n",                    "margin = 0.5\n"),
-        ("margin = 1\n",                    ""),
-        ("margin = 1\n",                    "learn = false\n"),
-        ("margin = 1\n",                    "learn = true\nfloor = 0.5\n"),
-        ("horizon = \"50ms\"",              "start = \"unproven\""),
-        ("unit = \"requests\"\n",           ""),
-        ("algorithm = \"token-bucket\"\n",  ""),
         ("capacity = 10\n",                 "capacity = 2.5\n"),
         ("headroom = 0.2",                  "headroom = 0"),
-        ("horizon = \"50ms\"",              "dialect = \"github\"\nretry_after_unit = \"milliseconds\""),
-        ("horizon = \"50ms\"",              "retry_after_unit = \"seconds\""),
-        ("horizon = \"50ms\"",              "start = \"empty\"\ndialect = \"sentinel-hub\"\nunmatched = \"allow\""),
-        ("horizon = \"50ms\"",              "fair_share = \"client\"\nweights = { team-a = 3, team-b = 0.5 }"),
         ("horizon = \"50ms\"",              "max_waiting = 1\nmax_permits = 1"),
         ("replicas = 1",                    "replicas = 3\ninbox_prefix = \"_INBOX_a\"\ninboxes = [\"_INBOX_b\"]\nstate_key_file = \"state.key\"\ncredentials_file = \"nats.creds\"\nurl = \"tls://nats:4222\""),
         ("replicas = 1",                    "tls = {}\nnkey_file = \"nats.nk\""),

@@ -30,10 +30,6 @@ async fn write_history(nats: &Server) {
     }
 }
 
-async fn run(nats: &Server, arguments: &[&str]) -> String {
-    process::printed(RAMPMETER, &[arguments, &["--nats", nats.url()]].concat()).await.unwrap()
-}
-
 #[tokio::test]
 async fn two_weeks_tell_when_a_quota_ends() {
     let nats = nats::start().await;
@@ -47,11 +43,12 @@ async fn two_weeks_tell_when_a_quota_ends() {
         ("in-all", Some(2.4), Some(2.4), Some(2.4))
     );
     assert_eq!((forecast.share, forecast.resets_ms), (1.0, None));
-    let json: Value = serde_json::from_str(&run(&nats, &["forecast", "hub", "--json"]).await).unwrap();
+    let run = async |arguments: &[&str]| printed_at(&nats, arguments).await.unwrap();
+    let json: Value = serde_json::from_str(&run(&["forecast", "hub", "--json"]).await).unwrap();
     assert_eq!((&json[0]["resource"], &json[0]["forecasts"][0]["limit"]), (&json!("hub"), &json!("in-all")));
-    let table = run(&nats, &["forecast"]).await;
+    let table = run(&["forecast"]).await;
     assert!(table.contains("in 2.4 h"), "{table}");
-    let status = run(&nats, &["status", "hub"]).await;
+    let status = run(&["status", "hub"]).await;
     assert!(status.replace('\n', " ").contains("`in-all`: at the present pace it probably ends in 2.4 h"), "{status}");
     let (_, metrics) = scheduler::page(&running, "/metrics").await;
     let line = |rest: &str| metrics.lines().find(|line| line.starts_with(rest)).map(str::to_owned);

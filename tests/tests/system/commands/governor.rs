@@ -1,7 +1,6 @@
 //! Imported rates of EOM Governor: its rules at its shipped settings, without its faults.
 
 use crate::prelude::*;
-use std::io::Write;
 
 const RATES: &str = r#"[
     {"name": "slow things", "route": "/slow/\\d+", "methods": ["GET", "POST"], "limit": 250, "drain_velocity": 1.75},
@@ -11,14 +10,8 @@ const PROJECTS: &str = r#"[
     {"name": "all", "project": "big", "route": "/.*", "methods": ["GET"], "limit": 1000, "drain_velocity": 10}
 ]"#;
 
-fn file(text: &str) -> NamedTempFile {
-    let mut file = NamedTempFile::new().unwrap();
-    file.write_all(text.as_bytes()).unwrap();
-    file
-}
-
 async fn imported(rates: &str, projects: &str) -> Result<String, String> {
-    let (rates, projects) = (file(rates), file(projects));
+    let (rates, projects) = (file_with(rates), file_with(projects));
     let [rates, projects] = [&rates, &projects].map(|file| file.path().to_str().unwrap());
     process::printed(RAMPMETER, &["import", "governor", rates, "--projects", projects]).await
 }

@@ -43,26 +43,14 @@ async fn check(redirections: &str, stderr: impl Into<Stdio>) {
 }
 
 #[tokio::test]
-async fn permits_go_on_with_unread_standard_error() {
+async fn permits_go_on_if_standard_error_is_unread_full_or_closed_or_its_reader_is_gone() {
     let (_unread, stderr) = pipe().unwrap();
     check("", stderr).await;
-}
-
-#[tokio::test]
-async fn permits_go_on_if_the_reader_of_standard_error_is_gone() {
+    check("", File::options().write(true).open("/dev/full").unwrap()).await;
+    check("2>&-", Stdio::null()).await;
     let (reader, stderr) = pipe().unwrap();
     drop(reader);
     check("", stderr).await;
-}
-
-#[tokio::test]
-async fn permits_go_on_if_standard_error_is_full() {
-    check("", File::options().write(true).open("/dev/full").unwrap()).await;
-}
-
-#[tokio::test]
-async fn permits_go_on_if_standard_error_is_closed() {
-    check("2>&-", Stdio::null()).await;
 }
 
 /// Lines of a log, which a test reads when it wants them.

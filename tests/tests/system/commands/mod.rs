@@ -1,8 +1,9 @@
 //! Commands and what people read.
 
 mod closed_pipes;
-pub(crate) mod command_line;
+mod command_line;
 mod config;
+mod doctor;
 mod forecasts;
 mod governor;
 mod known_upstreams;

@@ -68,28 +68,3 @@ fn a_body_is_read_from_standard_input() {
     let table = String::from_utf8(output.stdout).unwrap();
     assert!(table.ends_with("1 processing units (process, at least 0.005; rules 2026-11)\n"), "{table}");
 }
-
-#[tokio::test]
-async fn faults_are_reported_with_their_remedy() {
-    let orbit = body("orbit");
-    #[rustfmt::skip]
-    let table = [
-        ("".to_owned(),                                             2, "--width <PX>"),
-        ("--width 5".to_owned(),                                    2, "--height <PX>"),
-        ("--width 0 --height 1 --bands 1".to_owned(),               2, "0 is out of bounds; pass a whole number from 1 to 1000000"),
-        ("--width 1 --height 1 --bands 1 --rules 1".to_owned(),     2, "`1` is no version of the rules; pass one of 2026-11, 2023-01"),
-        ("--width 1 --height 1 --bands 1 --api tiles".to_owned(),   2, "pass one of process, statistical, async, batch"),
-        ("--width 1 --height 1 --bands 1 --fusion 1".to_owned(),    2, "give two numbers, such as 2+1"),
-        (format!("--body {orbit} --fusion 1+1"),                    2, "cannot be used with"),
-        (format!("--body {orbit} --deployment here"),               2, "pass one of services-uswest2.sentinel-hub.com"),
-        ("--body /nowhere".to_owned(),                              1, "rampmeter: can't read /nowhere: No such file"),
-        (format!("--body {orbit}"),                                 1, "orbit.json: evalscript: setup().mosaicking: how many samples a pixel has"),
-        (format!("--body {orbit}"),                                 1, "pass the samples per pixel (`--samples`"),
-        (format!("--body {orbit} --api statistical"),               1, "orbit.json: missing field `aggregation`"),
-    ];
-    for (arguments, code, part) in table {
-        let (ended, output, error) = pu(&arguments).await;
-        assert_eq!((ended, output.as_str()), (Some(code), ""), "{arguments}");
-        assert!(error.contains(part), "{arguments}: {error}");
-    }
-}

@@ -14,19 +14,8 @@ name = "unshared"
 limit = [{ name = "few", capacity = 4, period = "400h" }]
 "#;
 
-/// Success, standard output, standard error.
-async fn purge(nats: &Server, arguments: &[&str]) -> (bool, String, String) {
-    let (code, output, errors) =
-        process::said(RAMPMETER, &[&["purge", "--nats", nats.url()], arguments].concat()).await;
-    (code == Some(0), output, errors)
-}
-
-async fn until_queued(worker: &Worker, count: u64) {
-    until("all are in line", async || {
-        let status = worker.status().await;
-        (status.classes.iter().map(|class| class.queued).sum::<u64>() == count).then_some(())
-    })
-    .await;
+async fn purge(nats: &Server, arguments: &[&str]) -> Result<String, String> {
+    printed_at(nats, &[&["purge"], arguments].concat()).await
 }
 
 #[tokio::test]
@@ -40,17 +29,14 @@ async fn it_ends_the_waits_of_a_client_of_a_class_and_of_all() {
     for (id, client, class) in [("1", "a", "bulk"), ("2", "a", "urgent"), ("3", "b", "bulk"), ("4", "c", "urgent")] {
         waiting.push(worker.send("permit", asked(id, client, class)).await);
     }
-    until_queued(&worker, 4).await;
+    worker.until_queued(4).await;
 
-    assert_eq!(
-        purge(&nats, &["hub", "--client", "nobody"]).await,
-        (true, "hub: 0 waits ended\n".into(), String::new())
-    );
-    let (done, text, _) = purge(&nats, &["hub", "--client", "a", "--class", "bulk", "--json"]).await;
+    assert_eq!(purge(&nats, &["hub", "--client", "nobody"]).await.as_deref(), Ok("hub: 0 waits ended\n"));
+    let text = purge(&nats, &["hub", "--client", "a", "--class", "bulk", "--json"]).await.unwrap();
     let answer: Value = serde_json::from_str(&text).unwrap();
-    assert_eq!((done, answer), (true, json!({ "resource": "hub", "epoch": 1, "ended": 1 })));
-    assert_eq!(purge(&nats, &["hub", "--class", "bulk"]).await.1, "hub: 1 wait ended\n");
-    assert_eq!(purge(&nats, &["hub"]).await.1, "hub: 2 waits ended\n");
+    assert_eq!(answer, json!({ "resource": "hub", "epoch": 1, "ended": 1 }));
+    assert_eq!(purge(&nats, &["hub", "--class", "bulk"]).await.as_deref(), Ok("hub: 1 wait ended\n"));
+    assert_eq!(purge(&nats, &["hub"]).await.as_deref(), Ok("hub: 2 waits ended\n"));
 
     for answers in &mut waiting {
         let refused = answers.next().await;
@@ -68,11 +54,11 @@ async fn an_acquire_that_is_purged_fails_and_is_not_asked_again() {
     worker.ask(json!({ "cost": { "requests": 4 } })).await;
     let client = Client::connect(nats.url()).await.unwrap();
     let acquiring = tokio::spawn(client.resource("hub").unwrap().acquire(1).into_future());
-    until_queued(&worker, 1).await;
-    assert_eq!(purge(&nats, &["hub"]).await.1, "hub: 1 wait ended\n");
+    worker.until_queued(1).await;
+    assert_eq!(purge(&nats, &["hub"]).await.as_deref(), Ok("hub: 1 wait ended\n"));
     let error = within("an answer", acquiring).await.unwrap().expect_err("it is given up");
     assert_eq!((error.kind(), error.retry_after()), (ErrorKind::Refused(Code::Purged), None), "{error}");
-    until_queued(&worker, 0).await;
+    worker.until_queued(0).await;
 }
 
 #[tokio::test]
@@ -85,8 +71,8 @@ async fn what_cannot_be_purged_is_said() {
         (&["no such name"], "invalid value"),
     ];
     for (arguments, expected) in table {
-        let (done, _, errors) = purge(&nats, arguments).await;
-        assert!(!done && errors.contains(expected), "{arguments:?}: {errors}");
+        let errors = purge(&nats, arguments).await.unwrap_err();
+        assert!(errors.contains(expected), "{arguments:?}: {errors}");
     }
     let worker = Worker::connect(&nats, "hub").await;
     for wrong in [r#"{"klass": "bulk"}"#, "[]", "nonsense"] {
@@ -136,7 +122,7 @@ async fn ends_many() -> Result<(), String> {
     for _ in 1..MANY / 1000 {
         worker.send_also(&answers, "permit", array.clone()).await;
     }
-    until_queued(&worker, MANY as u64).await;
+    worker.until_queued(MANY as u64).await;
     let clock = Clock::start();
     let purged = body(&worker.request("purge", "").await);
     let took = clock.now().since(Clock::START);

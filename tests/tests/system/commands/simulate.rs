@@ -62,8 +62,7 @@ cost = { requests = { one_of = [1, 2] } }
 
 #[tokio::test]
 async fn a_configuration_with_fleets_is_a_scenario() {
-    let file = NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), CONFIGURED).unwrap();
+    let file = file_with(CONFIGURED);
     let path = file.path().to_str().unwrap();
     let (code, table, error) = simulate(&[path, "--strategy", "late-binding"]).await;
     assert!((code, error.as_str()) == (Some(0), "") && table.contains("late-binding"), "{table}{error}");
@@ -179,8 +178,7 @@ async fn faults_of_a_scenario_are_reported_with_their_place() {
     ];
     for (right, wrong, message) in table {
         assert!(valid.contains(right), "{right}");
-        let file = NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), valid.replacen(right, wrong, 1)).unwrap();
+        let file = file_with(valid.replacen(right, wrong, 1));
         let (code, output, error) = simulate(&[file.path().to_str().unwrap()]).await;
         assert_eq!((code, output.as_str()), (Some(1), ""), "{wrong}");
         assert!(error.contains(message), "{wrong}\n{error}");

@@ -10,9 +10,7 @@ async fn state(arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 fn configuration(nats: &Server) -> NamedTempFile {
-    let file = NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), scheduler::configuration(nats.url(), FOUR)).unwrap();
-    file
+    file_with(scheduler::configuration(nats.url(), FOUR))
 }
 
 /// `rampmeter state init` with these arguments.

@@ -129,17 +129,6 @@ async fn the_configuration_says_which_server_unless_an_argument_does() {
 }
 
 #[tokio::test]
-async fn it_says_whether_another_scheduler_could_take_over() {
-    let (nats, _running) = scheduler::alone(HUB).await;
-    let says = async |what: &str| status(&nats, &[]).await.1.lines().next().unwrap().ends_with(what).then_some(());
-    assert_eq!(says(", no standby").await, Some(()));
-    let second = scheduler::start(&nats, HUB).await;
-    until("the standby is seen", async || says(", 1 standby").await).await;
-    scheduler::stop(second).await;
-    until("it is gone", async || says(", no standby").await).await;
-}
-
-#[tokio::test]
 async fn what_delays_the_first_request_of_each_class_is_told_alike_everywhere() {
     let limits = r#"
 [[resource]]

@@ -19,7 +19,7 @@ limit = [
 type Sums = BTreeMap<String, (i64, f64, f64)>;
 
 async fn usage(nats: &Server, arguments: &[&str]) -> String {
-    process::printed(RAMPMETER, &[&["usage", "--nats", nats.url()], arguments].concat()).await.unwrap()
+    printed_at(nats, &[&["usage"], arguments].concat()).await.unwrap()
 }
 
 /// The sums of two days, because midnight may come during a test.

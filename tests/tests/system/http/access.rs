@@ -1,6 +1,7 @@
 //! Access to the HTTP front: tokens, and bounds on everything that a client sends.
 
 use crate::prelude::*;
+use rampmeter_tests::http_proxy::raw;
 use rampmeter_tests::process::run_in;
 
 const API: &str = "[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 4\nperiod = \"1s\"\n";
@@ -10,8 +11,7 @@ const TOKEN: &str = "canary-token-of-the-front";
 #[tokio::test]
 async fn a_token_is_asked_for_where_permits_are_given() {
     let nats = nats::start().await;
-    let file = NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), format!("{TOKEN}\n")).unwrap();
+    let file = file_with(format!("{TOKEN}\n"));
     let front = Front::start(&nats, &format!("token_file = {:?}\n{CHECK}", file.path()), API).await;
     let right = format!("Bearer {TOKEN}");
     #[rustfmt::skip]
@@ -46,8 +46,7 @@ async fn a_token_is_asked_for_where_permits_are_given() {
 
 /// The output of `rampmeter serve` and `rampmeter check` on a configuration with this `[http]`.
 async fn complaints(nats_url: &str, http: &str, command: &str) -> (bool, String) {
-    let file = NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), format!("[nats]\nurl = \"{nats_url}\"\n[http]\n{http}\n{API}")).unwrap();
+    let file = file_with(format!("[nats]\nurl = \"{nats_url}\"\n[http]\n{http}\n{API}"));
     let arguments = [command, "--config", file.path().to_str().unwrap()];
     let output = run_in(RAMPMETER, &arguments, &[("FRONT_TOKEN", TOKEN), ("SHORT_TOKEN", "canary")]).await;
     let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
@@ -152,13 +151,8 @@ async fn the_token_is_seen_nowhere() {
 }
 
 /// The answer to `sent`, until the other end closes.
-async fn raw(address: SocketAddr, sent: &[u8]) -> String {
-    let mut stream = TcpStream::connect(address).await.unwrap();
-    // An early refusal may close the connection before all is written.
-    stream.write_all(sent).await.ok();
-    let mut answer = Vec::new();
-    within("the connection is closed", stream.read_to_end(&mut answer)).await.ok();
-    String::from_utf8_lossy(&answer).into_owned()
+async fn answered(address: SocketAddr, sent: &[u8]) -> String {
+    within("the connection is closed", raw(address, sent, |_| false)).await
 }
 
 /// Reaches `reading::MAX_BODY` and `connection_limiter::MAX_HEAD`.
@@ -172,10 +166,10 @@ async fn requests_that_are_too_large_are_refused() {
     let many_headers = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\n{}\r\n", "x: y\r\n".repeat(200));
     let long_path = format!("GET /{} HTTP/1.1\r\nhost: localhost\r\n\r\n", "x".repeat(20 * 1024));
     for (what, sent) in [("long header", long_header), ("many headers", many_headers), ("long path", long_path)] {
-        let answer = raw(front.address(), sent.as_bytes()).await;
+        let answer = answered(front.address(), sent.as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 431 "), "{what}: {answer}");
     }
-    assert!(raw(front.address(), b"nonsense\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
+    assert!(answered(front.address(), b"nonsense\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
     assert_eq!(front.get("/healthz", &[]).await.status, 200, "other requests are served");
 }
 
@@ -183,9 +177,9 @@ async fn requests_that_are_too_large_are_refused() {
 async fn slow_clients_are_cut_off() {
     let (_nats, front) = Front::alone("", API).await;
     let address = front.address();
-    let head = tokio::spawn(async move { raw(address, b"GET /healthz HTTP/1.1\r\nhost:").await });
+    let head = tokio::spawn(async move { answered(address, b"GET /healthz HTTP/1.1\r\nhost:").await });
     let body = tokio::spawn(async move {
-        raw(address, b"POST /v1/permit/api HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n{").await
+        answered(address, b"POST /v1/permit/api HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n{").await
     });
     let answer = body.await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");

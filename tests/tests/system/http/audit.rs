@@ -7,8 +7,7 @@ const TOKENS: &str = "[[token]]\nname = \"ada\"\nsecret = \"canary-of-the-operat
 
 /// A scheduler whose tokens are in the returned file, and its URL.
 async fn guarded(nats: &Server) -> (Process, String, NamedTempFile) {
-    let file = NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), TOKENS).unwrap();
+    let file = file_with(TOKENS);
     let config = scheduler::configuration(nats.url(), &format!("tokens_file = {:?}\n{FOUR}", file.path()));
     let mut process = Process::begin_in(RAMPMETER, &config, &[], &[]);
     process.until_ready().await;

@@ -74,45 +74,53 @@ async fn labels_come_from_where_they_are_configured_to() {
         ("x-original-method", "PUT"),
         ("x-forwarded-for", "6.6.6.6, 9.9.9.9"),
     ];
-    let itself = json!({"route": "/mine", "method": "GET", "address": "127.0.0.1"});
-    let at_root = json!({"route": "/", "method": "GET", "address": "127.0.0.1"});
     let with_key = json!({"route": "/mine", "method": "GET", "address": "127.0.0.1", "client": "team-a"});
     let believed = json!({"route": "/tiles/1", "method": "PUT", "address": "9.9.9.9", "client": "team-a"});
-    let traefik =
-        [("x-forwarded-uri", "/a"), ("x-forwarded-method", "DELETE"), ("forwarded", "for=\"[2001:db8::1]:7\"")];
-    let of_traefik = json!({"route": "/a", "method": "DELETE", "address": "2001:db8::1"});
-    let trust = "trusted_proxies = [\"10.0.0.0/8\", \"127.0.0.1\"]";
-    #[rustfmt::skip]
-    let table = [
-        // trusted proxies                              path            headers         labels
-        ("",                                            "/check/mine",  &fields[..0],     &itself),
-        ("",                                            "/check/mine",  &fields[..],      &with_key),
-        ("trusted_proxies = [\"10.0.0.0/8\"]",          "/check/mine",  &fields[..],      &with_key),
-        (trust,                                         "/check",       &fields[..],      &believed),
-        (trust,                                         "/check",       &traefik[..],   &of_traefik),
-        (trust,                                         "/check/mine",  &fields[..0],     &itself),
-        (trust,                                         "/check/",      &fields[..0],     &at_root),
-    ];
-    for (trusted, path, headers, labels) in table {
+    for (trusted, path, labels) in [("10.0.0.0/8", "/check/mine", &with_key), ("127.0.0.1", "/check", &believed)] {
+        let trust = format!("trusted_proxies = [{trusted:?}]");
         let nats = nats::start().await;
         let client = nats::connect(&nats).await;
         let mut asked = witness(&client, json!({"status": "granted", "delay_ms": 0, "epoch": 1})).await;
-        let front = Front::start(&nats, &LABELS.replace("TRUSTED", trusted), API).await;
-        assert_eq!(front.get(path, headers).await.status, 200);
+        let front = Front::start(&nats, &LABELS.replace("TRUSTED", &trust), API).await;
+        assert_eq!(front.get(path, &fields).await.status, 200);
         let asked = asked.recv().await.unwrap();
-        assert_eq!(&asked["labels"], labels, "{trusted} {path} {headers:?}");
+        assert_eq!(&asked["labels"], labels, "{trust}");
         assert_eq!((&asked["class"], &asked["mode"]), (&json!("bulk"), &json!("allow")));
     }
 }
 
 #[tokio::test]
-async fn a_client_that_contradicts_its_proxy_is_refused() {
+async fn a_query_states_labels_and_costs() {
     let nats = nats::start().await;
-    let trusting = LABELS.replace("TRUSTED", "trusted_proxies = [\"127.0.0.1/32\"]");
-    let front = Front::start(&nats, &trusting, API).await;
-    let response = front.get("/check", &[("x-original-uri", "/free"), ("x-forwarded-uri", "/dear")]).await;
-    assert_eq!(response.status, 400);
-    assert!(response.body.as_str().unwrap().contains("contradict each other"), "{response:?}");
+    let client = nats::connect(&nats).await;
+    let mut asked = witness(&client, json!({"status": "granted", "delay_ms": 0, "epoch": 1})).await;
+    let check = "[http.check]\nresource = \"other\"\ntrusted_proxies = [\"127.0.0.1\"]\nlabels = { client = \"query:key\" }\n\
+        cost = { requests = 2, units = { from = \"query:units\", default = 1, max = 50 } }\n";
+    let front = Front::start(&nats, check, API).await;
+    #[rustfmt::skip]
+    let table = [
+        // path                         X-Original-URI              labels                  units
+        ("/check/a?key=me&units=7",     None,                       json!({"client": "me"}), json!(7)),
+        ("/check?units=2.5",            None,                       json!(null),            json!(2.5)),
+        ("/check",                      Some("/a?units=8&key=%41"), json!({"client": "A"}), json!(8)),
+        ("/check?units=9",              Some("/a"),                 json!(null),            json!(1)),
+        ("/check/a?units=60",           Some("/a?units=60"),        json!(null),            json!(50)),
+    ];
+    for (path, original, labels, units) in table {
+        let headers: Vec<(&str, &str)> = original.into_iter().map(|uri| ("x-original-uri", uri)).collect();
+        assert_eq!(front.get(path, &headers).await.status, 200, "{path}");
+        let asked = asked.recv().await.unwrap();
+        assert_eq!((&asked["labels"], &asked["cost"]), (&labels, &json!({"requests": 2, "units": units})), "{path}");
+    }
+    for (path, original, reason) in [
+        ("/check?units=7", "/a?units=8", "`x-original-uri` and `/check?…` contradict each other"),
+        ("/check", "/a?key=a&key=b", "`key` is in the query more than once"),
+        ("/check", "/a?units=much", "`units` is not readable: it has no amount"),
+    ] {
+        let refused = front.get(path, &[("x-original-uri", original)]).await;
+        assert_eq!(refused.status, 400);
+        assert!(refused.body.as_str().unwrap().contains(reason), "{refused:?}");
+    }
 }
 
 #[tokio::test]
@@ -181,7 +189,7 @@ async fn a_held_back_request_delays_no_other() {
         _ = held => panic!("no request is held back"),
         status = others => assert_eq!(status, 200),
     }
-    until("who hung up waits no more", async || (worker.status().await.classes[0].queued == 0).then_some(())).await;
+    worker.until_queued(0).await;
 }
 
 #[tokio::test]
@@ -202,7 +210,7 @@ async fn one_client_of_the_site_takes_its_share_of_what_is_held_back() {
         assert_eq!(beyond.unwrap().unwrap(), 429, "three of four places are one client's");
     }
     let quiet: JoinSet<u16> = [ask("8.8.8.8")].into_iter().collect();
-    until("the other client is held back", async || (worker.status().await.classes[0].queued == 4).then_some(())).await;
+    worker.until_queued(4).await;
     assert_eq!((greedy.len(), quiet.len()), (3, 1));
 }
 

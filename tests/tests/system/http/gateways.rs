@@ -4,23 +4,18 @@ use crate::prelude::*;
 use axum::Router;
 use rampmeter_tests::front::check;
 use rampmeter_tests::gateway::{self, Behind, Kind};
+use rampmeter_tests::http_proxy::raw;
 use rampmeter_tests::listening::Listening;
 use std::net::IpAddr;
 
 /// The backend's answer.
 const PASSED: &str = "passed";
 
-/// A server with one answer for all requests.
-async fn backend() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move { axum::serve(listener, Router::new().fallback(async || PASSED)).await });
-    address
-}
-
-/// A gateway in front of a backend, which asks the front at `rampmeter`.
+/// A gateway in front of a server with one answer for all requests, which asks the front at `rampmeter`.
 async fn before(kind: Kind, rampmeter: SocketAddr) -> Listening {
-    gateway::start(kind, env!("CARGO_TARGET_TMPDIR"), Behind { rampmeter, backend: backend().await }).await
+    let backend = serve(Router::new().fallback(async || PASSED)).await;
+    let backend = backend.trim_start_matches("http://").parse().unwrap();
+    gateway::start(kind, env!("CARGO_TARGET_TMPDIR"), Behind { rampmeter, backend }).await
 }
 
 /// Posts with headers that no client may set, among others.
@@ -105,12 +100,9 @@ async fn no_request_passes_without_a_listener() {
 
 /// The status that a client gets which sends these bytes as its target.
 async fn status_of(gateway: &Listening, target: &[u8]) -> String {
-    let mut stream = TcpStream::connect(gateway.address(0)).await.unwrap();
     let headers = b" HTTP/1.1\r\nhost: localhost\r\nx-api-key: team-a\r\nconnection: close\r\n\r\n";
-    stream.write_all(&[b"GET ", target, headers].concat()).await.unwrap();
-    let mut answer = Vec::new();
-    within("the connection is closed", stream.read_to_end(&mut answer)).await.ok();
-    String::from_utf8_lossy(&answer).split_whitespace().nth(1).unwrap_or_default().to_owned()
+    let answer = raw(gateway.address(0), &[b"GET ", target, headers].concat(), |_| false).await;
+    answer.split_whitespace().nth(1).unwrap_or_default().to_owned()
 }
 
 #[tokio::test]

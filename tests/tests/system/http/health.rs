@@ -16,13 +16,39 @@ async fn a_scheduler_that_leads_is_healthy_and_ready() {
     let (_nats, running) = scheduler::alone(HUB).await;
     assert_eq!(scheduler::page(&running, "/healthz").await, (200, "ok\n".to_owned()));
     let (status, body) = scheduler::page(&running, "/readyz").await;
-    let expected = json!({"ready": true, "nats": true, "resources": {"hub": {"state": "leading", "epoch": 1}}});
+    let led = json!({"hub": {"state": "leading", "epoch": 1}});
+    let expected = json!({"ready": true, "nats": true, "resources": led, "no_standby": ["hub"]});
     assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap()), (200, expected));
     let pages = "there is no /elsewhere; there are: GET / for people; GET /healthz, /readyz and /metrics; \
                  POST /v1/permit/RESOURCE and /v1/settle/RESOURCE\n";
     assert_eq!(scheduler::page(&running, "/elsewhere").await, (404, pages.to_owned()));
     let permit = "/v1/permit/hub takes POST, not GET\n";
     assert_eq!(scheduler::page(&running, "/v1/permit/hub").await, (405, permit.to_owned()));
+}
+
+/// In readiness, in the status, and in the metrics of both.
+#[tokio::test]
+async fn it_is_told_who_leads_and_whether_another_stands_by() {
+    let (nats, running) = scheduler::alone(HUB).await;
+    let stands_by = async |told: &str| {
+        let (status, body) = scheduler::page(&running, "/readyz").await;
+        assert_eq!(status, 200, "{body}");
+        let alone = serde_json::from_str::<Value>(&body).unwrap().get("no_standby").cloned();
+        let shown = printed_at(&nats, &["status"]).await.unwrap();
+        let shown = shown.lines().next().unwrap().ends_with(told);
+        (shown && alone == (told == ", no standby").then(|| json!(["hub"]))).then_some(())
+    };
+    assert_eq!(stands_by(", no standby").await, Some(()));
+    let second = scheduler::start(&nats, HUB).await;
+    until("the standby is seen", async || stands_by(", 1 standby").await).await;
+    let leads =
+        async |one| Page::parse(&scheduler::page(one, "/metrics").await.1).unwrap().value("rampmeter_leader", &[]);
+    assert_eq!((leads(&running).await, leads(&second).await), (1.0, 0.0));
+    let (status, body) = scheduler::page(&second, "/readyz").await;
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((status, &body["resources"]["hub"]["state"]), (200, &json!("standby")));
+    scheduler::stop(second).await;
+    until("it is gone", async || stands_by(", no standby").await).await;
 }
 
 #[tokio::test]
@@ -127,7 +153,7 @@ async fn metrics_tell_what_was_done() {
         ("rampmeter_refused_total",             vec![hub, ("code", "never_fits")],          1.0),
         ("rampmeter_refused_total",             vec![hub, ("code", "not_in_time")],         1.0),
         ("rampmeter_refused_total",             vec![hub, ("code", "queue_full")],          0.0),
-        ("rampmeter_upstream_rejections_total", vec![hub, ("cause", "strangers")],          1.0),
+        ("rampmeter_upstream_rejections_total", vec![hub, ("cause", "unknown")],            1.0),
         ("rampmeter_upstream_rejections_total", vec![hub, ("cause", "ours")],               0.0),
         ("rampmeter_call_seconds_count",        vec![hub],                                  1.0),
         ("rampmeter_remembered_permits",        vec![hub],                                  6.0),
@@ -162,16 +188,4 @@ async fn metrics_tell_of_the_process() {
     assert!((1e6..=addressed).contains(&page.value("process_resident_memory_bytes", &[])));
     assert!(page.value("process_start_time_seconds", &[]) > 1.6e9);
     assert!(page.value("process_threads", &[]) >= 1.0);
-}
-
-#[tokio::test]
-async fn a_standby_shows_no_levels_of_its_own() {
-    let (nats, leader) = scheduler::alone(HUB).await;
-    let standby = scheduler::start(&nats, HUB).await;
-    let page = async |running| Page::parse(&scheduler::page(running, "/metrics").await.1).unwrap();
-    assert_eq!(page(&leader).await.value("rampmeter_leader", &[]), 1.0);
-    assert_eq!(page(&standby).await.value("rampmeter_leader", &[]), 0.0);
-    let (status, body) = scheduler::page(&standby, "/readyz").await;
-    let body: Value = serde_json::from_str(&body).unwrap();
-    assert_eq!((status, &body["resources"]["hub"]["state"]), (200, &json!("standby")));
 }

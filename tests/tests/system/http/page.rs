@@ -41,8 +41,7 @@ const HOSTILE: &str = "<img src=x onerror=alert(1)>\u{202e}\"'`";
 
 /// A front with these tokens. The file is theirs.
 async fn guarded(nats: &Server) -> (Front, NamedTempFile) {
-    let file = NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), TOKENS).unwrap();
+    let file = file_with(TOKENS);
     (Front::start(nats, &format!("tokens_file = {:?}", file.path()), HUB).await, file)
 }
 
@@ -59,7 +58,7 @@ async fn one_waits(nats: &Server, client: &str) -> (Worker, Answers) {
     worker.ask(json!({"id": "taken", "cost": {"requests": 4}, "labels": {"client": client}})).await;
     let asked = json!({"id": "secret-id-of-a-request", "mode": "wait", "class": "bulk", "labels": {"client": client}});
     let waiting = worker.send("permit", asked.to_string()).await;
-    until("it waits", async || (worker.status().await.classes[1].queued == 1).then_some(())).await;
+    worker.until_queued(1).await;
     (worker, waiting)
 }
 
@@ -283,7 +282,7 @@ async fn an_operator_cancels_and_ends_waits() {
     assert_eq!(worker.status().await.classes[1].queued, 0);
     let asked = json!({"id": "again", "mode": "wait", "class": "bulk", "labels": {"client": "team-a"}});
     let mut ended = worker.send("permit", asked.to_string()).await;
-    until("it waits", async || (worker.status().await.classes[1].queued == 1).then_some(())).await;
+    worker.until_queued(1).await;
     let purged = ask(&front, operator, "/page/order/purge/hub", Some(json!({"client": "team-a"}))).await;
     assert_eq!((purged.status, &purged.body), (200, &json!({"ended": 1})), "{purged:?}");
     assert_eq!(ended.body().await["code"], "purged");

@@ -3,10 +3,10 @@
 use crate::prelude::*;
 use rampmeter_config::{LabelSource, OriginSettings};
 use rampmeter_proxy::Settings;
-use rampmeter_proxy::route::{Cost, Route, Routes};
+use rampmeter_proxy::route::{Route, Routes};
 use rampmeter_proxy::settings::Asking;
 use rampmeter_tests::front::check;
-use rampmeter_tests::http_proxy::settings;
+use rampmeter_tests::http_proxy::{raw, settings};
 
 /// Each spelling of the table, and the path that it counts as; nothing if it is refused.
 fn table() -> Vec<(String, Option<String>)> {
@@ -52,7 +52,7 @@ async fn a_spelling_takes_the_route_of_a_proxy_that_the_table_says() {
         path: path.parse().unwrap(),
         class: None,
         labels: Vec::new(),
-        cost: Cost::default(),
+        cost: Vec::new(),
     };
     let upstream = RawUpstream::start([]).await;
     let asking =
@@ -60,11 +60,8 @@ async fn a_spelling_takes_the_route_of_a_proxy_that_the_table_says() {
     let proxy = HttpProxy::start_with(AMPLE, Settings { asking, ..settings(&upstream.url()) }).await;
     let mut passed = BTreeMap::new();
     for (written, path) in table() {
-        let mut stream = TcpStream::connect(proxy.address()).await.unwrap();
         let head = format!("GET {written} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n");
-        stream.write_all(head.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        within("it is answered", stream.read_to_string(&mut answer)).await.unwrap();
+        let answer = within("it is answered", raw(proxy.address(), head.as_bytes(), |_| false)).await;
         let status = if path.is_some() { "200" } else { "400" };
         assert_eq!(answer.split(' ').nth(1), Some(status), "{written}: {answer}");
         path.into_iter().for_each(|path| *passed.entry(path).or_insert(0) += 1);

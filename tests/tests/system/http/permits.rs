@@ -106,26 +106,11 @@ async fn a_wait_is_a_long_poll() {
     assert_eq!(worker.ask(json!({"id": "all", "cost": {"requests": 4}})).await["status"], "granted");
     let polling = front.post("/v1/permit/hub", r#"{"id": "late", "mode": "wait"}"#);
     let giving_back = async {
-        until("the request waits", async || (worker.status().await.classes[0].queued == 1).then_some(())).await;
+        worker.until_queued(1).await;
         worker.settle(json!({"id": "all", "used": false})).await
     };
     let (polled, _) = tokio::join!(polling, giving_back);
     assert_eq!((polled.status, &polled.body["status"], &polled.body["id"]), (200, &json!("granted"), &json!("late")));
-}
-
-#[tokio::test]
-async fn a_client_that_hangs_up_waits_no_more_and_is_not_charged() {
-    let (_nats, front, worker) = Worker::beside_front("", HUB).await;
-    assert_eq!(worker.ask(json!({"id": "all", "cost": {"requests": 4}})).await["status"], "granted");
-    {
-        let polling = front.post("/v1/permit/hub", r#"[{"id": "late", "mode": "wait"}, {"mode": "wait"}]"#);
-        let waits = until("both wait", async || (worker.status().await.classes[0].queued == 2).then_some(()));
-        tokio::select! {
-            response = polling => panic!("nothing is free: {response:?}"),
-            () = waits => {}
-        }
-    }
-    until("no request waits", async || (worker.status().await.classes[0].queued == 0).then_some(())).await;
 }
 
 /// A permit that was granted while another element of its array waited goes back, too.
@@ -135,7 +120,7 @@ async fn answers_that_no_client_takes_are_given_back() {
     {
         let body = r#"[{"id": "a"}, {}, {"cost": {"requests": 5}}, {"mode": "wait", "cost": {"requests": 4}}]"#;
         let polling = front.post("/v1/permit/hub", body);
-        let waits = until("the last one waits", async || (worker.status().await.classes[0].queued == 1).then_some(()));
+        let waits = worker.until_queued(1);
         tokio::select! {
             response = polling => panic!("too little is free: {response:?}"),
             () = waits => {}
@@ -177,7 +162,7 @@ async fn a_stop_answers_every_request() {
         let sent = http().post(url).json(&json!({"mode": "wait"})).send().await.unwrap();
         Response::read(sent).await
     });
-    until("the request waits", async || (worker.status().await.classes[0].queued == 1).then_some(())).await;
+    worker.until_queued(1).await;
     scheduler::stop(front.running).await;
     let response = polling.await.unwrap();
     assert_eq!((response.status, &response.body["code"]), (503, &json!("unavailable")), "{response:?}");

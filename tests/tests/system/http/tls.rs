@@ -4,10 +4,6 @@ use crate::prelude::*;
 use rampmeter_tests::certificates::{Authority, Issued};
 use rampmeter_tests::process::run_in;
 use std::io;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 const TOKEN: &str = "canary-token-of-the-front";
 
@@ -19,18 +15,8 @@ async fn encrypted(issued: &Issued, http: &str) -> (Server, Running) {
 }
 
 /// The answer to a client that trusts `authority` and speaks one of these protocols.
-async fn answered(running: &Running, authority: &Authority, protocols: &[&str], sent: &str) -> io::Result<String> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(authority.ca_file()).unwrap()).unwrap();
-    let mut config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = protocols.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
-    let stream = TcpStream::connect(running.http().unwrap()).await?;
-    let name = ServerName::try_from("localhost").unwrap();
-    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
-    stream.write_all(sent.as_bytes()).await?;
-    let mut found = String::new();
-    stream.read_to_string(&mut found).await?;
-    Ok(found)
+async fn answered(running: &Running, authority: &Authority, protocols: &[&str]) -> io::Result<String> {
+    authority.answered(&running.http().unwrap().to_string(), protocols, None, ASK).await
 }
 
 const ASK: &str = "POST /v1/permit/api HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
@@ -43,11 +29,11 @@ async fn permits_are_encrypted_by_a_certificate_that_may_be_replaced() {
     let (_nats, running) = encrypted(&shown, "").await;
     assert!(running.http_url().unwrap().starts_with("https://"));
     for protocols in [&[][..], &["http/1.1"], &["h2", "http/1.1"]] {
-        let received = answered(&running, &former, protocols, ASK).await.unwrap();
+        let received = answered(&running, &former, protocols).await.unwrap();
         assert!(received.starts_with("HTTP/1.1 200 ") && received.contains("granted"), "{received}");
     }
-    answered(&running, &former, &["h2"], ASK).await.unwrap_err();
-    answered(&running, &next, &[], ASK).await.unwrap_err();
+    answered(&running, &former, &["h2"]).await.unwrap_err();
+    answered(&running, &next, &[]).await.unwrap_err();
     let mut plain = TcpStream::connect(running.http().unwrap()).await.unwrap();
     plain.write_all(ASK.as_bytes()).await.unwrap();
     let mut received = Vec::new();
@@ -56,7 +42,7 @@ async fn permits_are_encrypted_by_a_certificate_that_may_be_replaced() {
     let new = next.issue("front", &["localhost"]);
     std::fs::copy(&new.cert, &shown.cert).unwrap();
     std::fs::copy(&new.key, &shown.key).unwrap();
-    until("the new certificate counts", async || answered(&running, &next, &[], ASK).await.ok()).await;
+    until("the new certificate counts", async || answered(&running, &next, &[]).await.ok()).await;
 }
 
 #[tokio::test]
@@ -67,7 +53,7 @@ async fn clients_that_are_slow_to_encrypt_keep_no_other_out() {
     for _ in 0..150 {
         slow.push(TcpStream::connect(running.http().unwrap()).await.unwrap());
     }
-    let asking = answered(&running, &authority, &[], ASK);
+    let asking = answered(&running, &authority, &[]);
     let received = tokio::time::timeout(Duration::from_secs(4), asking).await.expect("at once").unwrap();
     assert!(received.starts_with("HTTP/1.1 200 "), "{received}");
 }
@@ -101,11 +87,9 @@ async fn a_front_in_the_clear_beyond_loopback_says_so_once() {
 #[tokio::test]
 async fn a_certificate_that_cannot_be_used_is_found_by_check_too() {
     let nats = nats::start().await;
-    let file = NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), "canary\n").unwrap();
+    let file = file_with("canary\n");
     let tls = format!("[http.tls]\ncert_file = {:?}\nkey_file = {:?}\n{}", file.path(), file.path(), few(100, "1s"));
-    let configuration = NamedTempFile::new().unwrap();
-    std::fs::write(configuration.path(), scheduler::configuration(nats.url(), &tls)).unwrap();
+    let configuration = file_with(scheduler::configuration(nats.url(), &tls));
     for command in ["serve", "check"] {
         let output = run_in(RAMPMETER, &[command, "--config", configuration.path().to_str().unwrap()], &[]).await;
         let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();

@@ -35,8 +35,7 @@ async fn ask(url: &str, token: &str, path: &str, body: &Value) -> Response {
 #[tokio::test]
 async fn a_holder_names_only_what_its_token_allows() {
     let nats = nats::start().await;
-    let file = NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), TOKENS).unwrap();
+    let file = file_with(TOKENS);
     let check = "[http.check]\nresource = \"other\"";
     let front = Front::start(&nats, &format!("tokens_file = {:?}\n{check}", file.path()), RESOURCES).await;
     let url = format!("http://{}", front.address());

@@ -40,18 +40,6 @@ async fn check_stored(nats: &Server, numbers: Range<u32>) {
 }
 
 #[tokio::test]
-async fn many_jobs_are_published_in_order() {
-    let nats = nats::start().await;
-    let queue = guilds::queue(nats.url()).await;
-    let published = queue.publish_all(jobs(0..2500)).await.unwrap();
-    let places: Vec<u64> = published.iter().map(|published| published.sequence).collect();
-    assert_eq!(places, (1..=2500).collect::<Vec<u64>>());
-    assert!(published.iter().all(|published| !published.duplicate));
-    check_stored(&nats, 0..2500).await;
-    assert!(queue.publish_all([]).await.unwrap().is_empty());
-}
-
-#[tokio::test]
 async fn jobs_of_a_batch_with_known_ids_are_duplicates() {
     let nats = nats::start().await;
     let queue = guilds::queue(nats.url()).await;

@@ -5,8 +5,7 @@ use rampmeter_tests::listening::Listening;
 
 /// The output of the command if it succeeds, and its complaint otherwise.
 async fn jobs(nats: &Server, arguments: &[&str]) -> Result<String, String> {
-    let arguments = [&["jobs"], arguments, &["--nats", nats.url()]].concat();
-    process::printed(RAMPMETER, &arguments).await
+    printed_at(nats, &[&["jobs"], arguments].concat()).await
 }
 
 #[tokio::test]

@@ -1,27 +1,12 @@
 //! Several jobs of a group at once, times that handlers name, deadlines, and positions.
 
+use super::{SECOND, Stage};
 use crate::prelude::*;
 use rampmeter_jobs::GroupStatus;
 use rampmeter_tests::guilds::name;
 use tokio::sync::Semaphore;
 
-const SECOND: Duration = Duration::from_secs(1);
 const NEVER: Duration = Duration::from_secs(3600);
-
-struct Stage {
-    queue: Queue,
-    discord: Resource,
-    _scheduler: Running,
-    _nats: Server,
-}
-
-/// A queue, and a limit for each guild of this many calls in a second, half of it margin.
-async fn stage(capacity: u32) -> Stage {
-    let (nats, running) = scheduler::alone(&discord(capacity, SECOND)).await;
-    let queue = guilds::queue(nats.url()).await;
-    let discord = Client::connect(nats.url()).await.unwrap().resource("discord").unwrap();
-    Stage { queue, discord, _scheduler: running, _nats: nats }
-}
 
 impl Stage {
     async fn publish(&self, jobs: std::ops::Range<u32>) -> Vec<u64> {
@@ -86,7 +71,7 @@ impl Log {
 /// be half a call in a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_calls_fill_the_window_of_their_group() {
-    let stage = stage(10).await;
+    let stage = Stage::start(10).await;
     let upstream = Guilds::start_slow(10, SECOND, 2 * SECOND).await;
     let worker = guilds::worker(&stage.queue, stage.discord.clone()).concurrency(30);
     let worker = worker.start(guilds::handler(upstream.url())).await.unwrap();
@@ -103,7 +88,7 @@ async fn slow_calls_fill_the_window_of_their_group() {
 
 #[tokio::test]
 async fn no_more_jobs_of_a_group_run_than_are_allowed() {
-    let stage = stage(1000).await;
+    let stage = Stage::start(1000).await;
     let log = Log::closed();
     let held = log.clone();
     let handler = move |attempt: Attempt| held.clone().run(attempt);
@@ -129,7 +114,7 @@ async fn no_more_jobs_of_a_group_run_than_are_allowed() {
 /// Reaches `MAX_CONCURRENCY`, which a worker that asks for more does not exceed.
 #[tokio::test]
 async fn no_more_than_64_jobs_of_a_group_run() {
-    let stage = stage(1000).await;
+    let stage = Stage::start(1000).await;
     let log = Log::closed();
     let held = log.clone();
     let handler = move |attempt: Attempt| held.clone().run(attempt);
@@ -147,7 +132,7 @@ async fn no_more_than_64_jobs_of_a_group_run() {
 /// arrives when the lane is asleep.
 #[tokio::test]
 async fn jobs_go_on_beside_one_that_waits() {
-    let stage = stage(1000).await;
+    let stage = Stage::start(1000).await;
     let log = Log::closed();
     let noted = log.clone();
     let handler = move |attempt: Attempt| {
@@ -174,7 +159,7 @@ async fn jobs_go_on_beside_one_that_waits() {
 /// With one job at a time, the group waits as well.
 #[tokio::test]
 async fn a_handler_names_the_time_of_the_next_attempt() {
-    let stage = stage(1000).await;
+    let stage = Stage::start(1000).await;
     let log = Log::closed();
     let noted = log.clone();
     let handler = move |attempt: Attempt| {
@@ -196,7 +181,7 @@ async fn a_handler_names_the_time_of_the_next_attempt() {
 
 #[tokio::test]
 async fn an_execution_ends_at_its_deadline() {
-    let stage = stage(1000).await;
+    let stage = Stage::start(1000).await;
     let log = Log::closed();
     let noted = log.clone();
     let handler = move |attempt: Attempt| {
@@ -221,7 +206,7 @@ async fn an_execution_ends_at_its_deadline() {
 /// The limit allows two calls in a second.
 #[tokio::test]
 async fn a_job_knows_its_position_and_has_an_estimate() {
-    let stage = stage(2).await;
+    let stage = Stage::start(2).await;
     let places = stage.publish(0..12).await;
     let upstream = Guilds::start(2, SECOND).await;
     let last = stage.queue.position(places[11]).await.unwrap().unwrap();
@@ -248,7 +233,7 @@ async fn a_job_knows_its_position_and_has_an_estimate() {
 /// Jobs of a worker that was dropped run again, and the attempts at each of them count.
 #[tokio::test]
 async fn every_job_that_a_dead_worker_ran_runs_again() {
-    let stage = stage(1000).await;
+    let stage = Stage::start(1000).await;
     let log = Log::closed();
     stage.publish(0..3).await;
     for death in 1..=2 {

@@ -7,8 +7,7 @@ use async_nats::jetstream::{Context, stream};
 use rampmeter_jobs::{QueueError, Worker};
 
 async fn init(nats: &Server, options: &[&str]) -> Result<String, String> {
-    let arguments = [&["jobs", "init", "roles"], options, &["--nats", nats.url()]].concat();
-    process::printed(RAMPMETER, &arguments).await
+    printed_at(nats, &[&["jobs", "init", "roles"], options].concat()).await
 }
 
 async fn context(nats: &Server) -> Context {

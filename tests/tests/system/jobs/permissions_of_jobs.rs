@@ -42,9 +42,7 @@ struct Stage {
 async fn stage(further: &str) -> Stage {
     let (folder, nats) = shipped::single_with_jobs(further).await;
     let limits = discord(100, Duration::from_secs(1));
-    let text = shipped::configuration(&shipped::url(&nats, "scheduler"), &limits);
-    let scheduler = scheduler::try_begin(&text).await.unwrap();
-    within("a scheduler is ready", scheduler.ready()).await;
+    let scheduler = shipped::lead(&nats, &limits).await;
     let operator = shipped::url(&nats, "jobs-operator");
     let init = process::run(RAMPMETER, &["jobs", "init", "roles", "--class", "usual", "--nats", &operator]).await;
     assert!(init.status.success(), "{}", String::from_utf8_lossy(&init.stderr));

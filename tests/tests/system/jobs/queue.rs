@@ -1,5 +1,6 @@
 //! Delayed jobs: order, retries, dead letters, duplicates, deletion, classes.
 
+use super::{SECOND, Stage};
 use crate::JOBS_WORKER;
 use crate::prelude::*;
 use async_nats::HeaderMap;
@@ -7,27 +8,6 @@ use rampmeter_jobs::{GroupStatus, Worker};
 use rampmeter_tests::guilds::{GuildCall, name};
 use rampmeter_tests::job_run;
 use rampmeter_tests::wrong_clock::WrongClock;
-
-const SECOND: Duration = Duration::from_secs(1);
-
-struct Stage {
-    nats: Server,
-    queue: Queue,
-    discord: Resource,
-    _scheduler: Running,
-}
-
-/// A queue, and an upstream that allows each guild this many calls in a second.
-async fn stage(capacity: u32) -> Stage {
-    let (nats, running) = scheduler::alone(&discord(capacity, SECOND)).await;
-    let queue = open(&nats).await;
-    let discord = Client::connect(nats.url()).await.unwrap().resource("discord").unwrap();
-    Stage { nats, queue, discord, _scheduler: running }
-}
-
-async fn open(nats: &Server) -> Queue {
-    guilds::queue(nats.url()).await
-}
 
 /// The jobs that ran, in order: `group/payload`, with the number of an attempt after the first.
 #[derive(Clone, Default)]
@@ -107,7 +87,7 @@ async fn check_nothing_is_left(nats: &Server) {
 
 #[tokio::test]
 async fn jobs_of_a_group_run_in_order_over_several_workers() {
-    let stage = stage(100).await;
+    let stage = Stage::start(100).await;
     let upstream = Guilds::start(100, SECOND).await;
     let mut workers = Vec::new();
     for _ in 0..3 {
@@ -130,7 +110,7 @@ async fn jobs_of_a_group_run_in_order_over_several_workers() {
 
 #[tokio::test]
 async fn a_job_that_fails_is_tried_again_and_ends_among_the_dead_letters() {
-    let stage = stage(1000).await;
+    let stage = Stage::start(1000).await;
     let log = Log::default();
     for payload in ["1", "bad", "hopeless", "mine", "2"] {
         publish(&stage, "a", payload).await;
@@ -165,7 +145,7 @@ async fn a_job_that_fails_is_tried_again_and_ends_among_the_dead_letters() {
 /// 429 does not count as an attempt.
 #[tokio::test]
 async fn a_job_that_is_answered_429_waits_for_another_permit() {
-    let stage = stage(1000).await;
+    let stage = Stage::start(1000).await;
     let log = Log::default();
     for payload in ["1", "early", "2"] {
         publish(&stage, "a", payload).await;
@@ -178,7 +158,7 @@ async fn a_job_that_is_answered_429_waits_for_another_permit() {
 
 #[tokio::test]
 async fn a_job_published_twice_under_one_id_is_one_job() {
-    let stage = stage(1000).await;
+    let stage = Stage::start(1000).await;
     let log = Log::default();
     let first = stage.queue.publish(job("a", "1").id("only")).await.unwrap();
     let again = stage.queue.publish(job("a", "1").id("only")).await.unwrap();
@@ -201,7 +181,7 @@ async fn delayed_jobs_keep_their_times_whatever_comes_or_goes() {
 }
 
 async fn delayed_jobs_keep_their_times() -> Result<(), String> {
-    let stage = stage(2).await;
+    let stage = Stage::start(2).await;
     let upstream = Guilds::start(2, SECOND).await;
     let mut sequences = Vec::new();
     for number in 0..8 {
@@ -253,7 +233,7 @@ fn in_time(calls: &[&GuildCall]) -> Result<(), String> {
 
 #[tokio::test]
 async fn urgent_jobs_overtake_their_group_and_find_a_slot() {
-    let stage = stage(10).await;
+    let stage = Stage::start(10).await;
     let log = Log::default();
     for number in 0..30 {
         publish(&stage, "a", &number.to_string()).await;
@@ -270,7 +250,7 @@ async fn urgent_jobs_overtake_their_group_and_find_a_slot() {
 /// A worker leaves a lane in several steps. A job that arrives between any two of them runs.
 #[tokio::test]
 async fn jobs_that_arrive_while_their_lane_is_left_are_run() {
-    let stage = stage(10_000).await;
+    let stage = Stage::start(10_000).await;
     let (done, mut seen) = tokio::sync::mpsc::unbounded_channel();
     let handler = move |attempt: Attempt| {
         let sent = done.send(attempt.sequence);
@@ -288,7 +268,7 @@ async fn jobs_that_arrive_while_their_lane_is_left_are_run() {
 
 #[tokio::test]
 async fn a_plain_client_of_nats_is_a_producer() {
-    let stage = stage(1000).await;
+    let stage = Stage::start(1000).await;
     let log = Log::default();
     let worker = worker(&stage, &log).await;
     let client = nats::connect(&stage.nats).await;
@@ -305,7 +285,7 @@ async fn a_plain_client_of_nats_is_a_producer() {
 
 #[tokio::test]
 async fn a_worker_that_is_stopped_ends_what_runs_and_hands_the_rest_on() {
-    let stage = stage(10).await;
+    let stage = Stage::start(10).await;
     let log = Log::default();
     for number in 0..20 {
         publish(&stage, "a", &number.to_string()).await;
@@ -324,7 +304,7 @@ async fn a_worker_that_is_stopped_ends_what_runs_and_hands_the_rest_on() {
 
 #[tokio::test]
 async fn invalid_jobs_and_names_of_queues_are_refused() {
-    let stage = stage(10).await;
+    let stage = Stage::start(10).await;
     for job in [Job::new("", ""), Job::new("a", "").class("-"), Job::new("a", "").id("no spaces")] {
         let error = stage.queue.publish(job).await.unwrap_err();
         assert_eq!(error.kind(), QueueErrorKind::InvalidArgument, "{error}");

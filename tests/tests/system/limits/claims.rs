@@ -25,18 +25,11 @@ async fn frozen_ms(worker: &Worker, limit: &str) -> f64 {
     worker.limit(limit).await.frozen_ms
 }
 
-/// Success, standard output, standard error.
-async fn thaw(nats: &Server, arguments: &[&str]) -> (bool, String, String) {
-    let (code, output, errors) = process::said(RAMPMETER, &[&["thaw", "--nats", nats.url()], arguments].concat()).await;
-    (code == Some(0), output, errors)
-}
-
 #[tokio::test]
 async fn one_worker_stops_its_own_limits_for_a_minute_and_an_operator_ends_that() {
     let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     worker.ask(json!([{ "id": "a" }, { "id": "b" }])).await;
-    let mut events = worker.client().subscribe(worker.subject("event")).await.unwrap();
-    worker.client().flush().await.unwrap();
+    let mut events = worker.events().await;
 
     for id in ["a", "b"] {
         worker.settle(lie(id, "99999999")).await;
@@ -47,22 +40,14 @@ async fn one_worker_stops_its_own_limits_for_a_minute_and_an_operator_ends_that(
     let waits = worker.ask(json!({})).await["delay_ms"].as_f64().unwrap();
     assert!(waits <= 60_000.0, "{waits}");
 
-    let (done, text, errors) = thaw(&nats, &["hub", "few"]).await;
-    assert_eq!((done, &*text), (true, "hub: few thawed\n"), "{errors}");
+    let thaw = async |limit| printed_at(&nats, &["thaw", "hub", limit]).await;
+    assert_eq!(thaw("few").await.as_deref(), Ok("hub: few thawed\n"));
     assert_eq!(frozen_ms(&worker, "few").await, 0.0);
-    let reported = within("the end of the pause", async {
-        loop {
-            let event = body(&events.next().await.unwrap());
-            if event["event"] == "thaw" {
-                return event;
-            }
-        }
-    })
-    .await;
+    let reported = event(&mut events, "thaw").await;
     assert_eq!((&reported["limits"], &reported["epoch"]), (&json!(["few"]), &json!(1)));
-    assert_eq!(thaw(&nats, &["hub", "few"]).await.1, "hub: nothing is paused\n");
-    let (done, _, errors) = thaw(&nats, &["hub", "fwe"]).await;
-    assert!(!done && errors.contains("`limit`: no such limit; there are `few`, `in-flight`, `units`"), "{errors}");
+    assert_eq!(thaw("few").await.as_deref(), Ok("hub: nothing is paused\n"));
+    let errors = thaw("fwe").await.unwrap_err();
+    assert!(errors.contains("`limit`: no such limit; there are `few`, `in-flight`, `units`"), "{errors}");
     let granted = worker.ask(json!({ "mode": "allow", "cost": { "processing-units": 1, "requests": 0 } })).await;
     assert_eq!(granted["status"], "granted", "{granted}");
 }
@@ -108,10 +93,10 @@ async fn a_quota_that_is_spent_by_word_is_logged_shown_and_thawed() {
     let spent = worker.limit("units").await;
     assert_eq!(spent.paused_by.map(|by| json!(by)), Some(json!("quota")), "{spent:?}");
     let log = process.log();
-    let lines: Vec<&str> = log.lines().filter(|line| line.contains("is spent for 60 s by a client's word")).collect();
-    assert!(lines.len() == 1 && lines[0].contains("WARN") && lines[0].contains("`units`"), "{log}");
-    let (done, text, errors) = thaw(&nats, &["hub", "units"]).await;
-    assert_eq!((done, &*text), (true, "hub: units thawed\n"), "{errors}");
+    let lines: Vec<&str> =
+        log.lines().filter(|line| line.contains("paused for a minute on one client's word")).collect();
+    assert!(lines.len() == 1 && lines[0].contains("WARN") && lines[0].contains("\"limit\":\"units\""), "{log}");
+    assert_eq!(printed_at(&nats, &["thaw", "hub", "units"]).await.as_deref(), Ok("hub: units thawed\n"));
     assert_eq!(worker.ask(asked("d")).await["status"], "granted");
     process.stop().await;
 }

@@ -69,7 +69,7 @@ async fn the_command_tells_people() {
     let (code, output, error) = explain(&["l1"]).await;
     assert_eq!((code, error.as_str()), (Some(0), ""));
     for part in [
-        "`l1`, class `urgent`, client `light`\nhas waited ",
+        "`l1`, class `urgent`, client `light`, labels team=light\nhas waited ",
         "`few` has 0 of 4 left, and this takes 1: enough in 4.2 d\n",
         "1 request is ahead of it",
         "h1",
@@ -79,6 +79,12 @@ async fn the_command_tells_people() {
     let (code, output, _) = explain(&["--json"]).await;
     let parsed: Explanation = serde_json::from_str(&output).unwrap();
     assert_eq!((code, parsed.waiting), (Some(0), 2));
+    let late = json!({"id": "late", "labels": {"team": "light"}, "mode": "wait", "max_wait_ms": 800_000_000});
+    let _late = worker.send("permit", late.to_string()).await;
+    until("it waits", async || (worker.explanation("").await.waiting == 3).then_some(())).await;
+    let (_, output, _) = explain(&["late"]).await;
+    let helps = ", but gives up in 9.3 d: send fewer requests ahead of it, or raise its `max_wait` to 10";
+    assert!(output.contains(helps), "{output}");
     let (code, _, error) = explain(&["nobody"]).await;
     assert_eq!(code, Some(1));
     assert!(error.contains("no such permit"), "{error}");

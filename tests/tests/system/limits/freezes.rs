@@ -13,12 +13,6 @@ limit = [
 ]
 "#;
 
-/// Success, standard output, standard error.
-async fn run(nats: &Server, arguments: &[&str]) -> (bool, String, String) {
-    let (code, output, errors) = process::said(RAMPMETER, &[arguments, &["--nats", nats.url()]].concat()).await;
-    (code == Some(0), output, errors)
-}
-
 #[tokio::test]
 async fn an_operator_pauses_limits_for_a_bounded_time() {
     let (nats, folder) = (nats::start().await, tempfile::tempdir().unwrap());
@@ -29,25 +23,25 @@ async fn an_operator_pauses_limits_for_a_bounded_time() {
     worker.status_of_leader().await;
     worker.ask(json!({"id": "later", "cost": {"requests": 100}})).await;
 
-    let (done, text, errors) = run(&nats, &["freeze", "hub", "--limit", "few", "--for", "10m"]).await;
-    assert_eq!((done, &*text), (true, "hub: few frozen for 10 min\n"), "{errors}");
+    let run = async |arguments: &[&str]| printed_at(&nats, arguments).await;
+    let frozen = run(&["freeze", "hub", "--limit", "few", "--for", "10m"]).await;
+    assert_eq!(frozen.as_deref(), Ok("hub: few frozen for 10 min\n"));
     let limit = worker.limit("few").await;
     assert!((500_000.0..=600_000.0).contains(&limit.frozen_ms), "{limit:?}");
     assert_eq!(limit.paused_by, Some(PauseCause::Operator));
     let refused = worker.ask(json!({"mode": "allow"})).await;
     assert_eq!((&refused["status"], &refused["limited_by"]), (&json!("refused"), &json!("few")), "{refused}");
-    let (_, status, _) = run(&nats, &["status", "hub"]).await;
+    let status = run(&["status", "hub"]).await.unwrap();
     assert!(status.contains("an operator pauses it for 10 min"), "{status}");
     let _waiting = worker.send("permit", json!({"id": "held", "mode": "wait"}).to_string()).await;
-    until("it waits", async || (worker.status().await.classes[0].queued == 1).then_some(())).await;
-    let (_, explained, _) = run(&nats, &["explain", "hub", "held"]).await;
+    worker.until_queued(1).await;
+    let explained = run(&["explain", "hub", "held"]).await.unwrap();
     assert!(explained.contains("an operator demanded a pause of `few`"), "{explained}");
 
-    let (_, text, _) = run(&nats, &["freeze", "hub"]).await;
-    assert_eq!(text, "hub: few frozen for 1 min\n", "a limit with keys is left out");
+    let frozen = run(&["freeze", "hub"]).await;
+    assert_eq!(frozen.as_deref(), Ok("hub: few frozen for 1 min\n"), "a limit with keys is left out");
     assert!(worker.limit("few").await.frozen_ms > 500_000.0, "the longer pause stays");
-    let (_, text, errors) = run(&nats, &["thaw", "hub"]).await;
-    assert_eq!(text, "hub: few thawed\n", "{errors}");
+    assert_eq!(run(&["thaw", "hub"]).await.as_deref(), Ok("hub: few thawed\n"));
     let lines = until("the order is in the log", async || {
         let text = std::fs::read_to_string(&log).unwrap();
         text.contains("an operator has paused limits").then_some(text)
@@ -67,8 +61,8 @@ async fn a_wrong_freeze_is_refused_with_its_reason() {
         (vec!["--limit", "fwe"],                    "`limit`: no such limit; there are `few`, `each`"),
     ];
     for (arguments, why) in table {
-        let (done, _, errors) = run(&nats, &[&["freeze", "hub"], &arguments[..]].concat()).await;
-        assert!(!done && errors.contains(why), "{arguments:?}: {errors}");
+        let errors = printed_at(&nats, &[&["freeze", "hub"], &arguments[..]].concat()).await.unwrap_err();
+        assert!(errors.contains(why), "{arguments:?}: {errors}");
     }
     let refused = body(&worker.request("freeze", "[]").await);
     assert_eq!(refused["code"], "invalid_request", "{refused}");
@@ -82,21 +76,12 @@ async fn a_freeze_voids_promises_and_survives_a_hand_over() {
     let hub = HUB.replace("400h", "100s");
     let first = scheduler::start(&nats, &hub).await;
     let worker = Worker::connect(&nats, "hub").await;
-    let mut events = worker.client().subscribe(worker.subject("event")).await.unwrap();
-    worker.client().flush().await.unwrap();
+    let mut events = worker.events().await;
     worker.ask(json!({"cost": {"requests": 100}})).await;
     worker.ask(json!({"id": "promised", "cost": {"requests": 10}})).await;
     let done = body(&worker.request("freeze", r#"{"for_ms": 3600000}"#).await);
     assert_eq!((&done["limits"], &done["epoch"]), (&json!(["few"]), &json!(1)), "{done}");
-    let announced = within("the freeze", async {
-        loop {
-            let event = body(&events.next().await.unwrap());
-            if event["event"] == "freeze" {
-                return event;
-            }
-        }
-    });
-    let announced = announced.await;
+    let announced = event(&mut events, "freeze").await;
     assert_eq!((&announced["limits"], &announced["for_ms"]), (&json!(["few"]), &json!(3_600_000.0)), "{announced}");
 
     let _second = scheduler::begin(&nats, &hub).await;

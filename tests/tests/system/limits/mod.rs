@@ -1,6 +1,5 @@
 //! Limits as workers meet them, over real NATS and HTTP.
 
-mod blame;
 mod claims;
 mod dialects;
 mod discover;
@@ -8,5 +7,6 @@ mod fair_queue;
 mod feedback;
 mod freezes;
 mod keys;
+mod pauses;
 mod readings;
 mod uncounted;

@@ -67,3 +67,27 @@ async fn what_headers_tell_of_a_window_counts_and_its_end_outlives_schedulers() 
     worker.settle(answered("c")).await;
     check(&limit(&worker).await, Some(80.0), 39.0..=40.0);
 }
+
+const SHOP: &str = r#"
+[[resource]]
+name = "shop"
+dialect = "shopify"
+start = "full"
+limit = [{ name = "points", unit = "points", capacity = 5000, period = "20s" }]
+"#;
+
+/// Two answers say that the plan has a fifth of what the file says.
+#[tokio::test]
+async fn the_status_says_what_the_upstream_states_and_what_the_file_says() {
+    let (nats, _running, worker) = Worker::beside_scheduler(SHOP).await;
+    let throttle = json!({ "maximumAvailable": 1000, "currentlyAvailable": 990, "restoreRate": 50 }).to_string();
+    for id in ["a", "b"] {
+        worker.ask(json!({ "id": id, "mode": "allow", "cost": { "points": 10 } })).await;
+        let response = json!({ "status": 200, "headers": { "throttle-status": throttle } });
+        worker.settle(json!({ "id": id, "response": response })).await;
+    }
+    let text = printed_at(&nats, &["status", "shop"]).await.unwrap();
+    assert!(text.contains("`points`: the upstream states 1000 in 20 s, the file says 5000"), "{text}");
+    let json = printed_at(&nats, &["status", "shop", "--json"]).await.unwrap();
+    assert!(json.replace(' ', "").contains(r#""states":1000.0"#), "{json}");
+}

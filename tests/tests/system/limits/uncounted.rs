@@ -30,8 +30,7 @@ async fn output(arguments: &[&str]) -> String {
 
 #[tokio::test]
 async fn check_and_serve_warn_of_a_unit_that_no_request_has() {
-    let file = NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), TYPO).unwrap();
+    let file = file_with(TYPO);
     let check = async || output(&["check", "--config", file.path().to_str().unwrap()]).await;
     assert_eq!(check().await.lines().next(), Some(&*format!("note: {NOTE}")));
     let meant = TYPO.replace("name = \"my-api\"", "name = \"my-api\"\nuncounted = \"allow\"");
@@ -42,21 +41,6 @@ async fn check_and_serve_warn_of_a_unit_that_no_request_has() {
     let serving = Process::start(RAMPMETER, &nats, TYPO).await;
     let log = serving.log();
     assert!(log.contains(&NOTE.replace('"', "\\\"")), "{log}");
-}
-
-#[tokio::test]
-async fn a_request_that_no_limit_counts_is_refused_unless_it_is_meant_to_be_free() {
-    let (nats, running, worker) = Worker::beside_scheduler(TYPO).await;
-    let refused = worker.ask(json!({})).await;
-    let message = "no limit counts `requests`, of which a request without a `cost` takes one; state a `cost`: \
-                   limits count `request`";
-    assert_eq!((&refused["code"], &refused["message"]), (&json!("unknown_unit"), &json!(message)));
-    scheduler::stop(running).await;
-
-    let free = TYPO.replace("name = \"my-api\"", "name = \"my-api\"\nuncounted = \"allow\"");
-    let running = scheduler::start(&nats, &free).await;
-    assert_eq!(worker.ask(json!({})).await["status"], "granted");
-    scheduler::stop(running).await;
 }
 
 #[tokio::test]

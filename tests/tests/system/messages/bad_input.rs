@@ -190,19 +190,6 @@ async fn settles_with_wrong_fields() {
 }
 
 #[tokio::test]
-async fn elements_of_an_array_are_refused_one_by_one() {
-    let (_nats, _running, worker) = start().await;
-    let answers =
-        worker.ask(json!([[{}], null, 5, "a", {"id": "fine"}, {"id": "bad", "cost": {"requests": -1}}])).await;
-    let fields = |answer: &Value| (answer["id"].clone(), answer["status"].clone());
-    let refused = (Value::Null, json!("refused"));
-    let fine = (json!("fine"), json!("granted"));
-    let expected = [refused.clone(), refused.clone(), refused.clone(), refused, fine, (json!("bad"), json!("refused"))];
-    assert_eq!(answers.as_array().unwrap().iter().map(fields).collect::<Vec<_>>(), expected);
-    assert_eq!(worker.status().await.counters.granted, 1);
-}
-
-#[tokio::test]
 async fn null_in_an_optional_field_means_that_it_is_absent() {
     let (_nats, _running, worker) = start().await;
     for field in ["id", "class", "max_wait_ms", "epoch", "sent_unix_ms"] {
@@ -240,24 +227,4 @@ async fn an_impossible_epoch_shuts_no_client_out() {
     let answered = worker.ask(json!({"epoch": MAX_EPOCH})).await;
     let next = worker.ask(json!({"epoch": answered["epoch"]})).await;
     assert_eq!(next["status"], "granted", "{next}");
-}
-
-/// How far the wall clocks of schedulers may differ, and a moment that a test can wait for.
-const CLOCK_TOLERANCE_MS: u64 = 60_000;
-const SOON_MS: u64 = 1_000;
-
-/// If the count of epochs was lost, a leader begins with the wall clock's time. That time goes on
-/// while another leads.
-#[tokio::test]
-async fn an_epoch_of_the_future_is_believed_later() {
-    let (_nats, _running, worker) = start().await;
-    let soon = unix_ms() + CLOCK_TOLERANCE_MS + SOON_MS;
-    let ask = json!({"epoch": soon}).to_string();
-    worker.request("permit", ask.clone()).await;
-    assert_eq!(worker.status().await.epoch, Epoch::FIRST);
-    until("the epoch can have been seen", async || {
-        worker.request("permit", ask.clone()).await;
-        (worker.status().await.epoch.get() > soon).then_some(())
-    })
-    .await;
 }

@@ -2,8 +2,6 @@
 
 mod bad_input;
 mod false_events;
-mod floods;
-mod fuzz;
 mod long_answers;
 mod pricing;
 mod protocol;

@@ -217,46 +217,6 @@ async fn a_refusal_is_an_answer() {
 }
 
 #[tokio::test]
-async fn a_full_queue_refuses_and_says_when_to_come_back() {
-    let Stage { worker, .. } = &exhausted().await;
-    let waiting =
-        [worker.send("permit", r#"{"mode":"wait"}"#).await, worker.send("permit", r#"{"mode":"wait"}"#).await];
-    let full = worker.request("permit", r#"{"id": "f", "mode": "wait"}"#).await;
-    let retry_after_ms = body(&full)["retry_after_ms"].clone();
-    assert_eq!(retry_after_ms, 1000.0);
-    let (full, text) = refusal(&full);
-    assert_eq!((&full["code"], &full["id"]), (&json!("queue_full"), &json!("f")));
-    assert!(text.contains("waiting requests are at their bound of 2"), "{text}");
-    drop(waiting);
-}
-
-#[tokio::test]
-async fn a_repeated_id_gets_the_same_answer_and_is_charged_once() {
-    let Stage { worker, .. } = &exhausted().await;
-    let first = worker.ask(json!({"id": "e"})).await;
-    let other = worker.ask(json!({"id": "f"})).await;
-    let again = worker.ask(json!({"id": "e", "mode": "wait", "cost": {"requests": 3}})).await;
-    assert_eq!(rounded(other)["delay_ms"], "200 h");
-    assert!(again["delay_ms"].as_f64() <= first["delay_ms"].as_f64(), "the same start comes nearer");
-    assert_eq!(rounded(again), rounded(first));
-    assert_eq!(worker.status().await.counters.granted, 3);
-    assert_eq!(rounded(json!({"level": worker.limit("few").await.level})), json!({"level": -2.0}));
-}
-
-#[tokio::test]
-async fn a_repeated_waiting_id_moves_the_answer_and_not_the_place() {
-    let Stage { worker, .. } = &exhausted().await;
-    let mut lost = worker.send("permit", r#"{"id": "f", "mode": "wait"}"#).await;
-    let mut again = worker.send("permit", r#"{"id": "f", "mode": "wait", "progress": true}"#).await;
-    let queued = again.body().await;
-    assert_eq!((&queued["status"], &queued["position"]), (&json!("queued"), &json!(0)));
-    worker.settle(json!({"id": "f", "used": false})).await;
-    assert_eq!(again.body().await["code"], "unknown_permit");
-    worker.send_also(&lost, "permit", r#"{"id": "last", "mode": "allow"}"#).await;
-    assert_eq!(lost.body().await["id"], "last", "the first asker hears nothing more");
-}
-
-#[tokio::test]
 async fn a_request_that_arrives_after_its_deadline_is_dropped() {
     let Stage { worker, .. } = &stage(HUB).await;
     let long_ago = json!({"id": "a", "sent_unix_ms": 1_700_000_000_000_u64, "max_wait_ms": 1000});
@@ -328,15 +288,6 @@ async fn elements_that_wait_are_answered_alone() {
     nothing_more(worker, &mut answers).await;
 }
 
-#[tokio::test]
-async fn an_array_of_nothing_but_waiting_gets_no_array() {
-    let Stage { worker, .. } = &exhausted().await;
-    let all_wait = json!([{"id": "f", "mode": "wait", "progress": true}, {"id": "g", "mode": "wait"}]);
-    let mut answers = worker.send("permit", all_wait.to_string()).await;
-    assert_eq!(answers.body().await["status"], "queued");
-    nothing_more(worker, &mut answers).await;
-}
-
 /// Checks that earlier requests have no answers but those that were taken.
 async fn nothing_more(worker: &Worker, answers: &mut Answers) {
     worker.send_also(answers, "permit", r#"{"id": "last", "class": "none"}"#).await;
@@ -362,36 +313,6 @@ async fn a_settle_is_a_request_or_a_message() {
 }
 
 #[tokio::test]
-async fn the_actual_cost_replaces_the_estimate_once() {
-    let Stage { worker, .. } = &stage(HUB).await;
-    let level = async || (worker.limit("units").await.level * 100.0).round() / 100.0;
-    worker.ask(json!({"id": "a", "cost": {"processing-units": 10}})).await;
-    assert_eq!(level().await, 90.0);
-    for _ in 0..2 {
-        worker.settle(json!({"id": "a", "cost": {"processing-units": 12.5}})).await;
-        assert_eq!(level().await, 87.5, "a second settle of one id changes nothing");
-    }
-    worker.ask(json!({"id": "b", "cost": {"processing-units": 50}})).await;
-    worker.settle(json!({"id": "b", "cost": {"processing-units": 0}})).await;
-    assert_eq!(level().await, 87.5);
-    worker.ask(json!({"id": "c", "cost": {"processing-units": 80}})).await;
-    worker.settle(json!({"id": "c", "cost": {"processing-units": 130}})).await;
-    assert_eq!(level().await, -42.5, "what was charged too little is debited");
-}
-
-#[tokio::test]
-async fn an_unused_permit_goes_back_whole() {
-    let Stage { worker, .. } = &exhausted().await;
-    worker.ask(json!([{"id": "e"}, {"id": "f"}])).await;
-    for id in ["e", "f", "f"] {
-        assert_eq!(worker.settle(json!({"id": id, "used": false})).await["status"], "settled");
-    }
-    assert_eq!(rounded(json!({"level": worker.limit("few").await.level})), json!({"level": 0.0}));
-    let (unknown, _) = refusal(&worker.request("permit", r#"{"id": "f"}"#).await);
-    assert_eq!(unknown["code"], "unknown_permit", "a late duplicate of its request is not charged");
-}
-
-#[tokio::test]
 async fn settles_travel_in_arrays_too() {
     let Stage { worker, .. } = &stage(HUB).await;
     worker.ask(json!([{"id": "a"}, {"id": "b"}, {"id": "c"}])).await;
@@ -408,18 +329,6 @@ async fn settles_travel_in_arrays_too() {
     assert_eq!(worker.settle(json!([])).await, json!([]));
     worker.tell("settle", r#"[{"id": "c"}, {"id": "nobody"}]"#).await;
     until("c is settled", async || (worker.status().await.counters.settled == 2).then_some(())).await;
-}
-
-#[tokio::test]
-async fn a_settle_of_an_unknown_permit_is_refused() {
-    let Stage { worker, .. } = &stage(HUB).await;
-    let (unknown, text) = refusal(&worker.request("settle", r#"{"id": "nobody"}"#).await);
-    assert_eq!(unknown, json!({"status": "refused", "id": "nobody", "code": "unknown_permit", "epoch": 1}));
-    assert!(text.starts_with("no such permit"), "{text}");
-    worker.ask(json!({"id": "a"})).await;
-    let (wrong_unit, _) = refusal(&worker.request("settle", r#"{"id": "a", "cost": {"tokens": 1}}"#).await);
-    assert_eq!(wrong_unit["code"], "unknown_unit");
-    assert_eq!(worker.status().await.counters.settled, 1, "the call was made all the same");
 }
 
 // ---- rampmeter.status.<resource>, rampmeter.resources
@@ -442,6 +351,7 @@ async fn the_status_tells_levels_queues_and_counters() {
     );
     first.take();
     assert_eq!(status.as_object_mut().unwrap().remove("standbys"), Some(json!(0)));
+    assert!(status.as_object_mut().unwrap().remove("since").is_some_and(|since| since.is_string()));
     let leader = status["leader"].take();
     assert!(leader.as_str().unwrap().starts_with("scheduler-"), "{leader}");
     let limit = |name, unit, capacity, level, next_free| {
@@ -506,9 +416,7 @@ async fn other_subjects_of_a_resource_are_refused() {
 async fn the_prefix_is_configurable() {
     let nats = nats::start().await;
     let text = scheduler::configuration(nats.url(), HUB).replace("[nats]", "[nats]\nprefix = \"fleet\"");
-    let config = rampmeter_config::parse("fleet.toml".as_ref(), &text).unwrap();
-    let running = rampmeter_scheduler::running::start(config).await.unwrap();
-    running.ready().await;
+    let running = scheduler::start_by(&text).await;
     let client = nats::connect(&nats).await;
     let granted = within("an answer", client.request("fleet.permit.hub", "".into())).await.unwrap();
     assert_eq!(body(&granted)["status"], "granted");
@@ -516,8 +424,6 @@ async fn the_prefix_is_configurable() {
     assert_eq!(worker.request("permit", "").await.status, Some(StatusCode::NO_RESPONDERS));
     scheduler::stop(running).await;
 }
-
-// ---- $SRV
 
 // ---- rampmeter.event.<resource>
 

@@ -9,14 +9,6 @@ const FORMER: &str = include_str!("former_accounts.conf");
 /// One call at a time, whose place is lost for ten minutes if nobody settles it.
 const TIME_TO_LIVE: Duration = Duration::from_secs(600);
 
-/// A scheduler of `resources` that leads them, as the shipped user.
-async fn lead(nats: &Server, resources: &str) -> Running {
-    let text = shipped::configuration(&shipped::url(nats, "scheduler"), resources);
-    let scheduler = scheduler::try_begin(&text).await.unwrap();
-    within("a scheduler is ready", scheduler.ready()).await;
-    scheduler
-}
-
 async fn ask(user: &User, subject: &str, reply: &str, payload: Value) {
     let client = user.client();
     client.publish_with_reply(subject.to_owned(), reply.to_owned(), payload.to_string().into()).await.unwrap();
@@ -25,7 +17,7 @@ async fn ask(user: &User, subject: &str, reply: &str, payload: Value) {
 #[tokio::test]
 async fn an_account_is_known_by_its_subject_whatever_its_replies() {
     let nats = shipped::single().await;
-    let _scheduler = lead(&nats, HUNDRED).await;
+    let _scheduler = shipped::lead(&nats, HUNDRED).await;
     let (worker, bulk) = (User::connect(&nats, "worker").await, User::connect(&nats, "bulk").await);
     let mut of_bulk = bulk.client().subscribe("_INBOX_bulk.x.*").await.unwrap();
     let mut of_worker = worker.client().subscribe("_INBOX_worker.>").await.unwrap();
@@ -48,26 +40,6 @@ async fn an_account_is_known_by_its_subject_whatever_its_replies() {
     assert_eq!(body(&taken)["status"], "refused");
     let status = Worker::of_user(&nats, "operator", "hub").await.status().await;
     assert_eq!(status.counters.granted, 1);
-}
-
-#[tokio::test]
-async fn a_client_of_another_account_that_is_gone_holds_up_no_other() {
-    let nats = shipped::single().await;
-    let _scheduler = lead(&nats, &calls_in_flight(1, TIME_TO_LIVE).replace("api", "hub")).await;
-    let (worker, gone) = (Worker::of_user(&nats, "worker", "hub").await, Worker::of_user(&nats, "worker", "hub").await);
-    worker.ask(json!({"id": "first"})).await;
-    let operator = Worker::of_user(&nats, "operator", "hub").await;
-    for (asking, count) in [(&gone, 1), (&worker, 2)] {
-        let answers = asking.send("permit", json!({"id": format!("p-{count}"), "mode": "wait"}).to_string()).await;
-        until("it waits", async || (operator.status().await.classes[0].queued == count).then_some(())).await;
-        if count == 1 {
-            gone.client().drain().await.unwrap();
-        } else {
-            let mut answers = answers;
-            worker.settle(json!({"id": "first"})).await;
-            assert_eq!((&answers.body().await["id"], operator.status().await.counters.granted), (&json!("p-2"), 3));
-        }
-    }
 }
 
 /// Most settles want no answer, so that nobody would repeat them.
@@ -104,7 +76,7 @@ async fn a_worker_takes_no_connections_of_schedulers() {
         taken.push(client);
     }
     assert_eq!(taken.len(), 3);
-    let _scheduler = lead(&nats, HUNDRED).await;
+    let _scheduler = shipped::lead(&nats, HUNDRED).await;
 }
 
 #[tokio::test]
@@ -131,13 +103,12 @@ async fn an_access_token_reaches_an_account_that_may_ask() {
 #[tokio::test]
 async fn a_fleet_with_the_former_accounts_goes_on() {
     let (folder, nats) = shipped::single_with_accounts(|_| FORMER.to_owned()).await;
-    let scheduler = lead(&nats, HUNDRED).await;
+    let scheduler = shipped::lead(&nats, HUNDRED).await;
     let worker = Worker::of_user(&nats, "worker", "hub").await;
     assert_eq!(worker.ask(json!({"id": "a", "mode": "wait"})).await["status"], "granted");
     assert_eq!(worker.settle(json!({"id": "a"})).await["status"], "settled");
     let url = shipped::url(&nats, "operator");
-    let rules = NamedTempFile::new().unwrap();
-    std::fs::write(rules.path(), HUNDRED.replace("100", "90")).unwrap();
+    let rules = file_with(HUNDRED.replace("100", "90"));
     for arguments in [vec!["apply", rules.path().to_str().unwrap()], vec!["limits", "get", "hub"], vec!["status"]] {
         let arguments = [&arguments[..], &["--nats", &url, "--inbox-prefix", "_INBOX_operator"]].concat();
         let (code, output, errors) = process::said(RAMPMETER, &arguments).await;

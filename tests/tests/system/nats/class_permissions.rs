@@ -17,9 +17,7 @@ limit = [{ name = "many", capacity = 1000, period = "400h", margin = 0 }]
 /// A server with the shipped users, and a scheduler that leads `hub`.
 async fn stage() -> (Server, Running) {
     let nats = shipped::single().await;
-    let text = shipped::configuration(&shipped::url(&nats, "scheduler"), HUB);
-    let scheduler = scheduler::try_begin(&text).await.unwrap();
-    within("a scheduler is ready", scheduler.ready()).await;
+    let scheduler = shipped::lead(&nats, HUB).await;
     (nats, scheduler)
 }
 

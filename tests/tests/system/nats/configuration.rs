@@ -93,8 +93,7 @@ async fn three_nodes_keep_three_replicas_and_let_no_stranger_in() {
 
     let urls = cluster.nodes().each_ref().map(|node| shipped::url(node, "scheduler")).join(",");
     let text = shipped::configuration(&urls, HUNDRED).replace("[nats]", "[nats]\nreplicas = 3");
-    let scheduler = scheduler::try_begin(&text).await.unwrap();
-    within("a scheduler is ready", scheduler.ready()).await;
+    let scheduler = scheduler::start_by(&text).await;
 
     let client = shipped::login("scheduler").connect(cluster.urls().as_slice()).await.unwrap();
     let state = nats::bucket_of(&client).await.status().await.unwrap();

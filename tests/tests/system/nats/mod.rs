@@ -7,5 +7,4 @@ mod embedded;
 mod micro_service;
 mod nats_tls;
 pub(crate) mod permissions;
-mod reconnect;
 mod users;

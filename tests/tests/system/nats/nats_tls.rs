@@ -64,8 +64,7 @@ async fn schedulers_workers_and_commands_show_certificates_and_get_what_they_wan
     let authority = Authority::new("ours");
     let nats = server(&authority.issue("server", &["127.0.0.1"]), Some(&authority)).await;
     let wishes = Wishes::trusting(&authority).showing(&authority.issue("client", &["client"]));
-    let scheduler = scheduler::try_begin(&wishes.configuration(&plain_url(&nats))).await.unwrap();
-    within("a scheduler is ready", scheduler.ready()).await;
+    let scheduler = scheduler::start_by(&wishes.configuration(&plain_url(&nats))).await;
 
     let client = wishes.client().connect(plain_url(&nats)).await.unwrap();
     let permit = within("a permit", client.resource("hub").unwrap().acquire(1).into_future()).await.unwrap();
@@ -80,13 +79,13 @@ async fn schedulers_workers_and_commands_show_certificates_and_get_what_they_wan
 
 /// Fails unless schedulers, workers and commands with these wishes are all refused for this reason.
 async fn check_refused(url: &str, wishes: &Wishes, reason: &str) {
-    let scheduler = scheduler::try_begin(&wishes.configuration(url)).await.err().map(|error| format!("{error:#}"));
+    let scheduler = scheduler::refused(&wishes.configuration(url)).await;
     let client = wishes.client().connect(url).await.expect_err("refused");
     assert_eq!(client.kind(), ErrorKind::Connect);
     let command = process::run(RAMPMETER, &[&["status", "--nats", url][..], &wishes.arguments()[..]].concat()).await;
     assert!(!command.status.success());
     let command = String::from_utf8(command.stderr).unwrap();
-    for message in [scheduler.expect("refused"), client.to_string(), command] {
+    for message in [scheduler, client.to_string(), command] {
         assert!(message.contains(reason), "{message:?} does not say {reason:?}");
     }
 }
@@ -136,7 +135,7 @@ async fn a_plain_server_is_refused_if_encryption_is_required() {
 
     let required = Wishes { required: true, ..Wishes::default() };
     let text = required.configuration(&plain_url(&nats));
-    let error = format!("{:#}", scheduler::try_begin(&text).await.err().expect("refused"));
+    let error = scheduler::refused(&text).await;
     assert!(error.contains("it does not speak TLS"), "{error}");
     required.client().connect(plain_url(&nats)).await.expect_err("refused");
 
@@ -169,9 +168,9 @@ async fn files_that_are_of_no_use_are_named_and_not_shown() {
     ];
     let nats = server(&ours.issue("server", &["127.0.0.1"]), Some(&ours)).await;
     for (wishes, reason) in table {
-        let scheduler = scheduler::try_begin(&wishes.configuration(&plain_url(&nats))).await.err().expect("refused");
+        let scheduler = scheduler::refused(&wishes.configuration(&plain_url(&nats))).await;
         let client = wishes.client().connect(plain_url(&nats)).await.expect_err("refused");
-        for message in [format!("{scheduler:#}"), client.to_string()] {
+        for message in [scheduler, client.to_string()] {
             assert!(message.contains(reason), "{message:?} does not say {reason:?}");
             assert!(!message.replace("canary-free", "").contains("canary"), "{message}");
         }

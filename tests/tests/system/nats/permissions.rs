@@ -30,6 +30,7 @@ const PUBLISH: &[(&str, &str)] = &[
     ("rampmeter.event.hub",                                              "scheduler"),
     ("rampmeter.event.hub.more",                                         ""),
     ("rampmeter.probe.hub.scheduler-1",                                  "scheduler"),
+    ("rampmeter.witness.hub.scheduler-1",                                "scheduler"),
     ("rampmeter.echo.hub",                                               "scheduler"),
     ("rampmeter.other.hub",                                              ""),
     // Reporting, in the server's place, that an answer has reached no client.
@@ -104,6 +105,7 @@ const SUBSCRIBE: &[(&str, &str)] = &[
     // The server lets `*` stand for `>` here; no user may publish to such a subject.
     ("rampmeter.event.>",                                                "worker bulk operator scheduler"),
     ("rampmeter.probe.hub.scheduler-1",                                  "scheduler"),
+    ("rampmeter.witness.hub.scheduler-1",                                "scheduler"),
     ("rampmeter.resources",                                              "scheduler"),
     ("$SRV.PING.rampmeter",                                              "scheduler"),
     ("_INBOX_worker.a.*",                                                "worker"),
@@ -199,9 +201,7 @@ async fn stage() -> Stage {
     let mut worker = User::connect(&nats, "worker").await;
     let (mut news, refused) = worker.subscribe("rampmeter.event.hub").await;
     assert!(refused.is_empty(), "{refused:?}");
-    let text = shipped::configuration(&shipped::url(&nats, "scheduler"), HUNDRED);
-    let scheduler = scheduler::try_begin(&text).await.unwrap();
-    within("a scheduler is ready", scheduler.ready()).await;
+    let scheduler = shipped::lead(&nats, HUNDRED).await;
     // A leader with a new store announces that it listens, without an epoch, and that it leads.
     for epoch in [0, 1] {
         let event = body(&within("an event", news.next()).await.unwrap());
@@ -251,7 +251,7 @@ async fn wrong_credentials_are_refused() {
         assert_eq!(error.kind(), ConnectErrorKind::AuthorizationViolation);
     }
     let text = shipped::configuration(&shipped::url(&nats, "scheduler").replace("password-of", "guess"), HUNDRED);
-    let error = format!("{:#}", scheduler::try_begin(&text).await.err().expect("refused"));
+    let error = scheduler::refused(&text).await;
     let server = nats.url();
     assert!(error.starts_with(&format!("the NATS server at {server} does not take this user and password")), "{error}");
     assert!(!error.contains("guess"), "{error}");
@@ -318,8 +318,7 @@ async fn an_operator_finds_schedulers_and_sees_how_they_do() {
     assert_eq!(found["name"], "rampmeter");
     assert!(operator.refused().await.is_empty());
     let url = shipped::url(nats, "operator");
-    let rules = NamedTempFile::new().unwrap();
-    std::fs::write(rules.path(), HUNDRED.replace("100", "90")).unwrap();
+    let rules = file_with(HUNDRED.replace("100", "90"));
     let file = rules.path().to_str().unwrap();
     let looks = [vec!["status"], vec!["status", "hub", "--json"], vec!["explain", "hub"]];
     let edits = [vec!["apply", file], vec!["limits", "get", "hub"], vec!["limits", "reset", "hub"]];
@@ -433,8 +432,7 @@ const JETSTREAM: &[(&str, &str)] = &[
 async fn no_api_of_jetstream_stores_or_announces_anything_for_others() {
     let Stage { nats, news, worker, .. } = &mut stage().await;
     let url = shipped::url(nats, "operator");
-    let rules = NamedTempFile::new().unwrap();
-    std::fs::write(rules.path(), HUNDRED.replace("100", "90")).unwrap();
+    let rules = file_with(HUNDRED.replace("100", "90"));
     let apply = ["apply", rules.path().to_str().unwrap(), "--nats", &url, "--inbox-prefix", "_INBOX_operator"];
     let (code, output, errors) = process::said(RAMPMETER, &apply).await;
     assert_eq!(code, Some(0), "there is something to deliver: {output}{errors}");

@@ -19,11 +19,7 @@ struct Guarded {
 
 impl Guarded {
     async fn start(configuration: &str) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("nats.conf");
-        std::fs::write(&file, format!("jetstream {{ store_dir: $NATS_STORE }}\n{configuration}")).unwrap();
-        let options = Options { configuration: Configuration::File(file), ..Options::default() };
-        let nats = nats::start_with(options).await;
+        let (folder, nats) = nats::configured(configuration).await;
         Guarded { folder, nats }
     }
 
@@ -124,7 +120,7 @@ async fn check_comes_in(guarded: &Guarded, (key, option): (&str, &str), file: &P
 
 /// Schedulers, workers and commands stay out, and are told so without the seed.
 async fn check_stays_out(guarded: &Guarded, (key, option): (&str, &str), file: &Path, reason: &str, seed: &str) {
-    let scheduler = scheduler::try_begin(&guarded.configuration(key, file)).await.err().expect("refused");
+    let scheduler = scheduler::refused(&guarded.configuration(key, file)).await;
     let client = match key {
         "nkey_file" => Client::builder().nkey_file(file),
         _ => Client::builder().credentials_file(file),
@@ -132,7 +128,7 @@ async fn check_stays_out(guarded: &Guarded, (key, option): (&str, &str), file: &
     let client = client.connect(guarded.nats.url()).await.expect_err("refused");
     let status = run(RAMPMETER, &["status", "--nats", guarded.nats.url(), option, file.to_str().unwrap()]).await;
     assert!(!status.status.success());
-    let messages = [format!("{scheduler:#}"), String::from_utf8(status.stderr).unwrap()];
+    let messages = [scheduler, String::from_utf8(status.stderr).unwrap()];
     assert!(messages.iter().all(|message| message.contains(reason)), "{messages:?} does not say {reason:?}");
     assert!(!format!("{messages:?}{client}{client:?}").contains(seed), "{messages:?} {client:?}");
 }
@@ -180,8 +176,7 @@ async fn a_jwt_in_a_file_opens_the_account_that_issued_it_until_it_expires() {
 async fn messages_with_inboxes_of_no_user_are_dropped_unread_and_counted() {
     let nats = nats::start().await;
     let text = scheduler::configuration(nats.url(), HUNDRED).replace("[nats]", "[nats]\ninboxes = [\"_INBOX_a\"]");
-    let scheduler = scheduler::try_begin(&text).await.unwrap();
-    within("a scheduler is ready", scheduler.ready()).await;
+    let scheduler = scheduler::start_by(&text).await;
     let client = nats::connect(&nats).await;
     let mut answers = client.subscribe(">").await.unwrap();
     let own = ["_INBOX_a.x.1", "_INBOX.x.1"];

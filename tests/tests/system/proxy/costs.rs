@@ -91,6 +91,81 @@ async fn a_client_may_state_what_its_request_costs() {
 }
 
 #[tokio::test]
+async fn a_route_costs_what_a_query_or_a_header_states() {
+    let (nats, upstream) = (nats::start().await, RawUpstream::start([]).await);
+    let keyed = UNITS.replace("margin = 0\n", "margin = 0\nkey = [\"client\"]\nmatch = { client = \"a b\" }\n");
+    let _running = scheduler::start(&nats, &keyed).await;
+    let worker = Worker::connect(&nats, "api").await;
+    let text = format!(
+        "[[proxy]]\nupstream = \"{}\"\nresource = \"api\"\n\
+         [[proxy.route]]\npath = \"/tiles/*\"\nlabels = {{ client = \"query:key\" }}\n\
+         cost = {{ processing-units = {{ from = \"query:units\", default = 5, min = 2, max = 40 }} }}\n\
+         [[proxy.route]]\npath = \"/strict\"\nlabels = {{ client = \"a b\" }}\ncost = {{ processing-units = \"header:x-units\" }}\n",
+        upstream.url()
+    );
+    let proxy = ProxyProcess::start(RAMPMETER, &text, &["--nats", nats.url()], &[]).await;
+    let get = async |target: &str, headers: &[&str]| {
+        let request = http().get(format!("{}{target}", proxy.url()));
+        let request = headers.iter().fold(request, |request, amount| request.header("x-units", *amount));
+        let answered = request.send().await.unwrap();
+        let status = answered.status().as_u16();
+        (status, left(&worker).await, answered.text().await.unwrap())
+    };
+    #[rustfmt::skip]
+    let table = [
+        // the target, its header, the status, what is left of the units, and the reason
+        ("/tiles/1?units=7&key=a%20b",              &[][..],        200, 93, ""),
+        ("/tiles/1?key=a+b&%75nits=%37&x=2",        &[],            200, 86, ""),
+        ("/tiles/1?key=a+b&units=3&units=6",        &[],            200, 80, ""),
+        ("/tiles/1?key=a+b",                        &[],            200, 75, ""),
+        ("/tiles/1?key=a+b&units=0.5",              &[],            200, 73, ""),
+        ("/tiles/1?key=a+b&units=1e6",              &[],            200, 33, ""),
+        ("/tiles/1?key=a+b&units=all",              &[],            400, 33, "`units` is not readable: it has no amount, such as 2.5"),
+        ("/tiles/1?key=a+b&units=-1",               &[],            400, 33, "`units` is not readable: it has no amount, such as 2.5"),
+        ("/tiles/1?key=a+b&units=3&key=c",          &[],            400, 33, "`key` is in the query more than once"),
+        ("/tiles/1?key=%ff&units=3",                &[],            400, 33, "`key` is not readable: it has bytes that are not UTF-8"),
+        ("/tiles/1?units=3",                        &[],            200, 33, ""),
+        ("/strict",                                 &["3"],         200, 30, ""),
+        ("/strict?x-units=9",                       &[],            400, 30, "`x-units` is missing, and says what the request costs; the cost has no `default`"),
+        ("/strict",                                 &["1", "4"],    200, 26, ""),
+    ];
+    for (target, headers, status, left, reason) in table {
+        let (found, still, text) = get(target, headers).await;
+        assert_eq!((found, still), (status, left), "{target}: {text}");
+        assert!(text.contains(reason), "{target}: {text}");
+    }
+}
+
+/// The note is in `check`, in the log, and in the status; a route with a cost ends it.
+#[tokio::test]
+async fn a_unit_that_no_route_costs_is_told() {
+    let note = "no route of this proxy costs `processing-units`, which `units` limits";
+    let (nats, upstream) = (nats::start().await, RawUpstream::start([]).await);
+    let limits = format!("{UNITS}[[resource.limit]]\nname = \"calls\"\ncapacity = 100\nperiod = \"1s\"\n");
+    let proxy = format!("[[proxy]]\nlisten = \"127.0.0.1:0\"\nupstream = \"{}\"\n", upstream.url());
+    let process = Process::start(RAMPMETER, &nats, &format!("{proxy}{limits}")).await;
+    assert_eq!(process.log().matches(note).count(), 1, "{}", process.log());
+    let worker = Worker::connect(&nats, "api").await;
+    let notes = worker.status().await.notes;
+    assert!(notes.len() == 1 && notes[0].contains(note), "{notes:?}");
+    let status = process::printed(RAMPMETER, &["status", "--nats", nats.url()]).await.unwrap();
+    assert!(status.contains(note), "{status}");
+    process.stop().await;
+    let route = "[[proxy.route]]\npath = \"/*\"\n";
+    for (more, is_told) in [
+        ("", true),
+        (route, true),
+        ("cost_headers = { processing-units = \"x-units\" }\n", false),
+        ("price = \"sentinel-hub\"\n", false),
+        (&*format!("{route}cost = {{ processing-units = \"query:units\" }}\n"), false),
+    ] {
+        let file = file_with(format!("{proxy}{more}{limits}"));
+        let said = process::printed(RAMPMETER, &["check", file.path().to_str().unwrap()]).await.unwrap();
+        assert_eq!(said.contains(note), is_told, "{more}: {said}");
+    }
+}
+
+#[tokio::test]
 async fn while_no_scheduler_answers_requests_may_go_at_a_safe_rate() {
     let (nats, upstream) = (nats::start().await, RawUpstream::start([]).await);
     let text = format!(

@@ -55,8 +55,7 @@ async fn the_upstream_sees_the_secret_of_the_proxy_and_no_log_does() {
 #[tokio::test]
 async fn a_secret_in_a_file_may_be_replaced() {
     let upstream = RawUpstream::start([]).await;
-    let file = NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), "first\n").unwrap();
+    let file = file_with("first\n");
     let text = proxy(&upstream.url(), &format!("secret_file = {:?}", file.path())) + LIMITS;
     let process = ProxyProcess::start(RAMPMETER, &text, &[], &[]).await;
     get(&process).await;
@@ -134,8 +133,7 @@ async fn proxies_share_the_token_of_the_scheduler() {
 #[tokio::test]
 async fn a_secret_that_is_missing_or_would_be_seen_keeps_a_proxy_from_starting() {
     let refused = async |upstream: &str, credential: &str| {
-        let file = NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), proxy(upstream, credential) + LIMITS).unwrap();
+        let file = file_with(proxy(upstream, credential) + LIMITS);
         let folder = tempfile::tempdir().unwrap();
         let (path, data) = (file.path().to_str().unwrap(), folder.path().to_str().unwrap());
         let output = run(RAMPMETER, &["proxy", path, "--listen", "127.0.0.1:0", "--data", data]).await;

@@ -10,8 +10,10 @@ use http_body_util::StreamBody;
 use hyper::body::Frame;
 use hyper_util::client::legacy;
 use hyper_util::rt::TokioExecutor;
-use rampmeter_proxy::route::{Cost, Route, Routes};
-use rampmeter_proxy::settings::{Asking, Bounds, HeaderSettings, LabelsFn, Times};
+use rampmeter_listener::stated::UnitCost;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_proxy::route::{Route, RouteLabel, Routes};
+use rampmeter_proxy::settings::{Asking, Bounds, HeaderSettings, Times};
 use rampmeter_proxy::tokens::TokenUnits;
 use rampmeter_tests::api::http as http_client;
 use rampmeter_tests::http_proxy::{raw, settings};
@@ -63,10 +65,8 @@ async fn an_answer_passes_as_it_comes() {
 async fn a_body_passes_without_being_kept() {
     const PIECES: usize = 512;
     const PIECE: usize = 64 * 1024;
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
     let echo = Router::new().fallback(any(|request: Request| async { Body::new(request.into_body()) }));
-    tokio::spawn(async { axum::serve(listener, echo).await });
+    let url = serve(echo).await;
     let bounds = Bounds { replay_bytes: PIECE, replay_memory: 2 * PIECE, ..Bounds::default() };
     let proxy = HttpProxy::start_with(AMPLE, settings_with(&url, bounds)).await;
     let piece = |at: usize| Ok::<_, std::io::Error>(Frame::data(Bytes::from(vec![at as u8; PIECE])));
@@ -132,17 +132,13 @@ async fn a_client_that_is_gone_gives_back_what_it_waited_for() {
     assert_eq!(first.text().await.unwrap(), "ok");
     for body in ["", "a body that nobody has read yet", &"a long one ".repeat(80_000)] {
         let waiting = tokio::spawn(http.post(proxy.url("/")).body(body.to_owned()).send());
-        until("it waits", async || (queued(&worker).await == 1).then_some(())).await;
+        worker.until_queued(1).await;
         waiting.abort();
-        until("it does not wait any more", async || (queued(&worker).await == 0).then_some(())).await;
+        worker.until_queued(0).await;
     }
     proxy.until_metric("rampmeter_proxy_given_back_total 3").await;
     proxy.until_metric("rampmeter_proxy_held 0").await;
     assert_eq!(upstream.requests().len(), 1);
-}
-
-async fn queued(worker: &Worker) -> u64 {
-    worker.status().await.classes.iter().map(|class| class.queued).sum()
 }
 
 #[tokio::test]
@@ -154,7 +150,7 @@ async fn a_proxy_that_stops_serves_what_it_holds() {
     http.get(&url).send().await.unwrap();
     let worker = Worker::connect(&nats, "api").await;
     let held = tokio::spawn(http.get(&url).send());
-    until("it waits", async || (queued(&worker).await == 1).then_some(())).await;
+    worker.until_queued(1).await;
     within("the proxy stops", proxy.stop()).await;
     assert_eq!(held.await.unwrap().unwrap().status(), 200);
     assert!(http.get(&url).send().await.unwrap_err().is_connect(), "nothing listens any more");
@@ -170,11 +166,11 @@ async fn a_stop_refuses_held_requests_and_returns_their_permits() {
     http.get(&url).send().await.unwrap();
     let worker = Worker::connect(&nats, "api").await;
     let held = tokio::spawn(http.get(&url).send());
-    until("it waits", async || (queued(&worker).await == 1).then_some(())).await;
+    worker.until_queued(1).await;
     within("the proxy stops", proxy.stop()).await;
     let refused = held.await.unwrap().unwrap();
     assert_eq!((refused.status().as_u16(), refused.headers()["retry-after"].to_str().unwrap()), (503, "1"));
-    until("it is given back", async || (queued(&worker).await == 0).then_some(())).await;
+    worker.until_queued(0).await;
 }
 
 #[tokio::test]
@@ -224,11 +220,10 @@ async fn routes_say_what_requests_ask_for() {
         host: None,
         path: "/guilds/{guild}/*".parse().unwrap(),
         class: Some("slow".to_owned()),
-        labels: vec![("kind".to_owned(), "write".to_owned())],
-        cost: Cost::of_units([("tokens", 3.0)]).unwrap(),
+        labels: vec![("kind".to_owned(), RouteLabel::Text("write".to_owned()))],
+        cost: vec![("tokens".to_owned(), UnitCost::Fixed(Amount::whole(3)))],
     };
-    let labels = LabelsFn::new(|_, _| Ok(rampmeter_protocol::labels::Labels::new()));
-    let asking = Asking { routes: Routes::new(vec![route]), labels, ..Asking::default() };
+    let asking = Asking { routes: Routes::new(vec![route]), ..Asking::default() };
     let times = Times { max_wait: Span::from_secs(10), ..Times::default() };
     let settings = rampmeter_proxy::Settings { asking, times, ..settings(&upstream.url()) };
     let proxy =
@@ -284,7 +279,7 @@ async fn tokens_are_estimated_from_the_request_and_settled_from_the_stream() {
     let events =
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n6\r\ndata: \r\n";
     let mut upstream = RawUpstream::start([Act::SayOn(events.as_bytes().to_vec())]).await;
-    let tokens = TokenUnits { total: Some("tokens".to_owned()), settles: true, ..TokenUnits::default() };
+    let tokens = TokenUnits { total: "tokens".parse().ok(), settles: true, ..TokenUnits::default() };
     let asking = Asking { tokens: Some(tokens), ..Asking::default() };
     let settings = rampmeter_proxy::Settings { asking, ..settings(&upstream.url()) };
     let proxy = HttpProxy::start_with(resources, settings).await;

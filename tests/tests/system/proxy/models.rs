@@ -28,13 +28,9 @@ async fn preset(name: &str, requests: u32, tokens: u32) -> String {
 
 /// A model that reads any request, and gives this answer.
 async fn model(content_type: &'static str, answer: impl Into<String>) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
     let answer = answer.into();
     let answering = async move |_read: bytes::Bytes| ([(CONTENT_TYPE, content_type)], answer);
-    let router = Router::new().fallback(answering).layer(DefaultBodyLimit::disable());
-    tokio::spawn(async { axum::serve(listener, router).await });
-    url
+    serve(Router::new().fallback(answering).layer(DefaultBodyLimit::disable())).await
 }
 
 async fn proxy(limits: &str, upstream: &str, settings: &str) -> ProxyProcess {

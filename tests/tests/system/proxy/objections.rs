@@ -1,6 +1,7 @@
 //! Errors in the bodies of answers, which the proxy reads for the scheduler.
 
 use crate::prelude::*;
+use rampmeter_tests::raw_upstream::with_status;
 
 const QUOTA: &str = "[http]\nlisten = \"\"\n[[proxy]]\nupstream = \"http://a\"\nmax_wait = \"200ms\"\n\
     [[resource]]\nname = \"api\"\ndialect = \"sentinel-hub\"\nstart = \"full\"\n\
@@ -10,9 +11,7 @@ const RATE: &str = "[http]\nlisten = \"\"\n[[proxy]]\nupstream = \"http://a\"\nm
     [[resource.limit]]\nname = \"few\"\ncapacity = 1000\nperiod = \"1s\"\n";
 
 fn says(status: &str, head: &str, body: &str) -> Act {
-    let length = body.len();
-    let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/json\r\n{head}content-length: {length}\r\n\r\n");
-    Act::Say((head + body).into_bytes())
+    Act::Say(with_status(status, &format!("content-type: application/json\r\n{head}"), body))
 }
 
 async fn get(proxy: &ProxyProcess) -> (u16, String) {
@@ -84,8 +83,7 @@ async fn a_text_that_the_file_names_is_an_objection() {
         ("200 OK",      stream,                         tale.clone() + &event("and so she did"),            false),
     ];
     for (status, kind, body, pauses) in table {
-        let head = format!("HTTP/1.1 {status}\r\n{kind}content-length: {}\r\n\r\n", body.len());
-        let upstream = RawUpstream::start([Act::Say((head + &body).into_bytes())]).await;
+        let upstream = RawUpstream::start([Act::Say(with_status(status, kind, &body))]).await;
         let proxy = ProxyProcess::start(RAMPMETER, &file, &["--upstream", &upstream.url()], &[]).await;
         let passed = get(&proxy).await.1;
         assert_eq!(passed, body);

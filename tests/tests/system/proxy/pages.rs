@@ -2,7 +2,7 @@
 
 use crate::prelude::*;
 use rampmeter_proxy::Settings;
-use rampmeter_proxy::route::{Cost, PathTemplate, Route, Routes};
+use rampmeter_proxy::route::{PathTemplate, Route, Routes};
 use rampmeter_proxy::settings::{Asking, Pages};
 use rampmeter_tests::http_proxy::{raw, settings};
 
@@ -16,7 +16,7 @@ async fn start(upstream: &RawUpstream) -> HttpProxy {
         path: PathTemplate::any(),
         class: None,
         labels: Vec::new(),
-        cost: Cost::default(),
+        cost: Vec::new(),
     };
     let asking = Asking { routes: Routes::new(vec![route]), ..Asking::default() };
     let pages = Pages { hosts: vec!["proxy.internal".to_owned()], origins: vec!["https://app.example".to_owned()] };

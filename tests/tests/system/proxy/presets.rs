@@ -1,6 +1,7 @@
 //! `rampmeter init NAME` and `rampmeter proxy`, with nothing else.
 
 use crate::prelude::*;
+use rampmeter_tests::raw_upstream::with_status;
 use rampmeter_upstream::Preset;
 
 /// The proxy with the preset as it is printed, in front of `upstream`.
@@ -25,7 +26,7 @@ async fn timed(request: reqwest::RequestBuilder) -> Duration {
 /// An answer with these headers, a line each.
 fn answer(status: &str, headers: &str) -> Act {
     let headers: String = headers.lines().map(|header| format!("{}\r\n", header.trim())).collect();
-    Act::Say(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n{headers}\r\n").into_bytes())
+    Act::Say(with_status(status, &headers, ""))
 }
 
 #[tokio::test]
@@ -97,22 +98,4 @@ async fn an_unlisted_route_of_discord_slows_nothing_down() {
     println!("waits of an unlisted route: {slowest:?}");
     assert_eq!(upstream.stats().total.ok, 96);
     assert!(slowest.iter().all(|wait| *wait < Duration::from_millis(700)), "{slowest:?}");
-}
-
-#[tokio::test]
-async fn channels_and_servers_of_discord_have_buckets_of_their_own() {
-    let upstream = known(Preset::named("discord").unwrap()).await;
-    let proxy = proxy("discord", &format!("{}/process", upstream.url())).await;
-    let post = |channel: &str| {
-        let path = format!("/api/v10/channels/{channel}/messages?route=messages&channel={channel}");
-        timed(http().post(format!("{}{path}", proxy.url())).body("{}"))
-    };
-    let busy = join_all((0..10).map(|_| post("busy")));
-    let quiet = async {
-        let_pass(Duration::from_millis(500), "the busy channel is full").await;
-        post("quiet").await
-    };
-    let (busy, quiet) = futures::join!(busy, quiet);
-    assert!(busy.iter().max().unwrap() > &Duration::from_secs(4), "{busy:?}");
-    assert!(quiet < Duration::from_secs(2), "{quiet:?}");
 }

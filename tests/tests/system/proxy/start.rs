@@ -36,38 +36,14 @@ async fn the_private_server_takes_the_owner_of_its_state_alone() {
     assert!(!proxy.log().contains(password), "{}", proxy.log());
 }
 
-/// The limits of an account as `init` prints them, and a URL, are all that is configured.
-#[tokio::test]
-async fn limits_of_language_models_need_no_routes_for_tokens_and_models() {
-    let preset = run(RAMPMETER, &["init", "openai"]).await;
-    let preset = String::from_utf8(preset.stdout).unwrap();
-    let limits =
-        preset.replace("capacity = 500\n", "capacity = 1\n").replace("period = \"1m\"", "period = \"1h\"\nmargin = 0");
-    let limits = limits.replace("name = \"openai\"", "name = \"openai\"\nstart = \"full\"");
-    let text = format!("[http]\nlisten = \"\"\n[[proxy]]\nupstream = \"http://a\"\nmax_wait = \"2s\"\n{limits}");
-    let upstream = RawUpstream::start([]).await;
-    let proxy = ProxyProcess::start(RAMPMETER, &text, &["--upstream", &upstream.url()], &[]).await;
-    let ask = async |model: &str, most: u64| {
-        let body = format!("{{\"model\":\"{model}\",\"max_tokens\":{most}}}");
-        http().post(format!("{}/v1/chat/completions", proxy.url())).body(body).send().await.unwrap().status().as_u16()
-    };
-    assert_eq!((ask("a", 100).await, ask("b", 100).await), (200, 200), "each model has its limits");
-    assert_eq!((ask("a", 100).await, ask("c", 40_000).await), (429, 422), "requests and tokens");
-}
-
 #[tokio::test]
 async fn a_scheduler_serves_the_proxies_of_its_file() {
     let (nats, upstream) = (nats::start().await, RawUpstream::start([]).await);
     let proxy = format!("[[proxy]]\nlisten = \"127.0.0.1:0\"\nupstream = \"{}\"\n", upstream.url());
-    let process = Process::start(RAMPMETER, &nats, &(proxy + &LIMITS.replace("[http]\nlisten = \"\"\n", ""))).await;
-    let url = until("the proxy listens", async || held_at(&process.log())).await;
+    let mut process = Process::start(RAMPMETER, &nats, &(proxy + &LIMITS.replace("[http]\nlisten = \"\"\n", ""))).await;
+    let url = process.until_it_holds().await;
     assert_eq!(http().get(&url).send().await.unwrap().status(), 200);
     process.stop().await;
-}
-
-fn held_at(log: &str) -> Option<String> {
-    let (_, after) = log.split_once("holds requests at ")?;
-    Some(after.split_once('"')?.0.to_owned())
 }
 
 /// A secret of a client is in no log, even at the level `trace`, wherever the client puts it.

@@ -6,10 +6,6 @@ use rampmeter_proxy::settings::Encryption;
 use rampmeter_proxy::{Proxy, Settings};
 use rampmeter_tests::certificates::{Authority, Issued};
 use rampmeter_tests::http_proxy::{another, settings};
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// A proxy that shows `issued` to its clients.
 async fn encrypted(upstream: &RawUpstream, issued: &Issued) -> HttpProxy {
@@ -59,27 +55,6 @@ async fn a_certificate_that_is_replaced_counts_without_a_restart() {
     .await;
 }
 
-/// The answer to a client that shows this certificate, or how its connection ended.
-async fn answered(address: &str, authority: &Authority, shown: Option<&Issued>) -> std::io::Result<String> {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(authority.ca_file()).unwrap()).unwrap();
-    let config = ClientConfig::builder().with_root_certificates(roots);
-    let config = match shown {
-        Some(Issued { cert, key }) => {
-            let chain = vec![CertificateDer::from_pem_file(cert).unwrap()];
-            config.with_client_auth_cert(chain, PrivateKeyDer::from_pem_file(key).unwrap()).unwrap()
-        }
-        None => config.with_no_client_auth(),
-    };
-    let stream = TcpStream::connect(address).await?;
-    let name = ServerName::try_from("localhost").unwrap();
-    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
-    stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await?;
-    let mut found = String::new();
-    stream.read_to_string(&mut found).await?;
-    Ok(found)
-}
-
 #[tokio::test]
 async fn clients_are_told_apart_by_their_certificates() {
     let (authority, other) = (Authority::new("first"), Authority::new("second"));
@@ -96,14 +71,15 @@ async fn clients_are_told_apart_by_their_certificates() {
     );
     let proxy = ProxyProcess::start(RAMPMETER, &text, &["--nats", nats.url()], &[]).await;
     let address = proxy.url().strip_prefix("https://").unwrap();
+    let get = "GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
     let (ada, ben) = (authority.issue("ada", &["ada.example"]), authority.issue("ben", &["ben.example"]));
     for (shown, expected) in [(&ada, "200"), (&ada, "429"), (&ben, "200")] {
-        let received = answered(address, &authority, Some(shown)).await.unwrap();
+        let received = authority.answered(address, &[], Some(shown), get).await.unwrap();
         assert!(received.starts_with(&format!("HTTP/1.1 {expected} ")), "{received}");
     }
     let stranger = other.issue("ada", &["ada.example"]);
     for shown in [None, Some(&stranger)] {
-        answered(address, &authority, shown).await.unwrap_err();
+        authority.answered(address, &[], shown, get).await.unwrap_err();
     }
     assert_eq!(upstream.requests().len(), 2);
 }

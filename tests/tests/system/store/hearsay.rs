@@ -75,35 +75,18 @@ async fn a_client_that_has_seen_another_leader_is_served() {
     assert!(levels(&worker).await[0] >= 97.0, "the other leader's stock is ours");
 }
 
-/// Every scheduler goes on above what the one before has told clients.
-#[tokio::test]
-async fn a_successor_has_a_higher_epoch_than_the_one_that_has_risen() {
-    let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
-    ask_once(&worker, json!({ "epoch": 41 })).await;
-    scheduler::stop(running).await;
-    let _next = scheduler::start(&nats, HUB).await;
-    let status = worker.status_of_leader().await;
-    let answer = ask_once(&worker, json!({ "cost": { "requests": 0 } })).await;
-    assert!(status.epoch >= Epoch::new(2) && answer["epoch"] == status.epoch.get(), "{answer}");
-    assert_eq!(levels(&worker).await, [99.0, 999.0, 999.0]);
-}
-
-/// Success, standard output, standard error.
-async fn rampmeter(nats: &Server, arguments: &[&str]) -> (bool, String, String) {
-    let (code, output, errors) = process::said(RAMPMETER, &[arguments, &["--nats", nats.url()]].concat()).await;
-    (code == Some(0), output, errors)
-}
-
 #[tokio::test]
 async fn only_an_operator_takes_the_stock_of_long_limits() {
     let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
-    assert_eq!(rampmeter(&nats, &["empty", "hub", "quota"]).await.1, "hub: quota emptied\n");
+    let empty = async |limits: &[&str]| printed_at(&nats, &[&["empty", "hub"], limits].concat()).await;
+    assert_eq!(empty(&["quota"]).await.as_deref(), Ok("hub: quota emptied\n"));
     assert_eq!(levels(&worker).await, [100.0, 1000.0, 0.0]);
-    let (done, _, errors) = rampmeter(&nats, &["empty", "hub"]).await;
-    assert!(!done && errors.contains("<LIMIT>"), "{errors}");
-    let (done, _, errors) = rampmeter(&nats, &["empty", "hub", "qouta"]).await;
-    assert!(!done && errors.contains("`limit`: no such limit; there are `short`, `long`, `quota`"), "{errors}");
-    assert_eq!(rampmeter(&nats, &["empty", "hub", "--all"]).await.1, "hub: short, long, quota emptied\n");
+    let wrong = "`limit`: no such limit; there are `short`, `long`, `quota`";
+    for (limits, expected) in [(&[][..], "<LIMIT>"), (&["qouta"], wrong)] {
+        let errors = empty(limits).await.unwrap_err();
+        assert!(errors.contains(expected), "{errors}");
+    }
+    assert_eq!(empty(&["--all"]).await.as_deref(), Ok("hub: short, long, quota emptied\n"));
     let refused = worker.ask(json!({ "mode": "allow" })).await;
     assert_eq!(refused["code"], "quota_spent", "{refused}");
     // The next leader knows that epoch.

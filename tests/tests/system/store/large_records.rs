@@ -66,18 +66,9 @@ async fn fill_with_limits(worker: &Worker) {
     .await;
 }
 
-/// A server that takes messages of this size.
-async fn server(max_payload: usize) -> (TempDir, Server) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("nats.conf");
-    std::fs::write(&file, format!("jetstream {{ store_dir: $NATS_STORE }}\nmax_payload: {max_payload}\n")).unwrap();
-    let options = Options { configuration: Configuration::File(file), ..Options::default() };
-    (folder, nats::start_with(options).await)
-}
-
 /// Returns whether an honest worker got a permit at once.
 async fn check(max_payload: usize, resources: &str, fill: impl AsyncFnOnce(&Worker)) -> bool {
-    let (_folder, nats) = server(max_payload).await;
+    let (_folder, nats) = nats::configured(&format!("max_payload: {max_payload}\n")).await;
     let mut process = Process::start(RAMPMETER, &nats, resources).await;
     let [hostile, honest] = [Worker::connect(&nats, "hub").await, Worker::connect(&nats, "hub").await];
     fill(&hostile).await;

@@ -54,25 +54,15 @@ async fn check(more: &str, seconds: RangeInclusive<f64>) {
     .await;
 }
 
-/// A server whose only user may not write the state of `hub`, and the folder with its
-/// configuration.
-async fn that_denies_writes() -> (TempDir, Server) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("nats.conf");
-    std::fs::write(&file, DENIES).unwrap();
-    let options = Options { configuration: Configuration::File(file), ..Options::default() };
-    (folder, nats::start_with(options).await)
-}
-
+/// Its only user may not write the state of `hub`.
 const DENIES: &str = r#"
-jetstream { store_dir: $NATS_STORE }
 authorization { users: [{ user: all, password: all, permissions: { publish: { deny: "$KV.rampmeter.state.hub" } } }] }
 no_auth_user: all
 "#;
 
 #[tokio::test]
 async fn a_write_that_is_denied_says_which_permission_is_missing() {
-    let (_folder, nats) = that_denies_writes().await;
+    let (_folder, nats) = nats::configured(DENIES).await;
     let running = scheduler::begin(&nats, &hub("")).await;
     let reason = until("the resource is in trouble", async || {
         let ready: Value = serde_json::from_str(&scheduler::page(&running, "/readyz").await.1).unwrap();
@@ -92,10 +82,4 @@ async fn hold_stops_where_the_checkpoint_ends() {
 #[tokio::test]
 async fn a_longer_reservation_bridges_more() {
     check("reservation = \"2s\"\n", 0.8..=2.6).await;
-}
-
-#[tokio::test]
-async fn ride_goes_on_for_as_long_as_it_may() {
-    // Two seconds beyond the checkpoint.
-    check("on_kv_loss = \"ride\"\nride_for = \"2s\"\n", 1.2..=2.9).await;
 }

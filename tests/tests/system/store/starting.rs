@@ -7,41 +7,26 @@ const HUB: &str = "[[resource]]\nname = \"hub\"\n[[resource.limit]]\nname = \"fe
 
 /// An account without `JetStream`, on a server that has it.
 const WITHOUT: &str = r#"
-jetstream { store_dir: $NATS_STORE }
 accounts { plain { users: [{ user: "somebody", password: "known" }] } }
 no_auth_user: "somebody"
 "#;
-
-/// A server whose clients can store nothing, and the folder with its configuration.
-async fn without_jetstream() -> (TempDir, Server) {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("nats.conf");
-    std::fs::write(&file, WITHOUT).unwrap();
-    let options = Options { configuration: Configuration::File(file), ..Options::default() };
-    (folder, nats::start_with(options).await)
-}
 
 fn configuration(nats_urls: &str, replicas: usize) -> String {
     scheduler::configuration(nats_urls, HUB).replace("[http]", &format!("replicas = {replicas}\n[http]"))
 }
 
-/// The error that keeps a scheduler with this configuration from starting.
-async fn error(configuration: &str) -> String {
-    format!("{:#}", scheduler::try_begin(configuration).await.err().expect("it can't start"))
-}
-
 #[tokio::test]
 async fn an_account_without_jetstream() {
-    let (_folder, nats) = without_jetstream().await;
+    let (_folder, nats) = nats::configured(WITHOUT).await;
     let expected = "`JetStream` is off at the NATS server; start nats-server with `-js`, or enable it for this account";
-    assert_eq!(error(&configuration(nats.url(), 1)).await, expected);
+    assert_eq!(scheduler::refused(&configuration(nats.url(), 1)).await, expected);
 }
 
 #[tokio::test]
 async fn more_replicas_than_servers() {
     let nats = nats::start().await;
     let expected = "a NATS server alone keeps no 3 replicas; set `nats.replicas = 1`, or run a cluster of nats-servers";
-    assert_eq!(error(&configuration(nats.url(), 3)).await, expected);
+    assert_eq!(scheduler::refused(&configuration(nats.url(), 3)).await, expected);
 }
 
 async fn until_it_waits(process: &Process) {

@@ -27,17 +27,12 @@ async fn level(before: &str, after: &str, meddle: impl AsyncFn(&jetstream::kv::S
         let text = scheduler::configuration(nats.url(), BOTH);
         if keys.is_empty() { text } else { text.replace("[nats]", &with_keys) }
     };
-    let begin = async |text: String| {
-        let scheduler = scheduler::try_begin(&text).await.unwrap();
-        within("a scheduler is ready", scheduler.ready()).await;
-        scheduler
-    };
-    let running = begin(text(before)).await;
+    let running = scheduler::start_by(&text(before)).await;
     let worker = Worker::connect(&nats, "hub").await;
     worker.ask(json!({"cost": {"requests": 40}})).await;
     scheduler::stop(running).await;
     meddle(&nats::state_bucket(&nats).await).await;
-    let running = begin(text(after)).await;
+    let running = scheduler::start_by(&text(after)).await;
     let level = worker.status().await.limits[0].level.round();
     scheduler::stop(running).await;
     level
@@ -74,11 +69,10 @@ async fn a_state_key_is_shown_nowhere() {
     let text = format!("[nats]\nstate_key_file = {:?}", file.path());
     let text = scheduler::configuration(nats.url(), HUNDRED).replace("[nats]", &text);
     std::fs::write(file.path(), format!("{OLD}\nsecret-but-short")).unwrap();
-    let error = format!("{:#}", scheduler::try_begin(&text).await.err().unwrap());
+    let error = scheduler::refused(&text).await;
     assert!(error.starts_with("`nats.state_key_file`: ") && !error.contains("secret"), "{error}");
     std::fs::write(file.path(), OLD).unwrap();
-    let running = scheduler::try_begin(&text).await.unwrap();
-    within("a scheduler is ready", running.ready()).await;
+    let running = scheduler::start_by(&text).await;
     let record = nats::state_bucket(&nats).await.get("state.hub").await.unwrap().unwrap();
     let head = String::from_utf8(record.to_vec()).unwrap();
     assert_eq!((head.lines().next().unwrap().split(' ').count(), head.contains(OLD)), (5, false), "{head}");
