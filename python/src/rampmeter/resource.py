@@ -167,6 +167,12 @@ class Resource:
     @overload
     def limited(self, *, cost: Cost | CostOf | None = 1, **options: Unpack[RunOptions]) -> Callable[[F], F]: ...
 
+    # For functions with arguments by name, which mypy takes for the same.
+    @overload
+    def limited(  # type: ignore[overload-cannot-match]
+        self, *, cost: Callable[..., Cost], **options: Unpack[RunOptions]
+    ) -> Callable[[F], F]: ...
+
     def limited(self, function: Any = None, /, *, cost: Any = 1, **options: Any) -> Any:  # type: ignore[misc]
         """A decorator, with or without brackets: every call of the function is a `run` or an `arun`.
 
