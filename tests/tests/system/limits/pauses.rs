@@ -73,6 +73,7 @@ async fn a_longer_pause_is_always_logged() {
         worker.settle(json!({"id": id, "response": response})).await;
     }
     let asked = |secs: &str| process.log().matches(&format!("the upstream asked for {secs} s at")).count();
+    until("the longer pause is logged", async || (asked("600") > 0).then_some(())).await;
     assert_eq!((asked("8"), asked("600"), asked("601")), (1, 1, 0), "{}", process.log());
     let pause = worker.limit("few").await.pause.unwrap();
     assert!(pause.contains("client `py-1`") && !pause.contains("limit unknown"), "{pause}");
