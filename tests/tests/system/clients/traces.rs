@@ -230,7 +230,9 @@ async fn an_absent_collector_stops_nothing_and_lost_spans_are_counted() {
     })
     .await;
     assert!(page().await <= asked, "no more are lost than were made");
-    assert_eq!(process.log().matches("the collector does not take spans").count(), 1);
+    let told = || process.log().matches("the collector does not take spans").count();
+    until("the log tells it", async || (told() > 0).then_some(())).await;
+    assert_eq!(told(), 1);
     process.stop().await;
 }
 

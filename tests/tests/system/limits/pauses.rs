@@ -45,8 +45,8 @@ async fn a_pause_is_told_in_the_same_words_everywhere() {
         let text = unwrapped(&printed_at(&nats, arguments).await.unwrap());
         assert!(text.contains(&pause), "{text}");
     }
-    let line = process.log().lines().find(|line| line.contains(&pause)).map(str::to_owned);
-    let line: Value = serde_json::from_str(&line.unwrap_or_else(|| panic!("{}", process.log()))).unwrap();
+    let told = async || process.log().lines().find(|line| line.contains(&pause)).map(str::to_owned);
+    let line: Value = serde_json::from_str(&until("the log tells it", told).await).unwrap();
     let fields = &line["fields"];
     for (name, value) in [
         ("resource", json!("hub")),
