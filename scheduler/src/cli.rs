@@ -4,12 +4,12 @@ use crate::commands::output::{error_text, is_reader_gone};
 use crate::commands::process::logging::{self, LogFormat};
 use crate::commands::{
     check, demo, doctor, explain, import, init, jobs, limits, limits::apply, limits::forecast, limits::limit_orders,
-    proxy, pu, purge, serve, simulate, state, status, upstream, usage,
+    proxy, pu, purge, serve, shell, simulate, state, status, upstream, usage,
 };
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
-/// The commands by task, which clap lists in one block.
+/// The commands by task, which clap lists in one block, and what their ends mean.
 const BY_TASK: &str = "\
 By task:
   Run                   serve, proxy, jobs
@@ -17,7 +17,13 @@ By task:
   Write limits          init, check, import, pu
   Change limits         apply, limits
   Look                  doctor, status, explain, usage, forecast, state
-  Intervene             purge, thaw, freeze, empty";
+  Intervene             purge, thaw, freeze, empty
+  Install               completions, man
+
+Exit codes:
+  0                     done
+  1                     not done, as the last line on standard error says; of `doctor`: something is wrong
+  2                     the command line is wrong";
 
 /// Runs the binary `rampmeter`. It is in the library, because every binary that awaits these
 /// futures compiles them again.
@@ -39,7 +45,7 @@ pub fn main() -> ExitCode {
 #[command(name = "rampmeter", version, propagate_version = true, max_term_width = 100, after_help = BY_TASK)]
 pub struct Cli {
     /// How log lines look; `RAMPMETER_LOG`, such as `debug`, sets what is logged.
-    #[arg(long, global = true, value_enum, default_value_t, env = "RAMPMETER_LOG_FORMAT")]
+    #[arg(long, global = true, value_enum, default_value_t, env = "RAMPMETER_LOG_FORMAT", help_heading = "Log")]
     log_format: LogFormat,
 
     #[command(subcommand)]
@@ -85,7 +91,7 @@ enum Command {
     Thaw(limit_orders::ThawArgs),
     /// Pause a resource's limits: no call that takes from them starts for a while.
     Freeze(limit_orders::FreezeArgs),
-    /// Take the stock of a resource's limits, as after the store was put back to an older state.
+    /// Set the levels of limits to zero, as after the store was put back to an older state.
     Empty(limit_orders::EmptyArgs),
     /// Simulate limits and workers in virtual time, with Rampmeter and without.
     Simulate(simulate::SimulateArgs),
@@ -93,6 +99,10 @@ enum Command {
     Pu(pu::PuArgs),
     /// Run an HTTP service that enforces rate limits, to try workers against.
     Upstream(upstream::UpstreamArgs),
+    /// Print what a shell needs to complete commands and options.
+    Completions(shell::CompletionsArgs),
+    /// Print the manual page, or write one for each command.
+    Man(shell::ManArgs),
 }
 
 impl Command {
@@ -137,6 +147,8 @@ impl Cli {
             Command::Simulate(args) => simulate::run(&args),
             Command::Pu(args) => pu::run(&args),
             Command::Upstream(args) => upstream::run(args).await,
+            Command::Completions(args) => shell::completions(&args, Cli::command()),
+            Command::Man(args) => shell::man(&args, Cli::command()),
         }
         .map(|()| ExitCode::SUCCESS)
     }
@@ -149,7 +161,7 @@ mod tests {
 
     #[test]
     fn each_command_has_one_task() {
-        let mut by_task: Vec<&str> = BY_TASK.lines().skip(1).flat_map(|line| line[24..].split(", ")).collect();
+        let mut by_task: Vec<&str> = BY_TASK.lines().skip(1).take_while(|line| !line.is_empty()).flat_map(|line| line[24..].split(", ")).collect();
         by_task.sort_unstable();
         let command = Cli::command();
         let mut all: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();

@@ -1,11 +1,13 @@
 //! `rampmeter check`
 
-use super::output;
+use super::output::{self, error_text};
 use rampmeter_account::matching::{new_limits, unmatched};
 use rampmeter_account::{KIND, ProviderSettings, SentinelHub};
-use rampmeter_config::{self as config, Config, Configured, NatsTable};
+use rampmeter_config::{self as config, Config, ConfigError, Configured, NatsTable};
 use rampmeter_protocol::clock::Clock;
+use rampmeter_protocol::name::Name;
 use rampmeter_serve::connection::state_keys;
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
 /// What `check` takes.
@@ -23,6 +25,9 @@ pub struct CheckArgs {
     /// Print a commented configuration to start from, and check nothing.
     #[arg(long)]
     print_default: bool,
+    /// Print the faults, or the resources and notes, as JSON.
+    #[arg(long, conflicts_with_all = ["print_default", "ask_provider"])]
+    json: bool,
 }
 
 /// Checks the configuration, and prints its resources.
@@ -34,11 +39,13 @@ pub async fn run(args: &CheckArgs) -> anyhow::Result<()> {
         return output::print(config::default_file());
     }
     let path = args.file.as_ref().unwrap_or(&args.config);
-    let config = valid(path)?;
-    for note in &config.notes {
-        output::line(format_args!("note: {note}"))?;
+    let checked = valid(path);
+    if args.json {
+        output::json(&as_json(&checked))?;
+        return checked.map(|_| ());
     }
-    for note in of_users(&config.nats) {
+    let config = checked?;
+    for note in config.notes.iter().map(|note| &**note).chain(of_users(&config.nats)) {
         output::line(format_args!("note: {note}"))?;
     }
     for configured in &config.resources {
@@ -71,6 +78,37 @@ fn of_users(nats: &NatsTable) -> impl Iterator<Item = &'static str> + use<> {
                     users (`nats.inboxes`): a worker can make up others";
     let notes = [(nats.state_key_file.is_none(), unsigned), (nats.inboxes.is_empty(), unlisted)];
     notes.into_iter().filter(move |(is_open, _)| has_users && *is_open).map(|(_, note)| note)
+}
+
+fn as_json(checked: &anyhow::Result<Config>) -> Value {
+    match checked {
+        Ok(config) => {
+            let notes: Vec<&str> = config.notes.iter().map(|note| &**note).chain(of_users(&config.nats)).collect();
+            let resources: Vec<Value> = config.resources.iter().map(resource_json).collect();
+            json!({"valid": true, "resources": resources, "notes": notes})
+        }
+        Err(error) => {
+            let faults = error.downcast_ref::<ConfigError>().map_or(&[][..], ConfigError::each);
+            let faults: Vec<Value> = faults.iter().map(fault_json).collect();
+            let other = json!([{"reason": error_text::with_causes(&**error)}]);
+            json!({"valid": false, "faults": if faults.is_empty() { other } else { faults.into() }})
+        }
+    }
+}
+
+fn resource_json(Configured { spec, provider, .. }: &Configured) -> Value {
+    let limits: Vec<&Name> = spec.limits.iter().map(|limit| &limit.name).collect();
+    let classes: Vec<&Name> = spec.classes.iter().map(|class| &class.name).collect();
+    json!({"name": spec.name, "limits": limits, "classes": classes, "provider": provider.as_ref().map(|_| KIND)})
+}
+
+fn fault_json(fault: &ConfigError) -> Value {
+    match fault {
+        ConfigError::Wrong { position, reason, .. } => {
+            json!({"line": position.line, "column": position.column, "reason": reason})
+        }
+        ConfigError::Unreadable { .. } | ConfigError::Several(_) => json!({"reason": error_text::with_causes(fault)}),
+    }
 }
 
 fn describe(configured: &Configured) -> String {

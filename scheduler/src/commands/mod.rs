@@ -1,6 +1,7 @@
 //! The subcommands.
 
 pub mod check;
+pub(super) mod consent;
 pub mod demo;
 pub mod doctor;
 pub mod explain;
@@ -16,6 +17,7 @@ pub mod pu;
 pub mod purge;
 pub(crate) mod schedulers;
 pub mod serve;
+pub mod shell;
 pub mod simulate;
 pub mod state;
 pub mod status;

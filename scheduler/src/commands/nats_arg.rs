@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// The NATS server, the credentials there, and the prefixes.
 #[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Connection")]
 pub struct NatsArg {
     /// The NATS server, such as `nats://user:password@host:4222` or `nats://token@host:4222`;
     /// `tls://` requires encryption. Several of a cluster are separated by commas. Without it,

@@ -1,5 +1,6 @@
 //! `rampmeter purge`
 
+use super::consent::Consent;
 use super::nats_arg::NatsArg;
 use super::output;
 use super::schedulers::Schedulers;
@@ -22,6 +23,8 @@ pub struct PurgeArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    consent: Consent,
+    #[command(flatten)]
     nats: NatsArg,
 }
 
@@ -32,8 +35,20 @@ pub struct PurgeArgs {
 pub async fn run(args: PurgeArgs) -> anyhow::Result<()> {
     let schedulers = Schedulers::connect(&args.nats, "rampmeter-purge").await?;
     let order = Purge { client: args.client, class: args.class };
+    if !args.consent.to(deed(&schedulers, &args.resource, &order)).await? {
+        return Ok(());
+    }
     let purged: Purged = schedulers.ask(Subjects::purge, &order, &args.resource).await?;
     output::show(args.json, &purged, |purged| format!("{}: {} ended\n", purged.resource, waits(purged.ended)))
+}
+
+/// What the order does, by the requests that wait now.
+async fn deed(schedulers: &Schedulers, resource: &Name, order: &Purge) -> anyhow::Result<String> {
+    let status = schedulers.status(resource).await?;
+    let is_meant = |name: &Name| order.class.as_ref().is_none_or(|class| **class == **name);
+    let waiting = status.classes.iter().filter(|class| is_meant(&class.name)).map(|class| class.queued).sum();
+    let of_client = order.client.as_ref().map(|client| format!("the waits of client `{client}` among "));
+    Ok(format!("end {}{} of `{resource}`", of_client.unwrap_or_default(), waits(waiting)))
 }
 
 fn waits(count: u64) -> String {

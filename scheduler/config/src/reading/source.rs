@@ -34,6 +34,12 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
+    /// Each fault by itself.
+    #[must_use]
+    pub fn each(&self) -> &[ConfigError] {
+        if let ConfigError::Several(faults) = self { faults } else { std::slice::from_ref(self) }
+    }
+
     /// The position of the first fault.
     pub(crate) fn position(&self) -> Option<Position> {
         match self {
@@ -47,8 +53,10 @@ impl ConfigError {
 /// A line and a column, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
-    line: usize,
-    column: usize,
+    /// The line.
+    pub line: usize,
+    /// The character in it.
+    pub column: usize,
 }
 
 impl fmt::Display for Position {

@@ -3,6 +3,7 @@
 mod access;
 mod metrics;
 
+use crate::commands::consent::Consent;
 use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
 use crate::commands::output::human;
@@ -97,6 +98,8 @@ struct DeleteArgs {
     /// The job's sequence in the stream, from its publication or from `rampmeter jobs dead`.
     sequence: u64,
     #[command(flatten)]
+    consent: Consent,
+    #[command(flatten)]
     nats: NatsArg,
 }
 
@@ -124,8 +127,12 @@ pub async fn run(args: JobsArgs) -> anyhow::Result<()> {
         }
         Action::Metrics(args) => metrics::run(args).await?,
         Action::Delete(args) => {
-            let DeleteArgs { queue, sequence, nats } = args;
-            match open(&nats, &queue).await?.delete(sequence).await? {
+            let DeleteArgs { queue, sequence, consent, nats } = args;
+            let opened = open(&nats, &queue).await?;
+            if !consent.to(async { Ok(format!("delete job {sequence} of `{queue}`")) }).await? {
+                return Ok(());
+            }
+            match opened.delete(sequence).await? {
                 true => output::line(format_args!("job {sequence} is deleted"))?,
                 false => anyhow::bail!("there is no job {sequence} in `{queue}`"),
             }

@@ -1,15 +1,20 @@
 //! `rampmeter thaw`, `rampmeter freeze` and `rampmeter empty`
 
+use crate::commands::consent::Consent;
 use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
-use crate::commands::output::human::duration as duration_text;
+use crate::commands::output::human::{amount, duration as duration_text};
 use crate::commands::schedulers::Schedulers;
 use rampmeter_account::duration;
 use rampmeter_protocol::limit_order::{FreezeOrder, LimitOrder, LimitOrderDone};
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::status::LimitStatus;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::Span;
 use serde::Serialize;
+
+/// The name of these commands at NATS.
+const CLIENT: &str = "rampmeter-limits";
 
 /// What `thaw` takes.
 #[derive(Debug, clap::Args)]
@@ -40,6 +45,8 @@ pub struct FreezeArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    consent: Consent,
+    #[command(flatten)]
     nats: NatsArg,
 }
 
@@ -58,6 +65,8 @@ pub struct EmptyArgs {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
+    consent: Consent,
+    #[command(flatten)]
     nats: NatsArg,
 }
 
@@ -67,7 +76,8 @@ pub struct EmptyArgs {
 /// If NATS can't be reached, no scheduler leads the resource, or the leader refuses.
 pub async fn thaw(args: ThawArgs) -> anyhow::Result<()> {
     let ThawArgs { resource, limit, json, nats } = args;
-    give((&nats, json), &resource, Subjects::thaw, &LimitOrder { limit }, "thawed").await
+    let schedulers = Schedulers::connect(&nats, CLIENT).await?;
+    give(&schedulers, json, &resource, Subjects::thaw, &LimitOrder { limit }, "thawed").await
 }
 
 /// Pauses limits, and prints which.
@@ -75,30 +85,65 @@ pub async fn thaw(args: ThawArgs) -> anyhow::Result<()> {
 /// # Errors
 /// If NATS can't be reached, no scheduler leads the resource, or the leader refuses.
 pub async fn freeze(args: FreezeArgs) -> anyhow::Result<()> {
-    let FreezeArgs { resource, limit, span, json, nats } = args;
-    let done = format!("frozen for {}", duration_text(span.millis()));
-    give((&nats, json), &resource, Subjects::freeze, &FreezeOrder { limit, for_ms: span.into() }, &done).await
+    let FreezeArgs { resource, limit, span, json, consent, nats } = args;
+    let schedulers = Schedulers::connect(&nats, CLIENT).await?;
+    let length = duration_text(span.millis());
+    let deed = async {
+        let limits = levels(&schedulers, &resource, limit.as_ref(), |limit| limit.key.is_none()).await?;
+        Ok(format!("pause {limits} of `{resource}` for {length}"))
+    };
+    if !consent.to(deed).await? {
+        return Ok(());
+    }
+    let order = FreezeOrder { limit, for_ms: span.into() };
+    give(&schedulers, json, &resource, Subjects::freeze, &order, &format!("frozen for {length}")).await
 }
 
-/// Takes the stock of limits, and prints which.
+/// Sets the levels of limits to zero, and prints of which.
 ///
 /// # Errors
 /// If NATS can't be reached, no scheduler leads the resource, or the leader refuses.
 pub async fn empty(args: EmptyArgs) -> anyhow::Result<()> {
-    let EmptyArgs { resource, limit, json, nats, all: _ } = args;
-    give((&nats, json), &resource, Subjects::empty, &LimitOrder { limit }, "emptied").await
+    let EmptyArgs { resource, limit, json, consent, nats, all: _ } = args;
+    let schedulers = Schedulers::connect(&nats, CLIENT).await?;
+    let deed = async {
+        let limits = levels(&schedulers, &resource, limit.as_ref(), |_| true).await?;
+        Ok(format!("set to zero {limits} of `{resource}`"))
+    };
+    if !consent.to(deed).await? {
+        return Ok(());
+    }
+    give(&schedulers, json, &resource, Subjects::empty, &LimitOrder { limit }, "emptied").await
+}
+
+/// The limits that an order is for, with their levels.
+async fn levels(
+    schedulers: &Schedulers,
+    resource: &Name,
+    named: Option<&Name>,
+    of_all: impl Fn(&LimitStatus) -> bool,
+) -> anyhow::Result<String> {
+    let status = schedulers.status(resource).await?;
+    let meant = |limit: &&LimitStatus| named.map_or_else(|| of_all(limit), |name| limit.name == *name);
+    let level = |limit: &LimitStatus| match limit.key {
+        Some(_) => format!("{} (all keys)", limit.name),
+        None => format!("{} ({} of {} left)", limit.name, amount(limit.level), amount(limit.capacity)),
+    };
+    let levels: Vec<String> = status.limits.iter().filter(meant).map(level).collect();
+    anyhow::ensure!(!levels.is_empty(), "`{resource}` has no such limit");
+    Ok(levels.join(", "))
 }
 
 /// Gives an order to the leader of a resource, and prints to which limits it applied. The order is
 /// repeated until nothing is left to do: a leader does a bounded part of it at once.
 async fn give(
-    (nats, json): (&NatsArg, bool),
+    schedulers: &Schedulers,
+    json: bool,
     resource: &Name,
     subject: fn(&Subjects, &Name) -> String,
     order: &impl Serialize,
     done: &str,
 ) -> anyhow::Result<()> {
-    let schedulers = Schedulers::connect(nats, "rampmeter-limits").await?;
     let mut answer: LimitOrderDone = schedulers.ask(subject, order, resource).await?;
     while answer.more {
         answer.more = schedulers.ask::<LimitOrderDone>(subject, order, resource).await?.more;

@@ -1,5 +1,6 @@
 //! Reads the rules, writes another edition of them, and waits until it is in force.
 
+use crate::commands::consent::Consent;
 use crate::commands::nats_arg::NatsArg;
 use crate::commands::output;
 use crate::commands::schedulers::Schedulers;
@@ -23,9 +24,8 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The conditions of a change.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(in crate::commands) struct EditConditions {
-    /// Show what would change, and change nothing.
-    #[arg(long)]
-    dry_run: bool,
+    #[command(flatten)]
+    consent: Consent,
     /// Write only if the rules have this revision, as `--dry-run` or `rampmeter limits get` showed
     /// it; 0 means no rules.
     #[arg(long, value_name = "N")]
@@ -94,11 +94,12 @@ impl RulesEdit {
             return output::line(format_args!("nothing changes; the rules of revision {revision} count"));
         }
         output::print_if_read(&difference);
-        if conditions.dry_run {
+        if conditions.consent.dry_run {
             return output::line(format_args!(
                 "valid; nothing was written, and the rules of revision {revision} still count"
             ));
         }
+        conditions.consent.confirm("change these limits")?;
         let new = desk.write(present, after).await?;
         output::line(format_args!("written as revision {new}, in place of {revision}"))?;
         let changed = after.resources.iter().chain(&present.rules.resources).map(|rules| &rules.name);

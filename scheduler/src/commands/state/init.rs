@@ -1,5 +1,6 @@
 //! Writes fresh state.
 
+use crate::commands::consent::Consent;
 use crate::commands::output;
 use anyhow::{Context, bail};
 use async_nats::{Client, RequestErrorKind};
@@ -8,6 +9,7 @@ use rampmeter_protocol::clock::{Clock, unix_ms};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::subject::Subjects;
+use rampmeter_protocol::suggestion::quoted;
 use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 use rampmeter_scheduler_core::scheduler::Scheduler;
@@ -38,6 +40,8 @@ pub(super) struct InitArgs {
     /// Write even if a scheduler leads the resource: it steps down and goes on from the new state.
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    consent: Consent,
     /// The NATS server, in place of `nats.url`.
     #[arg(long, value_name = "URL", env = "RAMPMETER_NATS", hide_env_values = true)]
     nats: Option<String>,
@@ -49,6 +53,12 @@ pub(super) enum Level {
     Empty,
     /// Full buckets: a whole burst can start at once.
     Full,
+}
+
+impl Level {
+    fn text(self) -> &'static str {
+        if self == Level::Full { "full" } else { "empty" }
+    }
 }
 
 /// Writes the state that resources start with.
@@ -69,12 +79,16 @@ pub(super) async fn run(args: InitArgs) -> anyhow::Result<()> {
             check_vacant(&client, &subjects, resource.name()).await?;
         }
     }
+    let names: Vec<&str> = resources.iter().map(|resource| &**resource.name()).collect();
+    let deed = format!("write fresh state, with {} levels, for {}", args.level.text(), quoted(names));
+    if !args.consent.to(async { Ok(deed) }).await? {
+        return Ok(());
+    }
     let store = Store::open(&client, &config.nats.prefix, config.nats.replicas).await?;
     let store = store.with_keys(state_keys(&config.nats)?);
     for resource in resources {
         let (name, epoch) = (resource.name().clone(), write(&store, resource, args.level).await?);
-        let level = if args.level == Level::Full { "full" } else { "empty" };
-        output::line_if_read(format_args!("{name} starts {level} in epoch {}", epoch.next()));
+        output::line_if_read(format_args!("{name} starts {} in epoch {}", args.level.text(), epoch.next()));
     }
     Ok(())
 }

@@ -41,6 +41,51 @@ async fn help_tells_every_option() {
     }
 }
 
+/// Options that many commands share stand below the command's own ones.
+#[tokio::test]
+async fn help_begins_with_what_is_the_commands_own() {
+    let (_, help, _) = run(&["purge", "--help"]).await;
+    let places = ["--dry-run", "\nConnection:\n", "--nats", "\nLog:\n", "--log-format"].map(|part| help.find(part));
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{help}");
+    let (_, overview, _) = run(&["--help"]).await;
+    for part in ["Set the levels of limits to zero", "Exit codes:", "the command line is wrong"] {
+        assert!(overview.contains(part), "{overview}");
+    }
+}
+
+#[tokio::test]
+async fn shells_complete_and_man_shows_each_command() {
+    for (shell, part) in [("bash", "complete -F"), ("zsh", "#compdef rampmeter"), ("fish", "complete -c rampmeter")] {
+        let (code, script, _) = run(&["completions", shell]).await;
+        assert!(code == Some(0) && script.contains(part) && script.contains("doctor"), "{script}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (code, _, error) = run(&["man", folder.path().to_str().unwrap()]).await;
+    assert_eq!((code, error.as_str()), (Some(0), ""));
+    let page = std::fs::read_to_string(folder.path().join("rampmeter-state-init.1")).unwrap();
+    assert!(page.contains("Write even if a scheduler leads the resource"), "{page}");
+    let (code, page, _) = run(&["man"]).await;
+    assert!(code == Some(0) && page.contains("Exit codes:"), "{page}");
+}
+
+#[tokio::test]
+async fn check_tells_faults_and_resources_as_json() {
+    let wrong = HUB.replace("capacity = 4", "capacity = -4\nperiood = 1");
+    #[rustfmt::skip]
+    let table = [
+        (HUB, Some(0), json!({"valid": true, "notes": [], "resources": [
+            {"name": "hub", "limits": ["few"], "classes": ["default"], "provider": null}]})),
+        (&wrong, Some(1), json!({"valid": false, "faults": [
+            {"line": 5, "column": 12, "reason": "an amount is a number from 0 to 1e9, not -4e0"},
+            {"line": 6, "column": 1, "reason": "unknown field `periood`; did you mean `period`?"}]})),
+    ];
+    for (text, expected_code, expected) in table {
+        let (code, output, _) = run(&["check", "--json", file_with(text).path().to_str().unwrap()]).await;
+        let output: Value = serde_json::from_str(&output).unwrap();
+        assert_eq!((code, output), (expected_code, expected));
+    }
+}
+
 #[tokio::test]
 async fn the_demo_says_what_it_does_and_what_to_do_next() {
     let (code, output, progress) = run(&["demo", "--seconds", "2", "--workers", "20"]).await;

@@ -48,6 +48,46 @@ async fn it_ends_the_waits_of_a_client_of_a_class_and_of_all() {
     }
 }
 
+/// Of each command that takes something away, what `--dry-run` and a terminal read of it.
+#[tokio::test]
+async fn it_is_said_before_it_is_done_and_asked_at_a_terminal() {
+    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
+    worker.ask(json!({ "cost": { "requests": 1 } })).await;
+    #[rustfmt::skip]
+    let table = [
+        (vec!["purge", "hub"],                            "end 0 waits of `hub`"),
+        (vec!["purge", "hub", "--client", "a"],           "end the waits of client `a` among 0 waits of `hub`"),
+        (vec!["freeze", "hub", "--for", "2s"],            "pause few (3 of 4 left) of `hub` for 2s"),
+        (vec!["empty", "hub", "few"],                     "set to zero few (3 of 4 left) of `hub`"),
+    ];
+    for (command, deed) in table {
+        let would = printed_at(&nats, &[&*command, &["--dry-run"]].concat()).await;
+        assert_eq!(would, Ok(format!("would {deed}\n")), "{command:?}");
+        let declined = at_terminal(&nats, &command, "n\n").await;
+        assert!(declined.contains(&format!("This will {deed}. Go on? [y/N] ")), "{declined}");
+        assert!(declined.contains("rampmeter: nothing was done"), "{declined}");
+    }
+    assert_eq!(worker.status().await["limits"][0]["level"], 3.0, "nothing was done");
+    assert!(!at_terminal(&nats, &["empty", "hub", "few", "--yes"], "").await.contains("Go on?"));
+    assert!(at_terminal(&nats, &["purge", "hub"], "y\n").await.contains("hub: 0 waits ended"));
+    let unknown = printed_at(&nats, &["empty", "hub", "fwe", "--dry-run"]).await.unwrap_err();
+    assert!(unknown.contains("`hub` has no such limit"), "{unknown}");
+    assert!(worker.status().await["limits"][0]["level"].as_f64().unwrap() < 0.1);
+}
+
+/// What a terminal shows of a command whose user types this.
+async fn at_terminal(nats: &Server, arguments: &[&str], typed: &str) -> String {
+    let command = [&[RAMPMETER], arguments, &["--nats", nats.url()]].concat().join(" ");
+    let mut script = Command::new("script");
+    script.args(["-qec", &command, "/dev/null"]).kill_on_drop(true);
+    let mut terminal = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut keyboard = terminal.stdin.take().unwrap();
+    keyboard.write_all(typed.as_bytes()).await.unwrap();
+    let shown = within("the command's end", terminal.wait_with_output()).await.unwrap().stdout;
+    drop(keyboard);
+    String::from_utf8(shown).unwrap()
+}
+
 #[tokio::test]
 async fn an_acquire_that_is_purged_fails_and_is_not_asked_again() {
     let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
