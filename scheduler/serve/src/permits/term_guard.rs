@@ -211,7 +211,7 @@ impl TermGuard {
             tracing::warn!(
                 %resource, epoch, named = named.map(Epoch::get),
                 "a client names an epoch above ours, which changes no level; asking the store who leads. \
-                 If the store was put back, `rampmeter empty` takes the stock that may be spent"
+                 If the store was put back, `rampmeter empty` sets to zero what may be spent"
             );
             driver.handle(now, Event::HigherEpochNamed);
         }
@@ -254,7 +254,7 @@ fn begin_in_another_store(now: Time, driver: &mut CoreDriver, epoch: Epoch) {
         %resource,
         epoch = epoch.get(),
         "the store is new, and a worker knows of another: limits of short periods start empty; \
-         `rampmeter empty` takes the stock of the others"
+         `rampmeter empty` sets the levels of the others to zero"
     );
     driver.tally.store_went_back += 1;
     driver.handle(now, Event::StoreReplaced { epoch });

@@ -56,7 +56,7 @@ impl CoreDriver {
         }
     }
 
-    /// Takes the stock of limits.
+    /// Sets the levels of limits to zero.
     pub(crate) fn empty(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {
         let Some((to, chosen)) = self.read_order(now, reply, payload) else { return };
         let all = || self.core().resource().limits_by_id().map(|(limit, _)| limit).collect();
