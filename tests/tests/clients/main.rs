@@ -15,6 +15,7 @@ static MACHINE: RwLock<()> = RwLock::new(());
 
 #[test]
 fn the_python_client() {
+    check_with("python/check", &["--lint"]);
     let _timed = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
     check("python/check");
 }
@@ -43,9 +44,14 @@ fn the_files_for_prometheus_grafana_and_kubernetes() {
     check("deploy/check");
 }
 
-/// Runs a check. What it prints is for people: they see it while it runs.
 fn check(path: &str) {
+    check_with(path, &[]);
+}
+
+/// Runs a check. What it prints is for people: they see it while it runs.
+fn check_with(path: &str, arguments: &[&str]) {
     let mut command = Command::new(root().join(path));
+    command.args(arguments);
     command.env("RAMPMETER_BINARY", env!("CARGO_BIN_EXE_rampmeter-under-test")).stdin(Stdio::null());
     let status = command.status().unwrap_or_else(|error| panic!("{path} cannot be run: {error}"));
     assert!(status.success(), "{path} has failed, as its output above says");
