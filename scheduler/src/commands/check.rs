@@ -3,7 +3,7 @@
 use super::output::{self, error_text};
 use rampmeter_account::matching::{new_limits, unmatched};
 use rampmeter_account::{KIND, ProviderSettings, SentinelHub};
-use rampmeter_config::{self as config, Config, ConfigError, Configured, NatsTable};
+use rampmeter_config::{self as config, Config, ConfigError, Configured, NatsTable, Note};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
 use rampmeter_serve::connection::state_keys;
@@ -45,7 +45,7 @@ pub async fn run(args: &CheckArgs) -> anyhow::Result<()> {
         return checked.map(|_| ());
     }
     let config = checked?;
-    for note in config.notes.iter().map(|note| &**note).chain(of_users(&config.nats)) {
+    for note in notes(&config) {
         output::line(format_args!("note: {note}"))?;
     }
     for configured in &config.resources {
@@ -69,23 +69,26 @@ pub(super) fn valid(path: &Path) -> anyhow::Result<Config> {
     Ok(config)
 }
 
+fn notes(config: &Config) -> Vec<Note> {
+    config.notes.iter().cloned().chain(of_users(&config.nats)).collect()
+}
+
 /// What a NATS server with users leaves open. Inboxes of its own show that the scheduler is one.
-fn of_users(nats: &NatsTable) -> impl Iterator<Item = &'static str> + use<> {
+fn of_users(nats: &NatsTable) -> impl Iterator<Item = Note> + use<> {
     let has_users = nats.inbox_prefix != NatsTable::default().inbox_prefix;
     let unsigned =
         "the state is not signed (`nats.state_key_file`): whoever may write its KV bucket decides what is spent";
     let unlisted = "unless each kind of worker has an account of its own, as in deploy/nats, list the inboxes of all \
                     users (`nats.inboxes`): a worker can make up others";
     let notes = [(nats.state_key_file.is_none(), unsigned), (nats.inboxes.is_empty(), unlisted)];
-    notes.into_iter().filter(move |(is_open, _)| has_users && *is_open).map(|(_, note)| note)
+    notes.into_iter().filter(move |(is_open, _)| has_users && *is_open).map(|(_, note)| note.to_owned())
 }
 
 fn as_json(checked: &anyhow::Result<Config>) -> Value {
     match checked {
         Ok(config) => {
-            let notes: Vec<&str> = config.notes.iter().map(|note| &**note).chain(of_users(&config.nats)).collect();
             let resources: Vec<Value> = config.resources.iter().map(resource_json).collect();
-            json!({"valid": true, "resources": resources, "notes": notes})
+            json!({"valid": true, "resources": resources, "notes": notes(config)})
         }
         Err(error) => {
             let faults = error.downcast_ref::<ConfigError>().map_or(&[][..], ConfigError::each);

@@ -6,7 +6,7 @@ use std::io::{IsTerminal, Write, stderr, stdin};
 
 /// How a command that takes something away begins.
 #[derive(Clone, Copy, Debug, clap::Args)]
-pub struct Consent {
+pub(crate) struct Consent {
     /// Do not ask. Nothing is asked without a terminal.
     #[arg(short, long)]
     yes: bool,

@@ -74,7 +74,7 @@ async fn check_tells_faults_and_resources_as_json() {
     #[rustfmt::skip]
     let table = [
         (HUB, Some(0), json!({"valid": true, "notes": [], "resources": [
-            {"name": "hub", "limits": ["few"], "classes": ["default"], "provider": null}]})),
+            {"name": "hub", "limits": ["few"], "classes": [], "provider": null}]})),
         (&wrong, Some(1), json!({"valid": false, "faults": [
             {"line": 5, "column": 12, "reason": "an amount is a number from 0 to 1e9, not -4e0"},
             {"line": 6, "column": 1, "reason": "unknown field `periood`; did you mean `period`?"}]})),

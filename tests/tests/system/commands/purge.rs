@@ -57,7 +57,7 @@ async fn it_is_said_before_it_is_done_and_asked_at_a_terminal() {
     let table = [
         (vec!["purge", "hub"],                            "end 0 waits of `hub`"),
         (vec!["purge", "hub", "--client", "a"],           "end the waits of client `a` among 0 waits of `hub`"),
-        (vec!["freeze", "hub", "--for", "2s"],            "pause few (3 of 4 left) of `hub` for 2s"),
+        (vec!["freeze", "hub", "--for", "2s"],            "pause few (3 of 4 left) of `hub` for 2 s"),
         (vec!["empty", "hub", "few"],                     "set to zero few (3 of 4 left) of `hub`"),
     ];
     for (command, deed) in table {
@@ -67,12 +67,12 @@ async fn it_is_said_before_it_is_done_and_asked_at_a_terminal() {
         assert!(declined.contains(&format!("This will {deed}. Go on? [y/N] ")), "{declined}");
         assert!(declined.contains("rampmeter: nothing was done"), "{declined}");
     }
-    assert_eq!(worker.status().await["limits"][0]["level"], 3.0, "nothing was done");
+    assert_eq!(worker.status().await.limits[0].level, 3.0, "nothing was done");
     assert!(!at_terminal(&nats, &["empty", "hub", "few", "--yes"], "").await.contains("Go on?"));
     assert!(at_terminal(&nats, &["purge", "hub"], "y\n").await.contains("hub: 0 waits ended"));
     let unknown = printed_at(&nats, &["empty", "hub", "fwe", "--dry-run"]).await.unwrap_err();
     assert!(unknown.contains("`hub` has no such limit"), "{unknown}");
-    assert!(worker.status().await["limits"][0]["level"].as_f64().unwrap() < 0.1);
+    assert!(worker.status().await.limits[0].level < 0.1);
 }
 
 /// What a terminal shows of a command whose user types this.
