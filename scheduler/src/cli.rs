@@ -161,7 +161,12 @@ mod tests {
 
     #[test]
     fn each_command_has_one_task() {
-        let mut by_task: Vec<&str> = BY_TASK.lines().skip(1).take_while(|line| !line.is_empty()).flat_map(|line| line[24..].split(", ")).collect();
+        let mut by_task: Vec<&str> = BY_TASK
+            .lines()
+            .skip(1)
+            .take_while(|line| !line.is_empty())
+            .flat_map(|line| line[24..].split(", "))
+            .collect();
         by_task.sort_unstable();
         let command = Cli::command();
         let mut all: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();

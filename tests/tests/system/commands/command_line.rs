@@ -70,14 +70,14 @@ async fn shells_complete_and_man_shows_each_command() {
 
 #[tokio::test]
 async fn check_tells_faults_and_resources_as_json() {
-    let wrong = HUB.replace("capacity = 4", "capacity = -4\nperiood = 1");
+    let wrong = format!("[nats]\nurll = \"\"\n{}", HUB.replace("capacity = 4", "capacity = -4"));
     #[rustfmt::skip]
     let table = [
         (HUB, Some(0), json!({"valid": true, "notes": [], "resources": [
             {"name": "hub", "limits": ["few"], "classes": [], "provider": null}]})),
         (&wrong, Some(1), json!({"valid": false, "faults": [
-            {"line": 5, "column": 12, "reason": "an amount is a number from 0 to 1e9, not -4e0"},
-            {"line": 6, "column": 1, "reason": "unknown field `periood`; did you mean `period`?"}]})),
+            {"line": 2, "column": 1, "reason": "unknown field `urll`; did you mean `url`?"},
+            {"line": 7, "column": 12, "reason": "an amount is a number from 0 to 1e9, not -4e0"}]})),
     ];
     for (text, expected_code, expected) in table {
         let (code, output, _) = run(&["check", "--json", file_with(text).path().to_str().unwrap()]).await;
