@@ -499,6 +499,12 @@ IN_PROXY = [
 ]
 
 COMMANDS = Tests("rampmeter-scheduler", "lib")
+IN_CONSENT = [
+    ("nobody at a terminal is asked", "is_asked", r"!self\.yes", "false"),
+    ("every answer is a yes", "ask", r'bail!\("nothing was done"\)', "Ok(())"),
+    ("what is only tried is done", "to", r"Ok\(!self\.dry_run\)", "Ok(true)"),
+    ("an order names limits that it is not for", "levels", r"limit\.name == \*name", "true"),
+]
 FRONT = Tests("rampmeter-front", "lib")
 SERVE = Tests("rampmeter-serve", "lib")
 STORE = Tests("rampmeter-store", "lib")
@@ -617,6 +623,7 @@ PARTS = [
     Part("scheduler/store/src", (system("store::large_records"), system("first_start")), IN_STORE, waits=True),
     Part("scheduler/src/commands", (COMMANDS, system("usage")), IN_COMMANDS, waits=True),
     Part("scheduler/src/commands", (system("commands::presets"),), IN_PRESETS, waits=True),
+    Part("scheduler/src/commands", (system("purge"),), IN_CONSENT, waits=True),
     Part("simulator/upstream/src", (Tests("rampmeter-upstream", "behaviour"), system("commands::presets")), IN_UPSTREAM, waits=True),
     Part("protocol/src", (SERVE,), IN_SUBJECTS),
     Part("protocol/src", (Tests("rampmeter-protocol", "lib"), Tests("rampmeter-protocol", "schema")), IN_HEADERS),
