@@ -40,6 +40,7 @@ class Fault:
 # name, function, the one place in it (a regular expression), what is planted there
 IN_CORE = [
     ("a user fills the queue with new clients", "parties", r"user\.map\(Party::User\)", "user.filter(|_| false).map(Party::User)"),
+    ("a client's own cap is its share", "dominant_share", r"!is_own\(id\)", "true"),
     ("one client fills a queue", "times_free", r"=> 1\b", "=> usize::MAX"),
     ("a settle does not correct the use", "use_up", r"self\.meter\.correct\(.*\);", ""),
     ("a call that was given back counts as use", "uncharge", r"self\.meter\.take_out\(.*\);", ""),

@@ -195,10 +195,14 @@ impl Resource {
         self.default_class
     }
 
-    /// The longest refill time among the bill's charges, which is its dominant share.
+    /// The longest refill time among the bill's charges, which is its dominant share. What some clients
+    /// alone must keep to counts only if the bill has nothing else: it is no part of what all share.
     pub(crate) fn dominant_share(&self, bill: &Bill) -> Span {
-        let refill = |(id, amount)| self[id].rate().refill_span(self.credit(id, amount));
-        bill.shared().map(refill).max().unwrap_or(Span::ZERO)
+        let client = self.spec.fair_share.as_ref().map(|fair| &fair.label);
+        let is_own = |id: LimitId| client.is_some_and(|label| self[id].spec().applies.matching.contains_key(label));
+        let refill =
+            |(id, amount): (LimitId, Amount)| (!is_own(id), self[id].rate().refill_span(self.credit(id, amount)));
+        bill.shared().map(refill).max().map_or(Span::ZERO, |(_, share)| share)
     }
 
     pub(crate) fn weight(&self, client: &str) -> Weight {

@@ -1,6 +1,15 @@
 //! Clients share a class fairly: start-time fair queueing on the dominant share.
 
 use crate::prelude::*;
+use rampmeter_scheduler_core::policy::spec::Pattern;
+
+/// Ten requests in a second, of which client `a` may make five.
+fn with_a_cap() -> ResourceSpec {
+    let cap = LimitSpec { name: name("cap"), ..limit("requests", 5.0, span(1000)) };
+    let matching = [("client".to_owned(), Pattern::Exact("a".to_owned()))].into();
+    let cap = LimitSpec { applies: Applies { matching, ..Applies::default() }, ..cap };
+    resource(vec![limit("requests", 10.0, span(1000)), cap])
+}
 
 /// Ten requests and ten units in a second.
 fn two_units() -> ResourceSpec {
@@ -56,6 +65,17 @@ scripts! {
         0    wait b3 client=b units=1 requests=2  ->
         0    wait b4 client=b units=1 requests=2  ->
         2000                                      -> a1@400 b1@500 b2@600 a2@1000 b3@1100 b4@1200
+    "
+
+    a_client_with_a_cap_has_as_much_as_others_below_it(shared(with_a_cap(), &[])): "
+        0    reserve spent client=b requests=10   -> spent@0
+        0    wait a1 client=a                     ->
+        0    wait a2 client=a                     ->
+        0    wait a3 client=a                     ->
+        0    wait b1 client=b                     ->
+        0    wait b2 client=b                     ->
+        0    wait b3 client=b                     ->
+        1000                                      -> a1@100 b1@200 a2@300 b2@400 a3@500 b3@600
     "
 
     idle_clients_save_no_credit_and_a_lone_client_gets_everything(shared(ten_per_second(), &[])): "
