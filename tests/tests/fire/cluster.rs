@@ -1,7 +1,7 @@
 //! Three nodes: the node that leads the store dies or freezes, and so do schedulers on top of it.
 
 use crate::prelude::*;
-use rampmeter_tests::drill::plan;
+use rampmeter_tests::drill::{QUICK, hub, plan};
 
 const NODE_CYCLES: Cycles = Cycles { usual: 1, long: 50 };
 const BRIDGED_CYCLES: Cycles = Cycles { usual: 1, long: 20 };
@@ -29,11 +29,14 @@ impl Stage {
 
     /// Starts a stage with these keys of the resource.
     async fn start_with(run: Run, keys: &str) -> Self {
-        let resource = audited_hub().replacen("name = \"hub\"\n", &format!("name = \"hub\"\n{keys}"), 1);
+        Stage::of(run, &audited_hub().replacen("name = \"hub\"\n", &format!("name = \"hub\"\n{keys}"), 1)).await
+    }
+
+    async fn of(run: Run, resource: &str) -> Self {
         let cluster = Cluster::start().await;
         let [first, second, third] = cluster.urls().map(str::to_owned);
         let configurations = [first, second].map(|url| {
-            let single = scheduler::configuration(&url, &resource);
+            let single = scheduler::configuration(&url, resource);
             single.replace("[http]", &format!("replicas = {NODES}\n[http]"))
         });
         let pair = Pair::start(RAMPMETER, [&configurations[0], &configurations[1]]).await;
@@ -116,6 +119,27 @@ async fn schedulers_freeze() {
         stage.drill.until_made(20).await;
     }
     stage.check().await;
+}
+
+/// With the leader and all its standbys, what they held beyond the store is lost. Whoever comes next waits
+/// until nobody can go on with that any more, and begins without stock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_schedulers_die_that_went_on_without_the_store() {
+    let run = Run::of("cluster::all_schedulers_die_that_went_on_without_the_store");
+    let mut stage = Stage::of(run, &hub(QUICK)).await;
+    let (leader, leads) = (stage.pair.leader().await, stage.cluster.leader_of("rampmeter").await);
+    let (epoch, killed_at) = (stage.drill.witness().epoch(), stage.drill.now());
+    stage.cluster.node(leads).kill().await.unwrap();
+    let_pass(INTO_ELECTION, "the leader goes on with its standby").await;
+    for scheduler in [leader, leader.other()] {
+        stage.pair.process_mut(scheduler).kill().await;
+        stage.pair.process_mut(scheduler).restart();
+    }
+    stage.cluster.node(leads).restart().await.unwrap();
+    stage.cluster.until_ready().await;
+    stage.drill.note_successor(epoch, killed_at).await;
+    stage.drill.until_made(100).await;
+    stage.drill.break_off().await.check();
 }
 
 /// A scheduler dies so long after the node that leads the store. Its successor has to wait for the

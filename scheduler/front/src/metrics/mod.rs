@@ -203,6 +203,8 @@ impl<'a> Metrics<'a> {
         let help = "How far the clock of this machine is ahead of that of NATS, by which windows are cut";
         self.gauge("clock_ahead_seconds", help, |report| report.tally.clock_ahead_secs);
         self.count("store_writes", "Checkpoints that the store has taken", |report| report.tally.checkpoints);
+        let help = "Checkpoints that all standbys held before the store took them";
+        self.count("standby_writes", help, |report| report.tally.witnessed);
         let help = "Times that the store did not take a checkpoint";
         self.count("store_losses", help, |report| report.tally.store_losses);
         let help = "Times that the store turned out to be older than it was";

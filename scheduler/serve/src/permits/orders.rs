@@ -22,7 +22,10 @@ impl PermitLoop {
             // It ends the loop.
             LoopRequest::HandOver(_) => {}
             LoopRequest::CheckpointWritten(number) => self.note_checkpoint(now, Event::CheckpointStored(number)),
-            LoopRequest::CheckpointWitnessed(number) => self.note_checkpoint(now, Event::CheckpointWitnessed(number)),
+            LoopRequest::CheckpointWitnessed(number) => {
+                driver.tally.witnessed += 1;
+                self.note_checkpoint(now, Event::CheckpointWitnessed(number));
+            }
             LoopRequest::CheckpointRefused(number) => self.term.note_refused_checkpoint(now, driver, number),
             LoopRequest::StoreLost => driver.tally.store_losses += 1,
             LoopRequest::WallClock { origin, ahead_secs } => {

@@ -103,6 +103,7 @@ async fn metrics_are_openmetrics_with_all_that_was_promised() {
         ("rampmeter_epoch",                 "gauge"),
         ("rampmeter_clock_ahead_seconds",   "gauge"),
         ("rampmeter_store_writes",          "counter"),
+        ("rampmeter_standby_writes",        "counter"),
         ("rampmeter_store_losses",          "counter"),
         ("rampmeter_store_went_back",       "counter"),
         ("rampmeter_named_epochs",          "counter"),

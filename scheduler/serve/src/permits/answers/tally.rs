@@ -169,6 +169,8 @@ pub struct Tally {
     pub unreadable: UnreadableHeaders,
     /// Checkpoints that the store has taken.
     pub checkpoints: u64,
+    /// Checkpoints that counted because all standbys held them, before the store took them.
+    pub witnessed: u64,
     /// How often the store has not taken one in time.
     pub store_losses: u64,
     /// Answers to waiting requests that have reached no client.
