@@ -140,7 +140,10 @@ async fn a_person_shows_and_resets_limits() {
     assert_eq!((code, said.as_str()), (Some(1), none));
 
     let differ = [
-        format!("the file of {} still says 10 in 1440000s for `few`, which the rules replace", leader(&worker).await),
+        format!(
+            "the file of {} still says 10 in 1440000s for `few`, which the rules replace (as it was read at the start)",
+            leader(&worker).await
+        ),
         format!("the file of {} has no `more`, which the rules have", leader(&worker).await),
     ];
     assert_eq!(counts.differ, differ);

@@ -125,7 +125,8 @@ impl LimitSources {
         let sentence = |name: &Name| match own.iter().find(|written| written.name == *name) {
             Some(LimitSpec { capacity, period, .. }) => {
                 format!(
-                    "the file of {scheduler} still says {capacity} in {period} for `{name}`, which the rules replace"
+                    "the file of {scheduler} still says {capacity} in {period} for `{name}`, which the rules replace \
+                     (as it was read at the start)"
                 )
             }
             None => format!("the file of {scheduler} has no `{name}`, which the rules have"),

@@ -79,6 +79,7 @@ impl PermitLoop {
         let (driver, Some(resource)) = (&mut self.driver, changed) else { return };
         let limits = limit_news(driver.written(), &resource);
         driver.handle(now, Event::Limits(Box::new(resource)));
+        self.recent.limits_changed(driver.core().counters());
         let epoch = Some(driver.core().epoch());
         driver.outbox.announce(&News::Limits { limits, epoch });
     }

@@ -28,6 +28,11 @@ impl RecentCounts {
         }
     }
 
+    /// Forgets the rejections under former limits, of which people need not be told any more.
+    pub(crate) fn limits_changed(&mut self, counters: Counters) {
+        self.0.iter_mut().for_each(|(_, then, _)| then.rejections = counters.rejections);
+    }
+
     /// What was counted since the former period began.
     pub(crate) fn report(&self, now: Time, counters: Counters, tally: &Tally) -> Recent {
         let [(since, then, tally_then), _] = &self.0;
@@ -80,5 +85,20 @@ mod tests {
             let (rejected, refused) = (of("quota", &report.rejections), of("queue_full", &report.refusals));
             assert_eq!(([report.granted, rejected, refused], report.over_ms), ([granted; 3], over_ms));
         }
+    }
+
+    #[test]
+    fn rejections_under_former_limits_are_forgotten() {
+        let (mut counters, tally, mut recent) = (Counters::default(), Tally::new(1), RecentCounts::new(Time::ORIGIN));
+        for (changes, rejected) in [(false, 1), (false, 2), (true, 0), (false, 1)] {
+            counters.granted += 1;
+            counters.rejections.count(RejectionCause::LimitTooHigh);
+            if changes {
+                recent.limits_changed(counters);
+            }
+            let report = recent.report(Time::ORIGIN, counters, &tally);
+            assert_eq!(report.rejections.values().sum::<u64>(), rejected);
+        }
+        assert_eq!(recent.report(Time::ORIGIN, counters, &tally).granted, 4);
     }
 }

@@ -103,8 +103,9 @@ fn of_all(patient: &Patient<'_>, recent: &Recent) -> Vec<Seen> {
 fn of_limit(patient: &Patient<'_>, limit: &LimitStatus, recent: &Recent) -> Vec<Seen> {
     let (level, capacity) = (amount(limit.level), amount(limit.capacity));
     let paused = |by, least| {
+        let whose = limit.pause.as_ref().map_or_else(String::new, |pause| format!(": {pause}"));
         (limit.paused_by == Some(by) && limit.frozen_ms >= least)
-            .then(|| format!("for {} more", duration(limit.frozen_ms)))
+            .then(|| format!("for {} more{whose}", duration(limit.frozen_ms)))
     };
     let is_spent = limit.paused_by == Some(PauseCause::Quota) || limit.algorithm == "quota" && limit.level <= 0.0;
     let spent =
