@@ -6,7 +6,8 @@
 //!
 //! The estimator gives a loss back slowly at first and then faster. This follows CUBIC (Ha, Rhee
 //! and Xu, 2008; RFC 9438), with a fifth power instead of a cubic. Additive increase would either
-//! provoke rejections all the time or need minutes to recover.
+//! provoke rejections all the time or need minutes to recover. A loss of most of the rate is given back
+//! more slowly each time that it is found again.
 //!
 //! An upstream that refills in ticks lacks at most what one tick brings. The first rejections show
 //! that as a loss, and `stock` then holds it back. So the tick itself is not estimated.
@@ -27,6 +28,10 @@ const RECOVERY: Span = Span::from_secs(60);
 const CURVE: u32 = 5;
 /// A loss below this costs little, so it is given back more slowly.
 const SMALL_LOSS: Ppm = 100_000;
+/// A loss above this lasts, as the limit is probably written too high. It is given back more slowly
+/// each time that it is measured, by this factor.
+const LARGE_LOSS: Ppm = 600_000;
+const REPEATED: u64 = 4;
 /// The smallest losses are given back in the time that refills this many tokens, within these
 /// bounds. A small account makes few calls between two rejections, so it has to remember longer.
 const REMEMBERED_TOKENS: u64 = 2400;
@@ -39,7 +44,7 @@ const MAX_STOCK: Span = Span::from_secs(2);
 /// [`MAX_STOCK`] is at least this many tokens, so that a small account can hold stock back for
 /// other users of the account.
 const MAX_STOCK_TOKENS: u64 = 8;
-/// In any case, at most one part in this many of a full bucket is held back.
+/// In any case, at most one part in this many of what refills in a period is held back.
 const STOCK_PART: u64 = 5;
 /// The interval between two adaptations of the limit.
 const REVIEW: Span = Span::from_secs(1);
@@ -54,6 +59,8 @@ pub(crate) struct RateEstimator {
     /// The last estimated loss of rate, and its time.
     loss: Ppm,
     estimated: Time,
+    /// The time in which that loss is given back.
+    recovery: Span,
     /// The time at which the level of the upstream was last known.
     pub(super) known: Option<Time>,
     /// The refill that the slower rate has kept back since `known`, counted until `counted`.
@@ -72,6 +79,7 @@ impl RateEstimator {
             stated: None,
             loss: 0,
             estimated: now,
+            recovery: RECOVERY,
             known: None,
             kept_back: Credit::ZERO,
             counted: now,
@@ -131,7 +139,7 @@ impl RateEstimator {
         if self.loss == 0 {
             return 0;
         }
-        let whole = recovery(self.loss, longest_recovery(&self.nominal)).nanos();
+        let whole = self.recovery.nanos();
         let elapsed = time.since(self.estimated).nanos();
         let thousandths = (u128::from(elapsed) * 1000 / u128::from(whole)).min(1000);
         let left = 1000_u128.pow(CURVE) - thousandths.pow(CURVE);
@@ -199,19 +207,25 @@ impl RateEstimator {
         let (span, half) = (u128::from(within.nanos()), u128::from(HALF_BELIEVED.nanos()));
         let blend = (u128::from(measured) * span + u128::from(self.loss) * half).div_ceil(span + half);
         let blend = Ppm::try_from(blend).unwrap_or(WHOLE).min(max_loss);
-        let step = limit.rate().refill_within(FIRST_STOCK) + limit.rate().credit(Amount::ONE);
-        self.stock = (self.stock + self.stock.divided_by(2) + step).min(max_stock(limit));
+        let longest = longest_recovery(limit);
+        self.recovery = match blend {
+            LARGE_LOSS.. => Span::from_nanos(self.recovery.nanos() * REPEATED).min(longest),
+            _ => recovery(blend, longest),
+        };
         self.loss = blend.max(self.estimated_loss(now));
         self.estimated = now;
+        let step = limit.rate().refill_within(FIRST_STOCK) + limit.rate().credit(Amount::ONE);
+        let most = max_stock(&self.nominal, self.slower(now));
+        self.stock = (self.stock + self.stock.divided_by(2) + step).min(most).max(self.stock);
         assert!(self.loss <= max_loss, "no more is lost than the floor leaves");
     }
 }
 
-/// The largest reserve against uneven losses.
-fn max_stock(limit: &Limit) -> Credit {
+/// The largest reserve against uneven losses, at a rate that is so many [`STEPS`] slower.
+fn max_stock(limit: &Limit, slower: u16) -> Credit {
     let (refill, tokens) =
         (limit.rate().refill_within(MAX_STOCK), limit.rate().credit(Amount::ONE).times(MAX_STOCK_TOKENS));
-    refill.max(tokens).min(limit.full().divided_by(STOCK_PART))
+    refill.max(tokens).min(limit.rate().slowed(slower).refill_within(limit.spec().period).divided_by(STOCK_PART))
 }
 
 /// The time in which the smallest loss is given back.
@@ -258,6 +272,6 @@ mod tests {
         let hour = Span::from_secs(3600);
         assert_eq!(stock(360_000.0, hour), 200.0, "two seconds at a hundred in a second");
         assert_eq!(stock(3600.0, hour), 8.0, "eight tokens at one in a second");
-        assert_eq!(stock(10.0, hour), 1.8, "a fifth of a full bucket, which holds nine");
+        assert_eq!(stock(10.0, hour), 1.0, "a fifth of five, as half of the rate is lost");
     }
 }
