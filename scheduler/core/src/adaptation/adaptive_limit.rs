@@ -1,5 +1,6 @@
 //! A bucket together with the limit that its upstream turns out to enforce.
 
+use super::ceiling::Ceiling;
 use super::observation::Reading;
 use super::rate_estimator::RateEstimator;
 use super::slow_start::{MAX_CALLS_BEYOND, NEARLY_EMPTY_PART, SlowStart};
@@ -44,6 +45,8 @@ pub(crate) struct AdaptiveLimit {
     call_time: Option<Span>,
     /// The capacity that the upstream states, if the limit follows it and it is below the written one.
     stated: Option<Stated>,
+    /// What the upstream seems to allow, if that is far less than is written.
+    ceiling: Option<Ceiling>,
     /// The capacity that answers state, whatever it is, and since when they state no other.
     announced: Option<Stated>,
     /// Whether people were told of it.
@@ -87,6 +90,7 @@ impl AdaptiveLimit {
             slow_start: SlowStart::for_period(now, limit.spec().period).filter(|_| is_doubted),
             call_time: None,
             stated: None,
+            ceiling: None,
             announced: None,
             is_told: false,
             untold: Time::ORIGIN,
@@ -159,11 +163,6 @@ impl AdaptiveLimit {
         self.slow_start = None;
     }
 
-    /// The capacity in force, if it is not the nominal one.
-    pub(crate) fn capacity_in_force(&self) -> Option<Amount> {
-        self.estimator.stated()
-    }
-
     /// The lower capacity that the upstream states, if it states one.
     pub(crate) fn stated(&self) -> Option<Stated> {
         self.stated
@@ -175,17 +174,23 @@ impl AdaptiveLimit {
         self.review(now);
     }
 
-    /// Holds the limit to a capacity below the written one, or no longer. What was used stays used.
-    pub(crate) fn hold(&mut self, now: Time, capacity: Option<Amount>) {
+    /// Enforces a capacity below the written one, or no longer. What was used stays used.
+    fn enforce(&mut self, now: Time, capacity: Option<Amount>) {
         let before = self.limit.full();
         self.estimator.state(now, capacity);
-        self.review(now);
+        self.adapt(now);
         self.bucket.shrink(&self.limit, now, before - self.limit.full());
     }
 
-    /// Whether an answer has stated a capacity, be it the written one.
-    pub(crate) fn is_announced(&self) -> bool {
-        self.announced.is_some()
+    /// Holds the limit to what the upstream seems to allow; reviews raise this ceiling again. The rate of
+    /// tokens is estimated instead, and a capacity that answers state is followed.
+    pub(crate) fn hold(&mut self, now: Time, allowed: Amount) {
+        let learns = matches!(self.limit.spec().learn, Learn::Above(_)) && !self.limit.has_tokens();
+        let is_lower = self.ceiling.is_none_or(|ceiling| allowed < ceiling.capacity);
+        if learns && is_lower && self.announced.is_none() {
+            self.ceiling = Some(Ceiling::lowered(self.ceiling, now, allowed));
+            self.enforce(now, Some(allowed));
+        }
     }
 
     /// The capacity that answers state, if it is not the written one, and since when they state no other.
@@ -242,7 +247,8 @@ impl AdaptiveLimit {
             self.stated = stated;
             let surplus = self.upstream_after(at, at).map(|level| level - self.credit(reading.remaining));
             self.bucket.shift(&self.limit, now, -surplus.unwrap_or_default().max(Credit::ZERO));
-            self.hold(now, stated.map(|stated| stated.capacity));
+            self.ceiling = None;
+            self.enforce(now, stated.map(|stated| stated.capacity));
         }
         changes
     }
@@ -305,8 +311,22 @@ impl AdaptiveLimit {
         self.slow_start.take_if(|slow_start| slow_start.is_over(now));
     }
 
-    /// Adapts the enforced limit to what was learned; true if the limit changed.
+    /// When the limit is to be [reviewed](AdaptiveLimit::review), if it differs from the written one.
+    pub(crate) fn next_review(&self) -> Option<Time> {
+        self.estimator.next_review().into_iter().chain(self.ceiling.map(|ceiling| ceiling.raise_at)).min()
+    }
+
+    /// Adapts the enforced limit to what was learned, and raises its ceiling if it is time; true if the
+    /// limit changed.
     pub(crate) fn review(&mut self, now: Time) -> bool {
+        let Some(ceiling) = self.ceiling.filter(|ceiling| ceiling.raise_at <= now) else { return self.adapt(now) };
+        let written = self.estimator.nominal.spec().capacity;
+        self.ceiling = Some(ceiling.raised(now)).filter(|raised| raised.capacity < written);
+        self.enforce(now, self.ceiling.map(|ceiling| ceiling.capacity));
+        true
+    }
+
+    fn adapt(&mut self, now: Time) -> bool {
         self.estimator.review(now);
         let adapted = self.estimator.adapted(now);
         let changes = adapted != self.limit;

@@ -2,7 +2,7 @@
 
 mod adaptive_limit;
 mod attribution;
-mod ceilings;
+mod ceiling;
 mod cost_estimates;
 pub mod observation;
 mod rate_estimator;
@@ -12,7 +12,6 @@ mod slow_start;
 
 pub(crate) use adaptive_limit::AdaptiveLimit;
 pub(crate) use attribution::{Attribution, Limits};
-pub(crate) use ceilings::Ceilings;
 pub(crate) use cost_estimates::CostEstimates;
 pub(crate) use observation::{Observation, ObservedCall, Reading, Scope, Verdict};
 pub(crate) use recent_calls::RecentCalls;

@@ -5,7 +5,7 @@
 //! same share of the written capacity. Strangers on the account leave a share that varies. If the
 //! whole capacity was served, the cause is our own: calls that cost more than estimated, or a burst
 //! that the margin does not cover. Causes are for people. Of what is seen, only a limit that is too high
-//! has an effect: [ceilings](super::Ceilings).
+//! has an effect: [holds](super::AdaptiveLimit::hold) it.
 
 use super::attribution::Limits;
 use crate::command::BucketName;
@@ -15,13 +15,12 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::status::{self, RejectionCause};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 
 /// The number of buckets that are measured at once. Rejections by further ones teach nothing.
 const MAX_MEASURED_BUCKETS: usize = 256;
 /// A period is measured in so many parts.
 const PARTS: usize = 64;
-/// The number of samples that are remembered of each limit, and the fewest that tell a cause.
+/// The number of samples that are remembered of each bucket, and the fewest that tell a cause.
 const MAX_SAMPLES: usize = 8;
 const MIN_SAMPLES: usize = 3;
 /// Samples are at least half a period apart: calls that are on their way together are rejected
@@ -46,19 +45,19 @@ const UNDERESTIMATED: Span = Span::from_secs(60);
 /// The upstream's rejections under the present limits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rejections {
-    measured: BTreeMap<BucketName, Served>,
-    samples: BTreeMap<LimitId, VecDeque<Sample>>,
+    measured: BTreeMap<BucketName, Measured>,
     /// When a call of each limit last cost more than its permit.
     underestimated: BTreeMap<LimitId, Time>,
-    /// Rejections by a limit for whose cause there are too few samples.
-    undecided: BTreeMap<LimitId, u64>,
 }
 
-/// The share of its capacity that a bucket had served when it rejected a call.
+/// A bucket that has rejected calls.
 #[derive(Clone, Debug)]
-struct Sample {
-    key: Option<Arc<str>>,
-    share: Ppm,
+struct Measured {
+    served: Served,
+    /// The shares of the written capacity that it had served when it rejected calls.
+    samples: VecDeque<Ppm>,
+    /// Rejections for whose cause there are too few samples.
+    undecided: u64,
 }
 
 impl Rejections {
@@ -69,17 +68,17 @@ impl Rejections {
                 self.underestimated.insert(limit, now);
             }
             if !self.measured.is_empty()
-                && let Some(served) = self.measured.get_mut(&actual.bucket(limit))
+                && let Some(measured) = self.measured.get_mut(&actual.bucket(limit))
             {
-                served.add(now, amount);
+                measured.served.add(now, amount);
             }
         }
     }
 
     /// Counts a call with this bill that one of the limits `blamed` has rejected, by its cause. Former
     /// ones are counted as soon as samples tell their cause. `lacks` says whether one of the limits had
-    /// too little stock by our own count. Returns the limit that is written too high, if one is, and the
-    /// capacity that the upstream seems to allow.
+    /// too little stock by our own count. Returns the bucket for which the limit is written too high, if
+    /// there is one, and the capacity that the upstream seems to allow.
     pub(crate) fn count(
         &mut self,
         now: Time,
@@ -88,18 +87,21 @@ impl Rejections {
         blamed: &Limits,
         lacks: bool,
         counted: &mut status::Rejections,
-    ) -> Option<(LimitId, Amount)> {
+    ) -> Option<(BucketName, Amount)> {
         self.sample(now, resource, bill, blamed);
-        let Some(limit) = blamed.iter().copied().max_by_key(|limit| self.evidence(*limit)) else {
-            counted.count(RejectionCause::Unknown);
-            return None;
-        };
         let is_underestimated = blamed.iter().any(|limit| {
             let last = self.underestimated.get(limit);
             last.is_some_and(|last| now.since(*last) <= resource[*limit].spec().period.max(UNDERESTIMATED))
         });
-        *self.undecided.entry(limit).or_default() += 1;
-        let cause = match self.evidence(limit) {
+        let suspects =
+            blamed.iter().map(|limit| bill.bucket(*limit)).filter(|bucket| self.measured.contains_key(bucket));
+        let Some(bucket) = suspects.max_by_key(|bucket| self.measured[bucket].evidence_and_share().0) else {
+            counted.count(RejectionCause::Unknown);
+            return None;
+        };
+        let measured = self.measured.get_mut(&bucket).expect("a suspect is measured");
+        measured.undecided += 1;
+        let cause = match measured.evidence_and_share().0 {
             Evidence::Lower => RejectionCause::LimitTooHigh,
             Evidence::None | Evidence::Varying if lacks && is_underestimated => RejectionCause::Ours,
             Evidence::Whole if is_underestimated => RejectionCause::Ours,
@@ -107,20 +109,19 @@ impl Rejections {
             Evidence::Varying => RejectionCause::Strangers,
             Evidence::None => return None,
         };
-        (0..self.undecided.remove(&limit).unwrap_or_default()).for_each(|_| counted.count(cause));
-        self.allowed(limit, &resource[limit]).map(|allowed| (limit, allowed))
+        (0..std::mem::take(&mut measured.undecided)).for_each(|_| counted.count(cause));
+        measured.allowed(&resource[bucket.0]).map(|allowed| (bucket, allowed))
     }
 
     /// The number of rejections whose cause is not decided.
     pub(crate) fn undecided(&self) -> u64 {
-        self.undecided.values().sum()
+        self.measured.values().map(|measured| measured.undecided).sum()
     }
 
-    /// The capacity that the upstream seems to allow, if it is far lower than the written one.
+    /// The capacity that the upstream seems to allow at the most, if it is far lower than the written one.
     pub(crate) fn allowed(&self, id: LimitId, limit: &Limit) -> Option<Amount> {
-        let (evidence, share) = self.evidence_and_share(id);
-        let micros = u128::from(limit.spec().capacity.micros()) * u128::from(share) / u128::from(ALL);
-        (evidence == Evidence::Lower).then(|| Amount::from_micros(u64::try_from(micros).ok()?).ok()).flatten()
+        let of_limit = self.measured.range((id, None)..).take_while(|((of, _), _)| *of == id);
+        of_limit.filter_map(|(_, measured)| measured.allowed(limit)).max()
     }
 
     /// Takes a sample of the bucket that has served the largest share of its capacity: it is the one
@@ -131,30 +132,36 @@ impl Rejections {
         for limit in blamed.iter().filter(|limit| !resource[**limit].counts_calls_in_flight()) {
             let (bucket, spec) = (bill.bucket(*limit), resource[*limit].spec());
             if self.measured.len() < MAX_MEASURED_BUCKETS || self.measured.contains_key(&bucket) {
-                let served = self.measured.entry(bucket).or_insert_with(|| Served::new(now, spec.period));
-                let sample = served.sample(now, resource[*limit].has_tokens());
+                let new = || Measured { served: Served::new(now, spec.period), samples: VecDeque::new(), undecided: 0 };
+                let measured = self.measured.entry(bucket).or_insert_with(new);
+                let sample = measured.served.sample(now, resource[*limit].has_tokens());
                 largest = largest.max(sample.map(|(amount, is_new)| (share(amount, spec.capacity), *limit, is_new)));
             }
         }
         let Some((share, limit, is_new)) = largest else { return };
-        let (samples, key) = (self.samples.entry(limit).or_default(), bill.bucket(limit).1);
-        match samples.back_mut().filter(|last| !is_new && last.key == key) {
-            Some(last) => last.share = share,
-            None if is_new => samples.push_back(Sample { key, share }),
-            None => {}
+        let samples = &mut self.measured.get_mut(&bill.bucket(limit)).expect("it is measured").samples;
+        if is_new {
+            samples.push_back(share);
+        } else if let Some(last) = samples.back_mut() {
+            *last = share;
         }
         samples.drain(..samples.len().saturating_sub(MAX_SAMPLES));
     }
+}
 
-    fn evidence(&self, limit: LimitId) -> Evidence {
-        self.evidence_and_share(limit).0
+impl Measured {
+    /// The capacity that the upstream seems to allow, if it is far lower than that of `limit`.
+    fn allowed(&self, limit: &Limit) -> Option<Amount> {
+        let (evidence, share) = self.evidence_and_share();
+        let micros = u128::from(limit.spec().capacity.micros()) * u128::from(share) / u128::from(ALL);
+        (evidence == Evidence::Lower).then(|| Amount::from_micros(u64::try_from(micros).ok()?).ok()).flatten()
     }
 
     /// What the samples tell, and the share that is allowed. The larger half of them counts: before the
     /// smaller ones, fewer calls were wanted. The largest one may have had a stock from a time without
     /// calls.
-    fn evidence_and_share(&self, limit: LimitId) -> (Evidence, Ppm) {
-        let mut samples: Vec<Ppm> = self.samples.get(&limit).into_iter().flatten().map(|sample| sample.share).collect();
+    fn evidence_and_share(&self) -> (Evidence, Ppm) {
+        let mut samples = Vec::from(self.samples.clone());
         samples.sort_unstable_by(|one, other| other.cmp(one));
         if samples.len() < MIN_SAMPLES {
             return (Evidence::None, 0);
@@ -174,7 +181,7 @@ fn share(micros: u64, capacity: Amount) -> Ppm {
     Ppm::try_from(ppm).unwrap_or(Ppm::MAX)
 }
 
-/// What the samples of a limit tell. The greatest one of several limits counts.
+/// What the samples of a bucket tell. The greatest one of several buckets counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Evidence {
     None,
@@ -259,6 +266,7 @@ mod tests {
             bill.charge(limit, Some(key.to_string().into()), Amount::ONE);
             rejections.count(now, &resource, &bill, &Limits::from_slice(&[limit]), false, &mut counted);
         }
-        assert_eq!((rejections.measured.len(), rejections.samples[&limit].len()), (MAX_MEASURED_BUCKETS, MAX_SAMPLES));
+        assert_eq!(rejections.measured.len(), MAX_MEASURED_BUCKETS);
+        assert!(rejections.measured.values().all(|measured| measured.samples.len() == MAX_SAMPLES));
     }
 }

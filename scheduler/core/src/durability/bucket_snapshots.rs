@@ -173,7 +173,7 @@ impl<R: Clone> Scheduler<R> {
         let rank = |(name, budget): (&KeyName, &Credit)| {
             let slot = self.ledger.keys.find(name.limit, &name.key)?;
             let known = self.ledger.keys.get(slot).filter(|known| known.page.is_none())?;
-            let is_needed = known.bucket.last_promise().is_some() || wanted.contains_key(name);
+            let is_needed = known.bucket().last_promise().is_some() || wanted.contains_key(name);
             Some(((is_needed, *budget, slot), name.clone()))
         };
         let mut least: Vec<_> = demand.iter().filter_map(rank).collect();
@@ -289,7 +289,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn key_bucket(&self, now: Time, name: &KeyName) -> Cow<'_, Bucket> {
-        self.ledger.keys.bucket(now, name.limit, &name.key)
+        self.ledger.keys.bucket(now, name.limit, &name.key).0
     }
 }
 

@@ -153,14 +153,14 @@ impl<R: Clone> Scheduler<R> {
     /// The keys on no page. If there are too many, keys with long periods and low levels come
     /// first. Other keys are empty until `unlisted` freezes have ended.
     fn keys_at_stop(&self, now: Time, mut space: RecordSpace, unlisted: Option<Time>) -> KeysSnapshot {
-        let limit_of = |known: &KeyBucket| &self.resource[known.limit];
-        let is_listed = |known: &&KeyBucket| known.page.is_none() && !known.bucket.is_as_new(limit_of(known), now);
-        let rank = |known: &KeyBucket| (limit_of(known).lists_keys(), known.bucket.empty_at(limit_of(known), now));
-        let rested = self.ledger.keys.iter().filter(is_listed);
-        let mut lowest: Vec<_> = rested.map(|known| (rank(known), known)).collect();
+        let on_no_page = self.ledger.keys.iter().filter(|known| known.page.is_none());
+        let buckets = on_no_page.map(|known| (known.in_force(self.resource.limits()), &*known.key));
+        let used = buckets.filter(|((bucket, limit), _)| !bucket.is_as_new(limit, now));
+        let rank = |(bucket, limit): (&Bucket, &Limit)| (limit.lists_keys(), bucket.empty_at(limit, now));
+        let mut lowest: Vec<_> = used.map(|(in_force, key)| (rank(in_force), (in_force, key))).collect();
         keep_first(&mut lowest, MAX_KEYS_AT_STOP + 1, |(one, _), (other, _)| other.cmp(one));
-        let snapshot = |(_, known): &(_, &KeyBucket)| {
-            KeySnapshot::of(limit_of(known), &known.key, &known.bucket, now, Credit::ZERO)
+        let snapshot = |(_, ((bucket, limit), key)): &(_, ((&Bucket, &Limit), &str))| {
+            KeySnapshot::of(limit, key, bucket, now, Credit::ZERO)
         };
         let pages = self.key_pages(now, &mut space, |_| Credit::ZERO);
         let has_pages = pages.is_some();

@@ -5,7 +5,10 @@
 //! starts, a freeze ends, a far debt is paid. Checkpoints list debts that are paid later than
 //! [`NEAR`].
 
-use super::key_pages::{KeyBucket, KeyPageId, KeyPages, initial_absent};
+mod lessons;
+
+use super::key_bucket::KeyBucket;
+use super::key_pages::{KeyPageId, KeyPages, initial_absent};
 use crate::arithmetic::Credit;
 use crate::collections::{Index, Slab, Slot};
 use crate::ids::LimitId;
@@ -54,6 +57,9 @@ pub(crate) struct Keys {
     pub(crate) pages: KeyPages,
     /// Awaited buckets that have changed since their key queues were looked at.
     pub(crate) changed: BTreeSet<Slot>,
+    /// Keys that learn from answers, and when their lessons were last reviewed.
+    adaptive: BTreeSet<Slot>,
+    reviewed: Time,
     swept: usize,
     bound: usize,
 }
@@ -101,15 +107,15 @@ impl Keys {
         self.index.find(key, is_it)
     }
 
-    /// The bucket of this key, as it is from `now` on.
-    pub(crate) fn bucket(&self, now: Time, limit: LimitId, key: &str) -> Cow<'_, Bucket> {
-        let known = self.find(limit, key).and_then(|slot| self.get(slot));
-        known.map_or_else(|| Cow::Owned(self.absent(limit, now)), |known| Cow::Borrowed(&known.bucket))
-    }
-
-    /// The limit that `charge` is for.
-    pub(crate) fn limit_of(&self, charge: &KeyCharge) -> &Limit {
-        &self.limits[charge.limit.index()]
+    /// The bucket of this key, as it is from `now` on, and the limit that it enforces.
+    pub(crate) fn bucket(&self, now: Time, limit: LimitId, key: &str) -> (Cow<'_, Bucket>, &Limit) {
+        match self.find(limit, key).and_then(|slot| self.get(slot)) {
+            None => (Cow::Owned(self.absent(limit, now)), &self.limits[limit.index()]),
+            Some(known) => {
+                let (bucket, limit) = known.in_force(&self.limits);
+                (Cow::Borrowed(bucket), limit)
+            }
+        }
     }
 
     /// Changes the bucket that `charge` is for, and makes it if there is none.
@@ -121,15 +127,13 @@ impl Keys {
     ) -> T {
         let slot = self.find_or_insert(now, charge);
         self.note_change(slot);
-        self.change_at(now, slot, change)
+        self.change_at(now, slot, |known, written| known.update(written, change))
     }
 
-    fn change_at<T>(&mut self, now: Time, slot: Slot, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
+    fn change_at<T>(&mut self, now: Time, slot: Slot, change: impl FnOnce(&mut KeyBucket, &[Limit]) -> T) -> T {
         self.unlist(slot);
         self.forget_far_debt(slot);
-        let known = self.buckets.get_mut(slot).expect("a slot in use");
-        let limit = &self.limits[known.limit.index()];
-        let done = change(&mut known.bucket, limit);
+        let done = change(self.buckets.get_mut(slot).expect("a slot in use"), &self.limits);
         self.leave_page(slot);
         self.enlist(now, slot);
         done
@@ -141,7 +145,7 @@ impl Keys {
         let known = self.buckets.get_mut(slot).expect("a slot in use");
         assert!(known.page.is_none(), "a key that has changed is on no page");
         let limit = &self.limits[known.limit.index()];
-        if let Some(paid) = known.far_debt_until(limit, now) {
+        if let Some(paid) = known.far_debt_until(&self.limits, now) {
             known.far_paid = paid;
             self.far[usize::from(limit.lists_keys())].insert((paid, slot));
         }
@@ -182,15 +186,16 @@ impl Keys {
     pub(super) fn thaw(&mut self, now: Time, limit: LimitId) {
         for slot in self.frozen_of(limit).take(MAX_THAWED).collect::<BTreeSet<_>>() {
             self.note_change(slot);
-            self.change_at(now, slot, |bucket, _| bucket.set_freeze(None));
+            self.change_at(now, slot, |known, limits| known.update(limits, |bucket, _| bucket.set_freeze(None)));
         }
     }
 
     /// Freezes all keys of `limit` that have buckets and no freeze.
     pub(crate) fn freeze_known(&mut self, now: Time, limit: LimitId, until: Time) {
         for slot in self.slots() {
-            if self.get(slot).is_some_and(|known| known.limit == limit && known.bucket.freeze().is_none()) {
-                self.change_at(now, slot, |bucket, _| bucket.add_freeze(Freeze::new(now, until, None)));
+            if self.get(slot).is_some_and(|known| known.limit == limit && known.bucket().freeze().is_none()) {
+                let freeze = |bucket: &mut Bucket, _: &Limit| bucket.add_freeze(Freeze::new(now, until, None));
+                self.change_at(now, slot, |known, limits| known.update(limits, freeze));
             }
         }
     }
@@ -219,7 +224,7 @@ impl Keys {
     pub(crate) fn far_debts(&self, now: Time, are_listed: bool) -> impl Iterator<Item = (Time, &KeyBucket)> {
         self.far[usize::from(are_listed)].iter().rev().filter_map(move |(paid, slot)| {
             let known = self.known(*slot);
-            Some((known.far_debt_until(&self.limits[known.limit.index()], now)?.max(*paid), known))
+            Some((known.far_debt_until(&self.limits, now)?.max(*paid), known))
         })
     }
 
@@ -237,7 +242,7 @@ impl Keys {
         let mut used = Vec::new();
         for slot in self.in_use.iter().take(most).copied().collect::<Vec<_>>() {
             let known = self.known(slot);
-            match known.bucket.is_as_new(&self.limits[known.limit.index()], now) {
+            match known.bucket().is_as_new(&self.limits[known.limit.index()], now) {
                 true => drop(self.in_use.remove(&slot)),
                 false => used.push(KeyName { limit: known.limit, key: Arc::from(&*known.key) }),
             }
@@ -248,7 +253,7 @@ impl Keys {
     /// Gives a key the bucket that it had at `then`.
     pub(crate) fn restore(&mut self, limit: LimitId, key: Arc<str>, then: Time, was: Bucket) -> Slot {
         let slot = self.find_or_insert(then, &KeyCharge { limit, key, amount: Amount::ZERO });
-        self.change_at(then, slot, |bucket, _| *bucket = was);
+        self.change_at(then, slot, |known, limits| known.update(limits, |bucket, _| *bucket = was));
         slot
     }
 
@@ -278,8 +283,8 @@ impl Keys {
         while let Some((_, slot)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.unlist(slot);
             let known = self.buckets.get_mut(slot).expect("a due bucket is known");
-            known.bucket.advance(&self.limits[known.limit.index()], now);
-            if known.is_awaited && known.bucket.freeze().is_some() {
+            known.update(&self.limits, |bucket, limit| bucket.advance(limit, now));
+            if known.is_awaited && known.bucket().freeze().is_some() {
                 self.changed.insert(slot);
             }
             self.list(slot);
@@ -308,7 +313,8 @@ impl Keys {
         let due = self.due.iter().map(|(_, slot)| *slot);
         let owing = self.far.iter().flatten().map(|(_, slot)| *slot).chain(due).map(|slot| self.known(slot));
         for known in owing.chain(self.buckets.iter()).take(MAX_SHOWN) {
-            let level = known.bucket.level(&self.limits[known.limit.index()], now);
+            let (bucket, limit) = known.in_force(&self.limits);
+            let level = bucket.level(limit, now);
             let least = &mut lowest[known.limit.index()];
             if least.is_none_or(|(least, _)| level < least) {
                 *least = Some((level, known));
@@ -327,16 +333,15 @@ impl Keys {
         self.absent = absent.collect();
         for slot in self.slots() {
             let Some(known) = self.buckets.get_mut(slot) else { continue };
-            let (Some(to), was) = (succession.of(known.limit), &before[known.limit.index()]) else {
+            let Some(to) = succession.of(known.limit) else {
                 self.remove(slot);
                 continue;
             };
-            if *was != after[to.index()] {
-                known.bucket = known.bucket.recast(now, was, &after[to.index()]);
-            }
+            known.recast(now, &before, &after[to.index()]);
             known.limit = to;
         }
         assert_eq!(succession.before().len(), after.len(), "a succession is to the new limits");
+        self.adaptive.retain(|slot| self.buckets.get(*slot).is_some_and(|known| known.adaptive().is_some()));
         self.counts = succession.before().iter().map(|before| before.map_or(0, |limit| self.count(limit))).collect();
         self.limits = resource.shared_limits();
         self.enlist_all(now);
@@ -346,6 +351,11 @@ impl Keys {
     pub(super) fn widen(&mut self, resource: &Resource) {
         assert_eq!(self.limits.len(), resource.limits().len(), "wider limits are as many");
         self.limits = resource.shared_limits();
+        for slot in &self.adaptive {
+            let known = self.buckets.get_mut(*slot).expect("a key that adapts is known");
+            let limit = &self.limits[known.limit.index()];
+            known.adaptive_mut().into_iter().for_each(|adaptive| adaptive.widen(limit));
+        }
     }
 
     /// The bucket of absent keys of `from`, under another limit.
@@ -363,24 +373,22 @@ impl Keys {
 
     /// Adopts the wall time that the resource now has at the origin of time.
     pub(super) fn anchor(&mut self, now: Time, resource: &Resource) {
-        let (before, after) = (std::mem::replace(&mut self.limits, resource.shared_limits()), resource.limits());
-        self.change_all(now, |bucket, index| bucket.anchor(now, &before[index], &after[index]));
+        let before = std::mem::replace(&mut self.limits, resource.shared_limits());
+        self.buckets.iter_mut().for_each(|known| known.anchor(now, &before, resource));
+        let limits = before.iter().zip(resource.limits());
+        self.absent.iter_mut().zip(limits).for_each(|(absent, (before, after))| absent.anchor(now, before, after));
+        self.enlist_all(now);
     }
 
     /// Takes the whole stock of the selected limits.
     pub(crate) fn drain(&mut self, now: Time, is_selected: impl Fn(&Limit) -> bool) {
-        let limits = Arc::clone(&self.limits);
-        self.change_all(now, |bucket, index| {
-            if is_selected(&limits[index]) {
-                bucket.drain(&limits[index], now);
+        let drain = |bucket: &mut Bucket, limit: &Limit| {
+            if is_selected(limit) {
+                bucket.drain(limit, now);
             }
-        });
-    }
-
-    /// Changes every bucket, and the absent ones, by the index of its limit.
-    fn change_all(&mut self, now: Time, change: impl Fn(&mut Bucket, usize)) {
-        self.buckets.iter_mut().for_each(|known| change(&mut known.bucket, known.limit.index()));
-        self.absent.iter_mut().enumerate().for_each(|(index, bucket)| change(bucket, index));
+        };
+        self.buckets.iter_mut().for_each(|known| known.update(&self.limits, drain));
+        self.absent.iter_mut().zip(&*self.limits).for_each(|(absent, limit)| drain(absent, limit));
         self.enlist_all(now);
     }
 
@@ -453,10 +461,13 @@ impl Keys {
     fn forget_if_idle(&mut self, now: Time, slot: Slot) {
         self.unlist(slot);
         let known = self.buckets.get_mut(slot).expect("a bucket that is looked at is known");
-        let limit = &self.limits[known.limit.index()];
-        known.bucket.advance(limit, now);
-        known.bucket.compact(limit, now);
-        let stays = known.is_awaited || !known.bucket.is_as_new(limit, now);
+        known.update(&self.limits, |bucket, limit| {
+            bucket.advance(limit, now);
+            bucket.compact(limit, now);
+        });
+        let (bucket, limit) = known.in_force(&self.limits);
+        let is_adapted = *limit != self.limits[known.limit.index()];
+        let stays = known.is_awaited || is_adapted || !bucket.is_as_new(limit, now);
         self.list(slot);
         if !stays {
             self.remove(slot);
@@ -466,6 +477,7 @@ impl Keys {
     fn remove(&mut self, slot: Slot) {
         self.leave_page(slot);
         self.in_use.remove(&slot);
+        self.adaptive.remove(&slot);
         self.unlist(slot);
         self.forget_far_debt(slot);
         let known = self.buckets.remove(slot).expect("a bucket that is removed is known");

@@ -3,19 +3,22 @@
 //! The search for a start asks the buckets in turn. Each moves the time on to the next one at which
 //! it can pay, until all can pay at the same time.
 
+mod key_bucket;
 pub mod key_pages;
 mod keys;
 mod offer;
 mod shadow_limits;
 pub mod usage_meter;
 
-pub(crate) use key_pages::{KeyBucket, PageState};
+pub(crate) use key_bucket::KeyBucket;
+pub(crate) use key_pages::PageState;
 pub(crate) use offer::{Backlog, Offer};
 pub(crate) use shadow_limits::ShadowLimits;
 pub(crate) use usage_meter::UsageMeter;
 
 use crate::adaptation::{AdaptiveLimit, ObservedCall};
 use crate::arithmetic::{Correction, Credit};
+use crate::command::BucketName;
 use crate::ids::{LimitId, Tier};
 use crate::limits::{Bucket, BucketReading, CallMade, Freeze, StartKey};
 use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
@@ -66,11 +69,12 @@ impl Ledger {
 
     /// Reads the bucket of `charge`, as it is from `now` on.
     fn read<T>(&self, now: Time, charge: Charge, answer: impl FnOnce(&Bucket, &Limit) -> T) -> T {
-        let adaptive = self.adaptive(charge.limit);
-        match charge.key {
-            None => answer(adaptive.bucket(), adaptive.limit()),
-            Some(keyed) => answer(&self.keys.bucket(now, keyed.limit, &keyed.key), self.keys.limit_of(keyed)),
-        }
+        let Some(keyed) = charge.key else {
+            let adaptive = self.adaptive(charge.limit);
+            return answer(adaptive.bucket(), adaptive.limit());
+        };
+        let (bucket, limit) = self.keys.bucket(now, keyed.limit, &keyed.key);
+        answer(&bucket, limit)
     }
 
     /// The first keyed limit of the bill that has no room for another key.
@@ -112,6 +116,23 @@ impl Ledger {
     pub(crate) fn adaptive_mut(&mut self, limit: LimitId) -> &mut AdaptiveLimit {
         self.changed = true;
         &mut self.adaptive_limits[limit.index()]
+    }
+
+    /// What is learned of a bucket; none if it is of a key whose limit counts as written.
+    pub(crate) fn learned(&self, (limit, key): &BucketName) -> Option<&AdaptiveLimit> {
+        let Some(key) = key else { return Some(self.adaptive(*limit)) };
+        self.keys.find(*limit, key).and_then(|slot| self.keys.get(slot)?.adaptive())
+    }
+
+    /// Changes what is learned of a bucket; none if it is of a key whose limit counts as written.
+    pub(crate) fn learn_of<T>(
+        &mut self,
+        now: Time,
+        (limit, key): &BucketName,
+        change: impl FnOnce(&mut AdaptiveLimit) -> T,
+    ) -> Option<T> {
+        let Some(key) = key else { return Some(change(self.adaptive_mut(*limit))) };
+        self.keys.learn_of(now, self.keys.find(*limit, key)?, change)
     }
 
     pub(crate) fn note_change(&mut self) {
@@ -188,8 +209,8 @@ impl Ledger {
 
     /// When limits that differ from their configuration are to be [reviewed](Ledger::review).
     pub(crate) fn next_review(&self) -> Option<Time> {
-        let next = |adaptive: &AdaptiveLimit| [adaptive.estimator().next_review(), adaptive.bucket().next_expiry()];
-        self.adaptive_limits.iter().flat_map(next).flatten().min()
+        let next = |adaptive: &AdaptiveLimit| [adaptive.next_review(), adaptive.bucket().next_expiry()];
+        self.adaptive_limits.iter().flat_map(next).flatten().chain(self.keys.next_review()).min()
     }
 
     /// Adapts limits to what was learned.
@@ -199,6 +220,7 @@ impl Ledger {
             adaptive.advance(now);
             self.changed |= adaptive.review(now);
         }
+        self.keys.review(now);
     }
 
     /// Replaces the limits. A limit that continues keeps its bucket.

@@ -3,7 +3,7 @@
 //! Both are events of operators. One event carries them out whole: every waiting request leaves its
 //! queue, and is charged by the new limits or refused. This takes microseconds for each request.
 
-use crate::adaptation::{Ceilings, Rejections};
+use crate::adaptation::Rejections;
 use crate::collections::Slot;
 use crate::limits::Bucket;
 use crate::policy::{Bill, Call, Resource, Succession, only_widens};
@@ -40,7 +40,6 @@ impl<R: Clone> Scheduler<R> {
         self.calls.change_limits();
         self.counters.rejections.unknown += self.rejections.undecided();
         self.rejections = Rejections::default();
-        self.ceilings = Ceilings::default();
         self.meter.change_limits(&self.resource, &resource);
         for (limit, level) in succession.levels_of_new(&resource, left) {
             self.ledger.adaptive_mut(limit).begin_with(|limit| Bucket::new(limit, now, level));

@@ -273,7 +273,7 @@ impl<R: Clone> Scheduler<R> {
         let Some(charge) = self.blocking_key(slot, tier).cloned() else { return false };
         let bucket = self.ledger.keys.find_or_insert(now, &charge);
         self.ledger.keys.set_awaited(bucket, true);
-        let cost = self.ledger.keys.limit_of(&charge).rate().credit(charge.amount);
+        let cost = self.resource.credit(charge.limit, charge.amount);
         let permit = self.permits.get_mut(slot);
         let bill = Arc::clone(&permit.bill);
         self.queues.wait_for_key(&self.resource, slot, permit.waiting_mut(), (bucket, cost));

@@ -102,8 +102,7 @@ impl<R> Scheduler<R> {
     /// The earliest start that a key can pay for a waiting request, besides the amount that it keeps
     /// for another one.
     pub(crate) fn earliest_of_key(&self, slot: Slot, charge: &KeyCharge, tier: Tier) -> Time {
-        let limit = self.ledger.keys.limit_of(charge);
-        let mut bucket = self.ledger.keys.bucket(self.now, charge.limit, &charge.key);
+        let (mut bucket, limit) = self.ledger.keys.bucket(self.now, charge.limit, &charge.key);
         let key = self.ledger.keys.find(charge.limit, &charge.key);
         if let Some(holder) = key.and_then(|key| self.kept_before(slot, key)) {
             let (waiting, kept) = (holder.waiting(), holder.bill.get(charge.limit));

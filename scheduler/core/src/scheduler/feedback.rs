@@ -14,7 +14,7 @@
 //! of it. Clients are informed of each freeze that voids their promises.
 
 use super::Scheduler;
-use crate::adaptation::{Attribution, Limits, ObservedCall, Reading, Scope, Verdict};
+use crate::adaptation::{AdaptiveLimit, Attribution, Limits, ObservedCall, Reading, Scope, Verdict};
 use crate::command::{BucketName, Command, FreezeNotice, Note, PauseNote};
 use crate::ids::LimitId;
 use crate::ledger::Ledger;
@@ -97,22 +97,24 @@ impl<R: Clone> Scheduler<R> {
         limits.iter().map(pause).collect()
     }
 
-    /// Corrects the shared limit that most likely rejected the call. Its charge stays, as the
-    /// correction sets the level as a whole. The charges to keys stay, too.
+    /// Corrects the bucket that most likely rejected the call. Its charge stays, as the correction
+    /// sets the level as a whole. The charges to keys stay, too.
     fn learn_rejection(&mut self, call: ObservedCall<'_>, pauses: &Pauses) -> Bill {
-        let (at, bill) = (call.at(), call.bill);
+        let (now, at, bill) = (call.now, call.at(), call.bill);
+        let keys = pauses.iter().filter_map(|pause| bill.key_charge(pause.limit));
+        keys.for_each(|charge| self.ledger.keys.begin_to_adapt(now, charge));
         let mut settled = bill.keyed_part();
-        let refill_left = |pause: &&Pause| self.ledger.adaptive(pause.limit).refill_left(call.now, at);
-        let is_steered = |limit: LimitId| self.resource[limit].spec().is_steered();
-        let shared = pauses.iter().filter(|pause| bill.key_charge(pause.limit).is_none() && !is_steered(pause.limit));
-        if let Some(Pause { limit, believed, .. }) = shared.min_by_key(refill_left) {
+        let unsteered = pauses.iter().filter(|pause| !self.resource[pause.limit].spec().is_steered());
+        let refill_left = |pause: &Pause| Some(self.ledger.learned(&bill.bucket(pause.limit))?.refill_left(now, at));
+        let least = unsteered.filter_map(|pause| Some((refill_left(pause)?, pause))).min_by_key(|(left, _)| *left);
+        if let Some((_, Pause { limit, believed, .. })) = least {
             let cost = bill.get(*limit);
             let (told, attribution) = (&call.observation.readings, Attribution::new(&self.resource, bill));
             let is_of_it = |reading: &Reading| attribution.limit_read(reading, told) == Some(*limit);
-            let tells_left = told
-                .iter()
-                .any(|reading| is_of_it(reading) && self.ledger.adaptive(*limit).may_be_of(call.now, reading));
-            self.ledger.adaptive_mut(*limit).learn_rejection(call.now, at, cost, *believed, tells_left);
+            self.ledger.learn_of(now, &bill.bucket(*limit), |learned| {
+                let tells_left = told.iter().any(|reading| is_of_it(reading) && learned.may_be_of(now, reading));
+                learned.learn_rejection(now, at, cost, *believed, tells_left);
+            });
             settled.set(*limit, cost);
         }
         settled
@@ -232,14 +234,14 @@ impl<R: Clone> Scheduler<R> {
     fn compare_level(&mut self, call: ObservedCall<'_>, limit: LimitId, reading: &Reading, is_of_it: bool) {
         let ObservedCall { now, bill, observation, .. } = call;
         let at = call.at();
-        let in_use = self.ledger.adaptive(limit).limit();
+        let written = &self.resource[limit];
         // What another limit has left counts until its reset. A token bucket has no such end.
-        if in_use.has_tokens() && !is_of_it {
+        if written.has_tokens() && !is_of_it {
             return;
         }
-        if in_use.has_tokens() && bill.key_charge(limit).is_none() {
-            let took = if observation.verdict == Verdict::Passed { bill.get(limit) } else { Amount::ZERO };
-            self.ledger.adaptive_mut(limit).learn_level(now, at..=at, took, &reading.remaining_range());
+        let took = if observation.verdict == Verdict::Passed { bill.get(limit) } else { Amount::ZERO };
+        let learn = |learned: &mut AdaptiveLimit| learned.learn_level(now, at..=at, took, &reading.remaining_range());
+        if written.has_tokens() && self.ledger.learn_of(now, &bill.bucket(limit), learn).is_some() {
             return;
         }
         // The answer was written between the call's start and now.
@@ -249,7 +251,7 @@ impl<R: Clone> Scheduler<R> {
         });
         let reading = BucketReading {
             at,
-            remaining: in_use.rate().credit(*reading.remaining_range().end()),
+            remaining: written.rate().credit(*reading.remaining_range().end()),
             resets: ends.map(|ends| ends.until),
             ends: ends.filter(|_| is_of_it),
         };
@@ -258,20 +260,26 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Keeps to the capacity that a reading states, and returns whether the reading may be of this
-    /// limit. For a key, the remaining amount already shows its capacity.
+    /// limit. For a key that no call was rejected of, the remaining amount already shows its capacity.
     fn follow_capacity(&mut self, call: ObservedCall<'_>, limit: LimitId, reading: &Reading) -> bool {
         let ObservedCall { now, bill, .. } = call;
         let (written, is_keyed) = (self.resource[limit].spec().capacity, bill.key_charge(limit).is_some());
-        let adaptive = self.ledger.adaptive_mut(limit);
-        adaptive.note_announced(now, reading.capacity.filter(|_| !is_keyed));
-        let (is_of_it, told) = (adaptive.may_be_of(now, reading), adaptive.tell_announced(now));
-        let follows = self.resource.spec().follow == Follow::Headers && !is_keyed && is_of_it;
-        if follows && adaptive.learn_capacity(now, call.at(), reading) {
+        let follows = self.resource.spec().follow == Follow::Headers;
+        let follow = |learned: &mut AdaptiveLimit| {
+            learned.note_announced(now, reading.capacity);
+            let (is_of_it, told) = (learned.may_be_of(now, reading), learned.tell_announced(now));
+            (is_of_it, told, follows && is_of_it && learned.learn_capacity(now, call.at(), reading))
+        };
+        let followed = self.ledger.learn_of(now, &bill.bucket(limit), follow);
+        let (is_of_it, told, changes) =
+            followed.unwrap_or_else(|| (self.ledger.adaptive(limit).may_be_of(now, reading), None, false));
+        self.counters.disbelieved += u64::from(reading.capacity > Some(written) || !is_of_it);
+        // People are told of limits, not of keys.
+        if changes && !is_keyed {
             self.outbox.push_back(Command::Note(Note::CapacityChanged(limit)));
             self.term.budget.hasten_checkpoint();
         }
-        self.counters.disbelieved += u64::from(reading.capacity > Some(written) || !is_of_it);
-        self.outbox.extend(told.map(|capacity| Command::Note(Note::CapacityStated(limit, capacity))));
+        self.outbox.extend(told.filter(|_| !is_keyed).map(|told| Command::Note(Note::CapacityStated(limit, told))));
         is_of_it
     }
 }

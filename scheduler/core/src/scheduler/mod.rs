@@ -14,7 +14,7 @@ mod pending_answers;
 pub mod settle;
 pub mod waiting;
 
-use crate::adaptation::{Ceilings, CostEstimates, RecentCalls, Rejections};
+use crate::adaptation::{CostEstimates, RecentCalls, Rejections};
 use crate::command::Command;
 use crate::event::Event;
 use crate::fencing::Term;
@@ -96,7 +96,6 @@ pub struct Scheduler<R> {
     plan: DispatchPlan,
     pub(crate) calls: RecentCalls,
     pub(crate) rejections: Rejections,
-    ceilings: Ceilings,
     cost_estimates: CostEstimates,
     /// Counts the use by clients.
     pub(crate) meter: UsageMeter,
@@ -147,7 +146,6 @@ impl<R: Clone> Scheduler<R> {
             plan: DispatchPlan::default(),
             calls: RecentCalls::default(),
             rejections: Rejections::default(),
-            ceilings: Ceilings::default(),
             cost_estimates: CostEstimates::default(),
             meter: UsageMeter::new(&resource),
             counters: Counters::default(),
@@ -333,7 +331,7 @@ impl<R: Clone> Scheduler<R> {
     /// The capacity in force of a limit, if it is not that of the resource.
     #[must_use]
     pub fn capacity_in_force(&self, limit: LimitId) -> Option<Amount> {
-        self.ledger.adaptive(limit).capacity_in_force()
+        self.ledger.adaptive(limit).estimator().stated()
     }
 
     /// The capacity that the upstream states for a limit, if that counts in place of the written

@@ -7,10 +7,10 @@ use crate::collections::Slot;
 use crate::command::{Command, Note};
 use crate::event::{Outcome, Settle};
 use crate::identity::Identity;
-use crate::ids::{ClassId, ClientNumber, LimitId};
+use crate::ids::{ClassId, ClientNumber};
 use crate::limits::StartKey;
 use crate::permits::{Granted, Stage, State};
-use crate::policy::spec::{Follow, Learn};
+use crate::policy::spec::Follow;
 use crate::policy::{Bill, by_unit};
 use crate::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
@@ -75,27 +75,8 @@ impl<R: Clone> Scheduler<R> {
         };
         let lacks = blamed.iter().any(|limit| self.ledger.lacks_after(call, *limit, Amount::ZERO));
         let too_high = self.rejections.count(now, &self.resource, call.bill, &blamed, lacks, counted);
-        if let Some((limit, allowed)) = too_high
-            && self.may_hold(limit)
-            && self.ceilings.lower(now, limit, allowed)
-        {
-            self.ledger.adaptive_mut(limit).hold(now, Some(allowed));
-        }
-    }
-
-    /// Whether a ceiling may hold this limit. The rate of tokens is estimated, and a capacity that answers
-    /// state is followed. Keys may be allowed more than the ones that were rejected.
-    fn may_hold(&self, limit: LimitId) -> bool {
-        let written = &self.resource[limit];
-        let learns = matches!(written.spec().learn, Learn::Above(_)) && self.resource.spec().follow == Follow::Headers;
-        learns && !self.ledger.adaptive(limit).is_announced() && !written.has_tokens() && !written.is_keyed()
-    }
-
-    /// Raises the ceilings of limits whose time has come.
-    fn raise_ceilings(&mut self, now: Time) {
-        let written = |limit: LimitId| self.resource[limit].spec().capacity;
-        for (limit, capacity) in self.ceilings.raise(now, written) {
-            self.ledger.adaptive_mut(limit).hold(now, capacity);
+        if let Some((bucket, allowed)) = too_high.filter(|_| self.resource.spec().follow == Follow::Headers) {
+            self.ledger.learn_of(now, &bucket, |learned| learned.hold(now, allowed));
         }
     }
 
@@ -172,7 +153,6 @@ impl<R: Clone> Scheduler<R> {
         self.calls.end(now, granted.start, served.then_some(&actual));
         if served {
             self.rejections.note_served(now, &bill, &actual);
-            self.raise_ceilings(now);
         }
         self.outbox.push_back(Command::Note(Note::CallEnded(now.since(granted.start.at))));
         let answer = |observation| ObservedCall { now, start: granted.start, user, bill: &bill, observation };

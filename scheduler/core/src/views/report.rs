@@ -107,8 +107,9 @@ fn limit_statuses(resource: &Resource, ledger: &Ledger, rejections: &Rejections,
     let lowest = ledger.keys.lowest(now);
     let status = |((id, limit), lowest): ((LimitId, &Limit), &Option<&KeyBucket>)| {
         let (spec, adaptive) = (limit.spec(), ledger.adaptive(id));
-        // The bucket of a limit without keys follows the learned limit.
-        let (bucket, kept) = lowest.map_or((adaptive.bucket(), adaptive.limit()), |known| (&known.bucket, limit));
+        let learned = lowest.and_then(KeyBucket::adaptive).unwrap_or(adaptive);
+        let shared = (adaptive.bucket(), adaptive.limit());
+        let (bucket, kept) = lowest.map_or(shared, |known| known.in_force(resource.limits()));
         let window = bucket.window_state(kept, now);
         let likely_free = || bucket.likely_end(kept, now, adaptive.mean_call_time()?);
         let is_full = bucket.level(kept, now) <= Credit::ZERO;
@@ -131,8 +132,8 @@ fn limit_statuses(resource: &Resource, ledger: &Ledger, rejections: &Rejections,
             pause: None,
             notes: Vec::new(),
             missing_labels: Vec::new(),
-            learned: adaptive.estimator().report(now),
-            reported: upstream_report(window, kept, adaptive, rejections.allowed(id, limit), now),
+            learned: learned.estimator().report(now),
+            reported: upstream_report(window, kept, learned, rejections.allowed(id, limit), now),
             found: None,
             shadow: None,
         }

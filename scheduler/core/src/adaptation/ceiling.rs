@@ -1,0 +1,39 @@
+//! The ceiling of a limit that is written far too high: the capacity that the upstream seems to allow.
+//!
+//! A ceiling is raised in steps while no sample lowers it again, as an upstream may allow more later.
+//! Steps that fail make the next one wait longer, as in TCP's back-off; steps that hold make it come
+//! sooner.
+
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::{Span, Time};
+
+/// A step is one part in this many of the ceiling, and at least one unit.
+const STEP_PART: u64 = 20;
+const FIRST_WAIT: Span = Span::from_secs(120);
+const SHORTEST_WAIT: Span = Span::from_secs(60);
+const LONGEST_WAIT: Span = Span::from_secs(3600);
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ceiling {
+    pub(super) capacity: Amount,
+    pub(super) raise_at: Time,
+    wait: Span,
+    /// Whether it was raised, and not lowered since.
+    is_raised: bool,
+}
+
+impl Ceiling {
+    /// The ceiling after the upstream has allowed no more than `allowed`.
+    pub(super) fn lowered(before: Option<Self>, now: Time, allowed: Amount) -> Self {
+        let wait = before.map_or(FIRST_WAIT, |before| Span::from_nanos(before.wait.nanos() * 2).min(LONGEST_WAIT));
+        Ceiling { capacity: allowed, raise_at: now + wait, wait, is_raised: false }
+    }
+
+    /// The ceiling after a step, which makes the next one come sooner if the last one has held.
+    pub(super) fn raised(self, now: Time) -> Self {
+        let step = Amount::from_micros(self.capacity.micros() / STEP_PART).unwrap_or(Amount::ONE).max(Amount::ONE);
+        let shorter = Span::from_nanos(self.wait.nanos() / 2).max(SHORTEST_WAIT);
+        let wait = if self.is_raised { shorter } else { self.wait };
+        Ceiling { capacity: self.capacity.saturating_add(step), raise_at: now + wait, wait, is_raised: true }
+    }
+}
