@@ -40,6 +40,9 @@ class Fault:
 # name, function, the one place in it (a regular expression), what is planted there
 IN_CORE = [
     ("a user fills the queue with new clients", "parties", r"user\.map\(Party::User\)", "user.filter(|_| false).map(Party::User)"),
+    ("a window of a second asks for a pause of a minute", "blamed", r"blamed\.retain\(\|limit\| may_ask\(\*limit\)\);", ""),
+    ("a limit that alone was to blame is forgotten", "sample", r"measured\.is_convicted \|= blamed\.len\(\) == 1;", ""),
+    ("a ceiling outlives the change of the limit that was meant", "recast", r"same\.forget_ceiling\(now\);", ""),
     ("a client's own cap is its share", "dominant_share", r"!is_own\(id\)", "true"),
     ("one client fills a queue", "times_free", r"=> 1\b", "=> usize::MAX"),
     ("a settle does not correct the use", "use_up", r"self\.meter\.correct\(.*\);", ""),

@@ -1,6 +1,7 @@
 //! Limits that are written far too high. The scheduler holds them to what the upstream allows.
 
 use crate::prelude::*;
+use rampmeter_protocol::status::RejectionCause;
 use rampmeter_upstream::Rule;
 
 /// What the upstream allows in a period of ten seconds, and how long a world lasts.
@@ -41,6 +42,34 @@ fn windows_that_are_written_too_high_are_held_to_what_is_allowed() {
             let Figures { rejected, used } = figures(&what, &outcome.fleets[0].calls, 60, ALLOWED / 10.0);
             assert!(rejected <= 0.5 && used >= 95.0, "{what}");
         }
+    }
+}
+
+/// Units are written ten times too high, and requests right. A pause of some seconds can't be asked for by
+/// a window of one, and the units that are served before each rejection are alike.
+#[test]
+fn of_two_windows_the_one_that_rejects_is_held() {
+    let window = |unit, capacity, period| LimitSpec {
+        algorithm: Algorithm::SlidingWindow,
+        ..limit(unit, capacity, Span::from_secs(period))
+    };
+    let limits = vec![window("requests", 5.0, 1), window("units", ALLOWED * 10.0, 10)];
+    let policies = ["requests=5/1s;sliding-window", "units=200/10s;sliding-window"];
+    let policies = policies.map(|policy| policy.parse().unwrap()).into();
+    let upstream = Behaviour { policies, retry_after: RetryAfter::Seconds, ..Behaviour::default() };
+    for seed in 1..=5 {
+        let world = World::new(ResourceSpec::new(name("api"), limits.clone()), seed).until(secs(SECS));
+        let costs = |draw: Draw| CostModel::new().with("units", draw);
+        let any = Draw::Between(amount(1.0), amount(20.0));
+        let first = Fleet { cost: costs(any), until: secs(300), ..Fleet::new("of any cost", 40) };
+        let small = Fleet { cost: costs(amount(1.0).into()), from: secs(320), ..Fleet::new("of one unit", 40) };
+        let outcome = world.with(first).with(small).against(upstream.clone()).run().unwrap();
+        let rejected = outcome.fleets[0].calls.iter().filter(|call| call.at >= secs(60) && !call.ok).count();
+        let Figures { used, .. } = figures("calls of one unit", &outcome.fleets[1].calls, 330, 5.0);
+        println!("{rejected} rejected, {:?}", outcome.causes);
+        assert!(rejected <= 10 && used >= 95.0);
+        let all: u64 = RejectionCause::ALL.into_iter().map(|cause| outcome.causes.by(cause)).sum();
+        assert!(outcome.causes.by(RejectionCause::LimitTooHigh) * 20 >= all * 19);
     }
 }
 

@@ -137,7 +137,9 @@ impl AdaptiveLimit {
     /// The same bucket under a limit that may differ in size.
     pub(crate) fn recast(&self, now: Time, limit: &Limit) -> Self {
         if self.estimator.nominal == *limit {
-            return self.clone();
+            let mut same = self.clone();
+            same.forget_ceiling(now);
+            return same;
         }
         let anew = AdaptiveLimit::new(limit, StartPolicy::Empty, now);
         let bucket = self.bucket.recast(now, &self.limit, &anew.limit).remembering_levels();
@@ -190,6 +192,13 @@ impl AdaptiveLimit {
         if learns && is_lower && self.announced.is_none() {
             self.ceiling = Some(Ceiling::lowered(self.ceiling, now, allowed));
             self.enforce(now, Some(allowed));
+        }
+    }
+
+    /// Forgets what the upstream seemed to allow, as it may have been another limit that rejected the calls.
+    pub(crate) fn forget_ceiling(&mut self, now: Time) {
+        if self.ceiling.take().is_some() {
+            self.enforce(now, self.stated.map(|stated| stated.capacity));
         }
     }
 
@@ -432,5 +441,24 @@ impl AdaptiveLimit {
     /// `amount` as credit, whose unit is the same for the nominal and the learned rate.
     fn credit(&self, amount: Amount) -> Credit {
         self.limit.rate().credit(amount)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::policy::spec::Algorithm;
+    use rampmeter_protocol::name::Name;
+
+    /// Perhaps it was the changed limit that rejected the calls.
+    #[test]
+    fn a_ceiling_ends_when_another_limit_changes() {
+        let (name, now) = (|name| Name::new(name).unwrap(), Time::ORIGIN);
+        let spec = LimitSpec::new(name("few"), name("requests"), Amount::new(100.0).unwrap(), Span::from_secs(1));
+        let limit = Limit::new(&LimitSpec { algorithm: Algorithm::SlidingWindow, ..spec }, &[]);
+        let mut adaptive = AdaptiveLimit::new(&limit, StartPolicy::Full, now);
+        adaptive.hold(now, Amount::new(10.0).unwrap());
+        assert_eq!(adaptive.limit().full(), limit.full().divided_by(10));
+        assert_eq!(adaptive.recast(now, &limit).limit().full(), limit.full());
     }
 }

@@ -58,6 +58,8 @@ struct Measured {
     samples: VecDeque<Ppm>,
     /// Rejections for whose cause there are too few samples.
     undecided: u64,
+    /// Whether it alone was to blame for a rejection.
+    is_convicted: bool,
 }
 
 impl Rejections {
@@ -124,21 +126,28 @@ impl Rejections {
         of_limit.filter_map(|(_, measured)| measured.allowed(limit)).max()
     }
 
-    /// Takes a sample of the bucket that has served the largest share of its capacity: it is the one
-    /// that most likely has rejected the call. Of calls that are rejected together, the last sample
-    /// counts, as answers to served calls may come between theirs.
+    /// Takes a sample of the bucket that most likely has rejected the call: one that alone was to blame
+    /// before, or else the one that has served the largest share of its capacity. Of calls that are
+    /// rejected together, the last sample counts, as answers to served calls may come between theirs.
     fn sample(&mut self, now: Time, resource: &Resource, bill: &Bill, blamed: &Limits) {
-        let mut largest = None;
+        let mut likeliest = None;
         for limit in blamed.iter().filter(|limit| !resource[**limit].counts_calls_in_flight()) {
             let (bucket, spec) = (bill.bucket(*limit), resource[*limit].spec());
             if self.measured.len() < MAX_MEASURED_BUCKETS || self.measured.contains_key(&bucket) {
-                let new = || Measured { served: Served::new(now, spec.period), samples: VecDeque::new(), undecided: 0 };
+                let new = || Measured {
+                    served: Served::new(now, spec.period),
+                    samples: VecDeque::new(),
+                    undecided: 0,
+                    is_convicted: false,
+                };
                 let measured = self.measured.entry(bucket).or_insert_with(new);
-                let sample = measured.served.sample(now, resource[*limit].has_tokens());
-                largest = largest.max(sample.map(|(amount, is_new)| (share(amount, spec.capacity), *limit, is_new)));
+                measured.is_convicted |= blamed.len() == 1;
+                let (sample, was) = (measured.served.sample(now, resource[*limit].has_tokens()), measured.is_convicted);
+                let sample = sample.map(|(amount, is_new)| (was, share(amount, spec.capacity), *limit, is_new));
+                likeliest = likeliest.max(sample);
             }
         }
-        let Some((share, limit, is_new)) = largest else { return };
+        let Some((_, share, limit, is_new)) = likeliest else { return };
         let samples = &mut self.measured.get_mut(&bill.bucket(limit)).expect("it is measured").samples;
         if is_new {
             samples.push_back(share);

@@ -204,6 +204,7 @@ impl Ledger {
         let adaptive = self.adaptive_mut(limit);
         adaptive.update(|bucket, _| bucket.set_freeze(None));
         adaptive.forget_spent();
+        adaptive.forget_ceiling(now);
         self.keys.thaw(now, limit);
     }
 

@@ -285,9 +285,10 @@ impl<R: Clone> Scheduler<R> {
 }
 
 /// The limits that are blamed for the refusal of `call`, whose answer has this scope and asks for the
-/// pause `named`: the narrowest that can be meant. A wider one is blamed as well if it is used up by
-/// our own count, or if the call was the probe of its pause. The next wider ones are blamed if a
-/// pause of the narrower ones has not helped, and none of their calls was served meanwhile.
+/// pause `named`: the narrowest that can be meant, and of these the ones that can ask for so long a
+/// pause, if there are any. A wider one is blamed as well if it is used up by our own count, or if the
+/// call was the probe of its pause. The next wider ones are blamed if a pause of the narrower ones has
+/// not helped, and none of their calls was served meanwhile.
 pub(crate) fn blamed(
     resource: &Resource,
     ledger: &Ledger,
@@ -299,10 +300,13 @@ pub(crate) fn blamed(
     let mut wider = attribution.suspects(scope);
     let mut blamed = attribution.narrowest(&wider);
     wider.retain(|limit| !blamed.contains(limit));
+    let may_ask = |limit: LimitId| named.is_none_or(|named| named <= resource[limit].spec().period + PAUSE_GRAIN);
+    if blamed.iter().any(|limit| may_ask(*limit)) {
+        blamed.retain(|limit| may_ask(*limit));
+    }
     let failed = blamed.iter().filter_map(|limit| ledger.freeze_of(call, *limit)?.failed_since(call.start)).max();
     let next = attribution.narrowest(&wider);
     let is_doubted = |limit| failed.is_some_and(|since| ledger.adaptive(limit).served <= since);
-    let may_ask = |limit| named.is_none_or(|named| named <= resource[limit].spec().period + PAUSE_GRAIN);
     wider.retain(|limit| {
         ledger.freeze_of(call, *limit).is_some_and(|freeze| freeze.is_probed_by(call.start))
             || may_ask(*limit) && ledger.lacks_after(call, *limit, call.bill.get(*limit))
