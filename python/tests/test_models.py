@@ -134,6 +134,34 @@ def test_an_answer_of_any_length_says_what_it_took(
         assert meter.used(is_whole=True) == expected
 
 
+DELTA = {"choices": [{"delta": {"content": "word"}}]}
+BEGUN = {"type": "message_start", "message": {"usage": {"input_tokens": 5, "output_tokens": 1}}}
+OF_ANTHROPIC = {"type": "content_block_delta", "delta": {"text": "word"}}
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([DELTA, DELTA], (70, 2)),
+        ([DELTA, DELTA, {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 1}}], (5, 1)),
+        ([BEGUN, OF_ANTHROPIC, OF_ANTHROPIC], (5, 3)),
+        ([BEGUN, *[OF_ANTHROPIC] * 30, {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 20}}], (5, 20)),
+        ([{**DELTA, "usage": None}, DELTA], (70, 2)),
+        ([], (70, 0)),
+    ],
+)
+def test_a_stream_that_is_left_is_settled_by_its_usage_and_what_came_after(
+    events: list[dict[str, Any]], expected: tuple[int, int]
+) -> None:
+    """A package closes the stream at the last event that it wants, which is behind the usage."""
+    data = "".join(f"data: {json.dumps(event)}\n\n" for event in events).encode()
+    for step in (1000, 7):
+        meter = Meter(70, 900, "")
+        for start in range(0, len(data), step):
+            meter.feed(data[start : start + step])
+        assert meter.used(is_whole=False) == expected
+
+
 LARGE = [limit(unit, 1_000_000, "8760h", unit=unit) for unit in ("tokens", "input-tokens", "output-tokens")]
 ALLOWED = [f"{unit}=1000000/8760h" for unit in ("requests", "tokens", "input-tokens", "output-tokens")]
 

@@ -37,6 +37,7 @@ class Meter:
         self._read, self._most = read, most
         self._told: dict[str, float] = {}
         self._deltas = 0
+        """Since the last usage."""
         self._rest = b""
         self._is_json: bool | None = None
         self._unpacked = zlib.decompressobj(47).decompress if encoding in ("gzip", "deflate") else bytes
@@ -70,8 +71,8 @@ class Meter:
             self._rest = b""
         forms = ((self._sum(form["input"]), self._sum(form["output"])) for form in MODELS["usage"]["forms"])
         read, output = next((told for told in forms if told != (None, None)), (None, None))
-        if not self._is_json and (output is None or (not is_whole and self._deltas > output)):
-            output = self._deltas if self._deltas or not is_whole else output
+        if not self._is_json and (not is_whole or (output is None and self._deltas)):
+            output = (output or 0) + self._deltas
         if output is None:
             output = self._most if read is None else 0
         return self._read if read is None else read, output
@@ -97,4 +98,6 @@ class Meter:
             self._deltas += "delta" in event or any("delta" in choice for choice in event.get("choices") or [{}])
         for place in ({"usage": event},) if is_usage else (event, event.get("response"), event.get("message")):
             usage = place.get("usage") if isinstance(place, dict) else None
-            self._told.update({name: told for name, told in (usage or {}).items() if isinstance(told, int)})
+            if told := {name: amount for name, amount in (usage or {}).items() if isinstance(amount, int)}:
+                self._told.update(told)
+                self._deltas = 0
