@@ -137,6 +137,7 @@ def test_an_answer_of_any_length_says_what_it_took(
 DELTA = {"choices": [{"delta": {"content": "word"}}]}
 BEGUN = {"type": "message_start", "message": {"usage": {"input_tokens": 5, "output_tokens": 1}}}
 OF_ANTHROPIC = {"type": "content_block_delta", "delta": {"text": "word"}}
+ENDED = {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 20}}
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,7 @@ OF_ANTHROPIC = {"type": "content_block_delta", "delta": {"text": "word"}}
         ([DELTA, DELTA], (70, 2)),
         ([DELTA, DELTA, {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 1}}], (5, 1)),
         ([BEGUN, OF_ANTHROPIC, OF_ANTHROPIC], (5, 3)),
-        ([BEGUN, *[OF_ANTHROPIC] * 30, {"type": "message_delta", "delta": {}, "usage": {"output_tokens": 20}}], (5, 20)),
+        ([BEGUN, *[OF_ANTHROPIC] * 30, ENDED], (5, 20)),
         ([{**DELTA, "usage": None}, DELTA], (70, 2)),
         ([], (70, 0)),
     ],

@@ -89,11 +89,11 @@ def statistics(url: str, units: int) -> SentinelHubStatistical:
     )
 
 
-def download(hub: rampmeter.Resource, url: str, threads: int, units: list[int]) -> None:
+def download(hub: rampmeter.Resource, url: str, threads: int, units: list[int], script: str = SCRIPT) -> None:
     """What one process does: as people write it, with one line more."""
     os.environ["OAUTHLIB_INSECURE_TRANSPORT"] = "1"
     rampmeter.sentinelhub.install(hub)
-    tiles = [tile(url, amount) for amount in units]
+    tiles = [tile(url, amount, script) for amount in units]
     with ThreadPoolExecutor(threads) as pool:
         pictures = list(pool.map(lambda request: request.get_data(), tiles))
     if [len(found) for found in pictures] != [1] * len(units):

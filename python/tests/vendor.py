@@ -23,6 +23,8 @@ PASSED_ON = ("retry-after", "x-processingunits-spent")
 FREE = ("/files", "/batches", "/count_tokens", "/speech", "/moderations")
 STEP = 0.002
 """Seconds from one event of a stream to the next."""
+SLOW = 0.1
+"""Seconds that a slow body takes: that of a model, a path or a script with the word `slow`."""
 
 
 def png() -> bytes:
@@ -90,12 +92,37 @@ def processing_units(body: dict[str, Any], path: str) -> float:
     return round(size["width"] * size["height"] / 262_144 * (1 if path.endswith("process") else 3), 3)
 
 
+class Flights:
+    """The calls that are being answered."""
+
+    now = most = 0
+    lock = threading.Lock()
+
+    @classmethod
+    def add(cls, count: int) -> None:
+        with cls.lock:
+            cls.now += count
+            cls.most = max(cls.most, cls.now)
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     local = threading.local()
+    is_in_flight = False
 
     def log_message(self, *_: object) -> None:
         pass
+
+    def handle_one_request(self) -> None:
+        try:
+            super().handle_one_request()
+        finally:
+            self.landed()
+
+    def landed(self) -> None:
+        """The last bytes of the answer follow."""
+        Flights.add(-int(self.is_in_flight))
+        self.is_in_flight = False
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
@@ -121,13 +148,14 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(403, {"error": {"status": 403, "reason": "Forbidden", "code": code[1]}})
         elif self.charge(**{"processing-units": processing_units(asked, self.path)}):
             if self.path.endswith("process"):
-                self.write(200, "image/png", png())
+                self.write(200, "image/png", png(), "slow" in asked["evalscript"])
             else:
                 self.answer(200, {"data": [], "status": "OK"})
 
     def do_GET(self) -> None:
-        if self.charge():
-            self.answer(200, {"object": "list", "data": []})
+        if self.path == "/most":
+            return self.answer(200, {"in_flight": Flights.most})
+        return self.answer(200, {"object": "list", "data": []}, "slow" in self.path) if self.charge() else None
 
     def do_PUT(self) -> None:
         self.rfile.read(int(self.headers.get("content-length", 0)))
@@ -136,6 +164,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def charge(self, **cost: float) -> bool:
         """Asks the upstream; a refusal is passed on."""
+        self.is_in_flight = True
+        Flights.add(1)
         if not hasattr(self.local, "upstream"):
             self.local.upstream = http.client.HTTPConnection(urlsplit(sys.argv[1]).netloc)
         headers = {f"x-cost-{unit}": f"{amount:g}" for unit, amount in cost.items()}
@@ -160,7 +190,8 @@ class Handler(BaseHTTPRequestHandler):
                 message["tool_calls"] = calls
             choice = {"index": 0, "finish_reason": "tool_calls" if calls else "stop", "message": message}
             slow = {"padding": "A" * 5_000_000} if asked["model"] == "large" else {}
-            return self.answer(200, {**frame, **slow, "object": "chat.completion", "choices": [choice], "usage": usage})
+            whole = {**frame, **slow, "object": "chat.completion", "choices": [choice], "usage": usage}
+            return self.answer(200, whole, "slow" in asked["model"])
         events: list[dict[str, Any]] = [
             {"choices": [{"index": 0, "delta": {"content": "word "}, "finish_reason": None}]} for _ in range(count)
         ]
@@ -174,7 +205,8 @@ class Handler(BaseHTTPRequestHandler):
         usage = {"input_tokens": read(asked), "output_tokens": count, **cached}
         if not asked.get("stream"):
             content = [{"type": "text", "text": "word " * count}]
-            return self.answer(200, {**frame, "content": content, "stop_reason": "end_turn", "usage": usage})
+            whole = {**frame, "content": content, "stop_reason": "end_turn", "usage": usage}
+            return self.answer(200, whole, "slow" in asked["model"])
         start = {**frame, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
         delta = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "word "}}
         events: list[tuple[str, dict[str, Any]]] = [("message_start", {"type": "message_start", "message": start})]
@@ -191,19 +223,26 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         texts = [f"event: {name}\n" * bool(name) + f"data: {json.dumps(event)}\n\n" for name, event in events]
-        for text in [*texts, *([f"data: {last}\n\n"] if last else [])]:
+        texts += [f"data: {last}\n\n"] if last else []
+        for number, text in enumerate(texts, 1):
+            if number == len(texts):
+                self.landed()  # Packages leave at the last event.
             self.wfile.write(f"{len(text):x}\r\n{text}\r\n".encode())
             time.sleep(STEP)
         self.wfile.write(b"0\r\n\r\n")
 
-    def answer(self, status: int, body: dict[str, Any]) -> None:
-        self.write(status, "application/json", json.dumps(body).encode())
+    def answer(self, status: int, body: dict[str, Any], is_slow: bool = False) -> None:
+        self.write(status, "application/json", json.dumps(body).encode(), is_slow)
 
-    def write(self, status: int, kind: str, body: bytes) -> None:
+    def write(self, status: int, kind: str, body: bytes, is_slow: bool = False) -> None:
         self.head(status, kind)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body)
+        if is_slow:
+            self.wfile.write(body[:10])
+            time.sleep(SLOW)
+        self.landed()
+        self.wfile.write(body[10 * is_slow :])
 
     def head(self, status: int, kind: str) -> None:
         self.send_response(status)
