@@ -4,11 +4,8 @@ import type { Cost } from "./wire.js";
 /** The options of a resource, or a resource that is used elsewhere too. */
 export type Target = ResourceOptions | { readonly resource: Resource };
 
-/** What one call needs. */
-export type CallAsk = Ask & {
-  /** Settles its permit, in place of `actual`, and says what the caller gets. */
-  readonly finish?: Finish<Response>;
-};
+/** What one call needs. `finish` settles its permit, in place of `actual`, and says what the caller gets. */
+export type CallAsk = Ask & { readonly finish?: Finish<Response> };
 
 /** A resource, and what all calls need. */
 export type FetchOptions = Target & Omit<Ask, "signal"> & {

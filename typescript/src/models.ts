@@ -11,14 +11,12 @@ export type ModelOptions = Target & Omit<Ask, "cost" | "price" | "signal">;
  * Makes a `fetch` for openai-node and for what speaks like it. A call costs one request, and in `unit` its input
  * and the most that it may answer. The usage in the answer settles it, that of a stream at its end.
  */
-export function openai({ unit = "tokens", ...options }: ModelOptions & { readonly unit?: string }): Permitted {
-  return permitted(options, (read, answered) => ({ requests: 1, [unit]: read + answered }));
-}
+export const openai = ({ unit = "tokens", ...options }: ModelOptions & { readonly unit?: string }): Permitted =>
+  permitted(options, (read, answered) => ({ requests: 1, [unit]: read + answered }));
 
-/** The same for the package of Anthropic, whose units are `input-tokens` and `output-tokens`. */
-export function anthropic(options: ModelOptions): Permitted {
-  return permitted(options, (read, answered) => ({ requests: 1, "input-tokens": read, "output-tokens": answered }));
-}
+/** What `openai` is, for the package of Anthropic, whose units are `input-tokens` and `output-tokens`. */
+export const anthropic = (options: ModelOptions): Permitted =>
+  permitted(options, (read, answered) => ({ requests: 1, "input-tokens": read, "output-tokens": answered }));
 
 type Permitted = ReturnType<typeof withPermits>;
 
@@ -30,14 +28,12 @@ function permitted(options: ModelOptions, costing: (read: number, answered: numb
     const [read, most] = estimate(request);
     const tokens: Tokens = [Math.max(0, read - prompts.kept(request)), most];
     const finish: CallAsk["finish"] = (permit, outcome, response) => {
-      if (outcome.status === 200) {
-        const meter = new Meter(...tokens);
-        const end = (isWhole: boolean): void => {
-          permit.settle({ ...outcome, cost: costing(...meter.used(isWhole)) });
-          if (meter.kept > 0) prompts.note(request, meter.kept);
-        };
-        return watched(response, end, (part) => meter.feed(part));
-      }
+      const meter = new Meter(...tokens);
+      const end = (isWhole: boolean): void => {
+        permit.settle({ ...outcome, cost: costing(...meter.used(isWhole)) });
+        if (meter.kept > 0) prompts.note(request, meter.kept);
+      };
+      if (outcome.status === 200) return watched(response, end, (part) => meter.feed(part));
       permit.settle(outcome);
       return outcome.status === 429 ? unrepeated(response) : response;
     };

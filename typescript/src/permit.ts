@@ -22,14 +22,9 @@ const RENEWALS = 3;
 /** Settles the calls whose permits a program has lost. Of one that was settled, nothing comes of it. */
 const LOST = new FinalizationRegistry((call: CallInFlight) => call.end({ used: true }));
 
-/** What a permit needs around it. */
-export interface PermitWorld {
-  readonly outbox: Outbox;
-  /** Asks for another permit in place of this one, at its age. */
-  again(signal?: AbortSignal | null): Promise<Permit>;
-  /** Hears of a call that was answered 429. */
-  on429?(outcome: Outcome): void;
-}
+/** What a permit needs around it: `again` asks for another one in place of it, at its age. */
+export type PermitWorld = { readonly outbox: Outbox; again(signal?: AbortSignal | null): Promise<Permit> } &
+  { on429?(outcome: Outcome): void };
 
 /** The right to make one call. Settle it, or give it back; otherwise it counts as used. */
 export class Permit {

@@ -5,7 +5,7 @@ import { Schedulers } from "./schedulers.js";
 import { RequestSession, type Grant, type Wanted, type World } from "./session.js";
 import { traced } from "./trace.js";
 import { until } from "./waiting.js";
-import { codeIn, exact, FINAL, hasError, PermitError, type Cost, type Mode, type Price } from "./wire.js";
+import { codeIn, exact, FINAL, hasError, PermitError, type Charge, type Cost, type Mode, type Price } from "./wire.js";
 
 /**
  * What happens to requests while no scheduler answers. They wait, fail after the patience, or go on
@@ -35,11 +35,8 @@ export interface ResourceOptions {
   readonly fetch?: typeof fetch;
 }
 
-/** What a call needs. */
-export interface Ask {
-  readonly cost?: Cost;
-  /** What limits match on, beside the labels of all calls. */
-  readonly labels?: Readonly<Record<string, string>>;
+/** What a call needs. Its labels are beside those of all calls. */
+export interface Ask extends Charge {
   readonly class?: string;
   /** In place of a cost: the request to the upstream, if the resource computes costs. */
   readonly price?: Price;
@@ -163,9 +160,8 @@ export class Resource {
     const settling = actual().then((cost) => permit.settle({ ...outcome, cost })).catch((error: unknown) => {
       this.#log(`a call is settled at its estimate: ${error}`);
       permit.settle(outcome);
-    });
+    }).finally(() => this.#settling.delete(settling));
     this.#settling.add(settling);
-    void settling.then(() => this.#settling.delete(settling));
   }
 
   async #obtain(ask: Ask, since: number, mode: Mode = "wait"): Promise<Permit> {

@@ -50,21 +50,21 @@ export class Schedulers {
     }
     if (silentMs < this.patienceMs) return;
     // A whole fleet loses its scheduler at once, and its calls must not all come at once.
-    if (!this.#isLost(now)) this.#opens = Math.max(this.#opens, now + this.intervalMs * (1 - Math.random()));
+    if (now > this.#lostUntil) this.#opens = Math.max(this.#opens, now + this.intervalMs * (1 - Math.random()));
     this.#lostUntil = now + Math.max(this.patienceMs, 2 * PROBE_MS);
     this.#probeAt = now + PROBE_MS;
   }
 
   /** Whether it is of use to ask now. */
   mayTry(now: number): boolean {
-    if (this.#isLost(now) && now < this.#probeAt) return false;
+    if (now <= this.#lostUntil && now < this.#probeAt) return false;
     this.#probeAt = now + PROBE_MS;
     return true;
   }
 
   /** Whether a call may start now without a scheduler. Throws if it never may, or not in time. */
   isLocal(now: number, mayWait: boolean): boolean {
-    if (!this.#isLost(now)) return false;
+    if (now > this.#lostUntil) return false;
     const isOpen = now >= this.#opens;
     if (isOpen) this.#opens = now + this.intervalMs;
     if (isOpen || (mayWait && this.#opens < Infinity)) return isOpen;
@@ -74,12 +74,8 @@ export class Schedulers {
 
   /** When to go on after a failure. */
   nextAttempt(now: number): number {
-    if (this.#isLost(now)) return Math.min(this.#opens, now + PROBE_MS);
+    if (now <= this.#lostUntil) return Math.min(this.#opens, now + PROBE_MS);
     return (this.#attemptAt = Math.max(this.#attemptAt + PACE_MS, now + backOff(this.failures++)));
-  }
-
-  #isLost(now: number): boolean {
-    return now <= this.#lostUntil;
   }
 }
 
@@ -104,7 +100,11 @@ export class BaseDelay {
   start(answer: Answer, asked: number, now: number, before = Infinity): number | undefined {
     const { delay_ms: delay = 0, at_ms: stamp, epoch = 0 } = answer;
     if (stamp === undefined) return delay;
-    this.#forgetOld(epoch, now);
+    const age = epoch === this.#term.epoch ? now - this.#term.since : Infinity;
+    if (age > MEMORY_MS) {
+      this.#before = age <= 2 * MEMORY_MS ? this.#least : Infinity;
+      [this.#term, this.#least] = [{ epoch, since: now }, Infinity];
+    }
     const [way, trip] = [now - stamp, now - asked];
     const base = Math.min(this.#least, this.#before, trip <= LATENESS_MS ? way : Infinity);
     const late = base < Infinity ? Math.min(Math.max(0, way - base), trip) : Infinity;
@@ -114,12 +114,5 @@ export class BaseDelay {
     if (Math.abs(way - before) > LATENESS_MS) return undefined;
     [this.#least, this.#before] = [way, Infinity];
     return delay;
-  }
-
-  #forgetOld(epoch: number, now: number): void {
-    const age = epoch === this.#term.epoch ? now - this.#term.since : Infinity;
-    if (age <= MEMORY_MS) return;
-    this.#before = age <= 2 * MEMORY_MS ? this.#least : Infinity;
-    [this.#term, this.#least] = [{ epoch, since: now }, Infinity];
   }
 }

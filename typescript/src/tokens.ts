@@ -27,9 +27,8 @@ export async function requestOf(input: string | URL | Request, init?: RequestIni
 }
 
 /** The label `model`, by which presets key their limits. */
-export function labelsOf({ body: { model } }: ModelRequest): Record<string, string> {
-  return { model: typeof model === "string" && model !== "" ? model.slice(0, MAX_LABEL) : NO_MODEL };
-}
+export const labelsOf = ({ body: { model } }: ModelRequest): Record<string, string> =>
+  ({ model: typeof model === "string" && model !== "" ? model.slice(0, MAX_LABEL) : NO_MODEL });
 
 /** The tokens of a request that was not sent yet. */
 export function estimate(request: ModelRequest): Tokens {
@@ -40,8 +39,7 @@ export function estimate(request: ModelRequest): Tokens {
   const isJson = Object.keys(request.body).length > 0;
   const read = isJson ? tokensOf(request.body) : Math.ceil(request.text.length / CHARACTERS_PER_TOKEN);
   if (kind === "embeds") return [read, 0];
-  const prompts = request.body[output.prompts];
-  const texts = Array.isArray(prompts) ? prompts.filter((prompt) => typeof prompt === "string").length : 1;
+  const texts = [request.body[output.prompts]].flat().filter((prompt) => typeof prompt === "string").length;
   const answers = Math.max(1, ...numbers(request.body, output.answers));
   return [read, (most ?? output.default) * answers * Math.max(texts, 1)];
 }
@@ -59,12 +57,8 @@ function kindOf({ method, path }: ModelRequest, isBounded: boolean): "free" | "e
 
 /** The tokens of input in these fields of a request. */
 function tokensOf(body: object): number {
-  let [texts, others] = [0, 0];
-  for (const part of parts(body, "", 1)) {
-    if (typeof part === "string") texts += twelfths(part);
-    else others += part;
-  }
-  return Math.ceil(texts / 12) + others;
+  const all = [...parts(body, "", 1)].map((part) => (typeof part === "string" ? twelfths(part) : 12 * part));
+  return Math.ceil(all.reduce((sum, each) => sum + each, 0) / 12);
 }
 
 /** The texts in a request, and the tokens of what is no text. Parameters of the request are none. */
@@ -75,20 +69,19 @@ function* parts(value: unknown, path: string, depth: number): Generator<string |
   else if (typeof value === "object" && value !== null) {
     for (const [key, item] of Object.entries(value)) {
       if (depth > 1) yield* [key, 1];
-      yield* parts(item, path === "" ? key : `${path}.${key}`, deeper(item));
+      yield* parts(item, `${path}.${key}`, deeper(item));
     }
   } else if (depth > 1) yield 1;
 }
 
 /** The tokens of an attachment; nothing for a text. */
 function attached(text: string, path: string): number | undefined {
-  const keys = path.split(".");
-  const ends = [path, keys.slice(-2).join("."), keys.at(-1) ?? ""];
-  const named = Object.entries(TABLE.attachments).find(([end]) => ends.includes(end))?.[1];
+  const isAt = (end: string): boolean => path.endsWith(`.${end}`);
+  const named = Object.entries(TABLE.attachments).find(([end]) => isAt(end))?.[1];
   const [, media] = /^data:(.*?);base64,/s.exec(text.slice(0, 1024)) ?? [];
   const isNamed = named !== undefined && /^[A-Za-z0-9+/=_-]*$/.test(text);
   if (media === undefined && !isNamed)
-    return TABLE.links.some((link) => ends.includes(link)) ? TABLE.kinds.picture.least : undefined;
+    return TABLE.links.some(isAt) ? TABLE.kinds.picture.least : undefined;
   const start = media ?? text.slice(0, 64);
   const signed = Object.values(TABLE.kinds).find(({ signs }) => signs.some((sign) => start.startsWith(sign)));
   const kind = signed ?? TABLE.kinds[media !== undefined ? "picture" : (named ?? "picture")];
@@ -207,12 +200,9 @@ function promptsOf({ body }: ModelRequest): [string, number][] {
   return [[hash(`${text}\n${JSON.stringify(first)}`), Infinity], [hash(text), tokensOf(parts)]];
 }
 
-/** 64 bits of a text that may be long, by FNV-1a with two primes. */
+/** A text that may be long, by its length and FNV-1a. */
 function hash(text: string): string {
-  let [one, two] = [0x811c9dc5, 0x9e3779b9];
-  for (let at = 0; at < text.length; at += 1) {
-    one = Math.imul(one ^ text.charCodeAt(at), 0x01000193);
-    two = Math.imul(two ^ text.charCodeAt(at), 0x85ebca6b);
-  }
-  return `${one} ${two}`;
+  let sum = 0x811c9dc5;
+  for (let at = 0; at < text.length; at += 1) sum = Math.imul(sum ^ text.charCodeAt(at), 0x01000193);
+  return `${text.length} ${sum}`;
 }

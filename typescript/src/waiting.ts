@@ -2,9 +2,8 @@
 const MAX_TIMER_MS = 2 ** 31 - 1;
 
 /** The pause before the next attempt, from 5 to 250 ms: exponential, with full jitter. */
-export function backOff(failures: number): number {
-  return 5 + Math.random() * (Math.min(250, 10 * 2 ** Math.min(failures, 8)) - 5);
-}
+export const backOff = (failures: number): number =>
+  5 + Math.random() * (Math.min(250, 10 * 2 ** Math.min(failures, 8)) - 5);
 
 /** A timer that keeps no process alive. */
 export function unheld<Timer>(timer: Timer): Timer {

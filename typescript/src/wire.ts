@@ -15,7 +15,7 @@ export type Answer = { readonly status: "granted" | "refused" | "settled" } & Fi
 /** What a limit has left, and when time refills it, if it does. */
 export type Left = Readonly<Record<"limit" | "unit", string> & { remaining: number }> & Fields<"reset_ms", number>;
 
-/** What a call costs and what limits match on. */
+/** What a call costs, and the labels that limits match on. */
 export type Charge = { readonly cost?: Cost; readonly labels?: Readonly<Record<string, string>> };
 /** The request to the upstream, if the scheduler computes what it costs. */
 export type Price = { readonly kind: string; readonly api: string; readonly body: unknown; readonly given?: unknown };
@@ -43,8 +43,7 @@ export const speaksOfLimits = (name: string): boolean =>
   OF_LIMITS.includes(name) || (name.length <= 64 && MARK.test(name) && !SECRET.test(name));
 
 /** Codes of a 429 that no wait mends. */
-export const FINAL =
-  ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "access_terminated"];
+export const FINAL = ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "access_terminated"];
 
 /** The most bytes of a body that is looked at for the code of an error. */
 const MAX_ERROR_BODY = 16 * 1024;
