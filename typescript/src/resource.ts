@@ -4,7 +4,7 @@ import { Outbox, Permit, type Outcome, type PermitWorld } from "./permit.js";
 import { Schedulers } from "./schedulers.js";
 import { RequestSession, type Grant, type Wanted, type World } from "./session.js";
 import { traced } from "./trace.js";
-import { until } from "./waiting.js";
+import { until, within } from "./waiting.js";
 import { codeIn, exact, FINAL, hasError, PermitError, type Charge, type Cost, type Mode, type Price } from "./wire.js";
 
 /**
@@ -59,6 +59,8 @@ export type Finish<T> = (permit: Permit, outcome: Outcome, result: T) => T;
 
 /** How often a call is repeated: all workers pause after a 429, so that a second one in a row is rare. */
 const REPEATS = 3;
+/** The longest time that a repeated call waits until a scheduler knows of its 429. */
+const SETTLE_MS = 1_000;
 /** How long a request is open before its host is asked whether it is there. */
 const PULSE_MS = 5_000;
 /** How long a request for now or never may go without an answer. */
@@ -144,6 +146,8 @@ export class Resource {
       permit.settle(outcome);
       last = result;
       if (outcome.code === undefined) await (result as Partial<Response>).arrayBuffer?.().catch(() => {});
+      // The request that follows must not overtake this settle.
+      await within(performance.now() + SETTLE_MS, this.#outbox.emptied(), ask.signal);
     }
   }
 

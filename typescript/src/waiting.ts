@@ -39,3 +39,8 @@ export async function until(end: number, signal?: AbortSignal | null): Promise<v
     await new Promise<void>((wake) => (callOff = alarm(end, wake, signal)));
   signal?.throwIfAborted();
 }
+
+/** Waits for `work`, but no longer than until `end`, a time of `performance.now()`, or until `signal` ends. */
+export async function within(end: number, work: Promise<void>, signal?: AbortSignal | null): Promise<void> {
+  await new Promise<void>((wake) => void work.then(wake).then(alarm(end, wake, signal)));
+}

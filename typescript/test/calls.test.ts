@@ -73,6 +73,47 @@ test("a 429 reaches the caller after three repetitions, and at once if no wait m
   await allSettled(url, hub, 5);
 });
 
+/** A front that grants at once, and takes settles after `takingMs`; what it was told, in order. */
+async function slowFront(t: TestContext, takingMs: number): Promise<{ url: string; told: string[] }> {
+  const told: string[] = [];
+  const server = createServer((asked, answer) => {
+    const chunks: Buffer[] = [];
+    asked.on("data", (chunk: Buffer) => chunks.push(chunk)).on("end", async () => {
+      const what = asked.url?.split("/")[2] ?? "";
+      if (what === "settle") await sleep(takingMs);
+      told.push(what);
+      const messages = [JSON.parse(Buffer.concat(chunks).toString())].flat() as { id: string }[];
+      const status = what === "settle" ? "settled" : "granted";
+      const answers = messages.map(({ id }) => ({ status, id, delay_ms: 0, epoch: 1 }));
+      answer.end(JSON.stringify(what === "settle" ? answers : answers[0]));
+    });
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, told };
+}
+
+test("a call is repeated when a scheduler knows of its 429, or a second later", async (t) => {
+  for (const [takingMs, order] of [[200, ["permit", "settle", "permit"]], [3000, ["permit", "permit"]]] as const) {
+    const { url, told } = await slowFront(t, takingMs);
+    const hub = new Resource({ url, resource: "api" });
+    const begun = performance.now();
+    assert.equal((await hub.run({ repeats: 1 }, () => ({ status: 429 }))).status, 429);
+    const took = performance.now() - begun;
+    assert.deepEqual(told, order);
+    assert.ok(took > 190 && took < 2900, `${took}`);
+  }
+  const { url } = await slowFront(t, 3000);
+  const gone = AbortSignal.timeout(200);
+  const waiting = new Resource({ url, resource: "api" }).run({ signal: gone }, () => ({ status: 429 }));
+  const begun = performance.now();
+  await assert.rejects(waiting, /TimeoutError/);
+  assert.ok(performance.now() - begun < 900, "its signal ends that wait, too");
+});
+
 test("a refusal after a 429 has its response", async (t) => {
   const [api, { url }] = [await serve(t), await scheduler(t, configuration(PLENTY))];
   const call = withPermits({ url, resource: "api", maxWaitMs: 500 })(fetch);
