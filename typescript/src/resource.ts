@@ -108,6 +108,7 @@ export class Resource {
 
   /** A function each call of which is a `run`. A function of its arguments may say what a call needs. */
   limited<A extends unknown[], T>(call: (...given: A) => Promise<T> | T, ask: Ask | ((...given: A) => Ask) = {}) {
+    notLater(call);
     return async (...all: A): Promise<T> => this.run(typeof ask === "function" ? ask(...all) : ask, () => call(...all));
   }
 
@@ -135,8 +136,8 @@ export class Resource {
         if (refusal instanceof PermitError) refusal.response = last;
         throw refusal;
       });
-      const result = await (async () => call())().catch((error: unknown) => {
-        if (wasUnsent(error)) permit.giveBack();
+      const result = await (async () => notLater(await call()))().catch((error: unknown) => {
+        if (wasUnsent(error) || error instanceof NotBegun) permit.giveBack();
         else permit.settle(outcomeOf(error)); // The call may have arrived.
         throw error;
       });
@@ -197,6 +198,15 @@ export class Resource {
     if (reply.unheard !== undefined && this.#fronts[0] === front) this.#fronts.push(...this.#fronts.splice(0, 1));
     return reply;
   }
+}
+
+/** What was called has not made its call. */
+class NotBegun extends TypeError {}
+
+/** The result of a call, or its function, unless it is of a generator, whose work begins after the call. */
+function notLater<T>(what: T): T {
+  if (!/^\[object (Async)?Generator(Function)?]$/.test(Object.prototype.toString.call(what))) return what;
+  throw new NotBegun("rampmeter: a generator begins later: write `using permit = await hub.permit()` inside of it");
 }
 
 function wanted(ask: Ask, asked: number, mode: Mode): Wanted {

@@ -114,6 +114,26 @@ test("a call is repeated when a scheduler knows of its 429, or a second later", 
   assert.ok(performance.now() - begun < 900, "its signal ends that wait, too");
 });
 
+test("work that begins after its call is refused, and takes no permit", async (t) => {
+  const { url } = await scheduler(t, configuration(PLENTY));
+  const hub = new Resource({ url, resource: "api" });
+  let begun = 0;
+  function* numbers(): Generator<number> {
+    yield (begun += 1);
+  }
+  async function* later(): AsyncGenerator<number> {
+    yield (begun += 1);
+  }
+  for (const call of [numbers, later] as (() => unknown)[]) {
+    assert.throws(() => hub.limited(call), /a generator begins later: write `using .* hub\.permit\(\)` inside/);
+    await assert.rejects(hub.run({}, () => call()), /a generator .*inside/);
+  }
+  const stream = new ReadableStream({ start: (controller) => controller.close() });
+  assert.equal(await hub.run({}, () => stream), stream, "what can be read was begun");
+  assert.equal(begun, 0);
+  await allSettled(url, hub, 1);
+});
+
 test("a refusal after a 429 has its response", async (t) => {
   const [api, { url }] = [await serve(t), await scheduler(t, configuration(PLENTY))];
   const call = withPermits({ url, resource: "api", maxWaitMs: 500 })(fetch);
