@@ -19,19 +19,27 @@ export type FetchOptions = Target & Omit<Ask, "signal"> & {
 export type Input = string | URL | Request;
 /** `fetch`, or any function with its shape. */
 type Fetch = (input: never, init?: never) => Promise<{ readonly status: number }>;
+type Call = (input: Input, init?: RequestInit) => Promise<Response>;
+
+/** Where a `fetch` with permits names the one below and its account. Other copies of this package find that, too. */
+const BELOW = Symbol.for("rampmeter.below");
+type Wrapped = { readonly [BELOW]?: { readonly call: Call; readonly account: string } };
 
 /**
  * Makes a `fetch` of which each call waits for a permit, and is settled with its answer. A call
  * that is answered 429 is repeated with a new permit. If its body is a stream, or no wait mends the
- * 429, it is passed on instead.
+ * 429, it is passed on instead. A `fetch` that has permits gets these in place of its own; it has one for each
+ * call. This throws if those are of another account.
  */
 export function withPermits(options: FetchOptions): <F extends Fetch>(fetch: F) => F {
   const { asking = (): CallAsk => ({}), actual } = options;
   const resource = options.resource instanceof Resource ? options.resource : new Resource(options as ResourceOptions);
   const ofCopy = actual && ((response: Response): Promise<Cost> | Cost => actual(response.clone()));
   return <F extends Fetch>(fetch: F): F => {
-    const call = fetch as unknown as (input: Input, init?: RequestInit) => Promise<Response>;
-    const permitted: typeof call = async (input, init) => {
+    const { call = fetch as unknown as Call, account = resource.account } = (fetch as Wrapped)[BELOW] ?? {};
+    if (account !== resource.account)
+      throw new TypeError(`rampmeter: this \`fetch\` has permits of ${account}, not of ${resource.account}`);
+    const permitted: Call = async (input, init) => {
       // A request that was sent before can't be sent; `fetch` says so.
       const ask = (input as Partial<Request>).bodyUsed ? undefined : await asking(input, init);
       if (ask === undefined) return call(input, init);
@@ -43,6 +51,6 @@ export function withPermits(options: FetchOptions): <F extends Fetch>(fetch: F) 
       const whole = { ...options, ...ask, labels: { ...options.labels, ...ask.labels }, signal, repeats };
       return ask.finish ? resource.runWith(whole, made, ask.finish) : resource.run(whole, made, ofCopy);
     };
-    return permitted as unknown as F;
+    return Object.assign(permitted, { [BELOW]: { call, account } }) as unknown as F;
   };
 }

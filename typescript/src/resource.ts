@@ -70,6 +70,8 @@ const GRACE_MS = 250;
 
 /** One account of a rate-limited API. Make one for each process and resource. */
 export class Resource {
+  /** Its name and its schedulers. */
+  readonly account: string;
   /** The first one is asked, until it fails. */
   readonly #fronts: Front[];
   readonly #schedulers: Schedulers;
@@ -86,6 +88,7 @@ export class Resource {
     const patience = unreachable === "wait" ? Infinity : patienceMs;
     const interval = typeof unreachable === "object" ? unreachable.perMs / unreachable.calls : Infinity;
     const urls = [url].flat().map(addressOf);
+    this.account = `"${resource}" at ${urls.join(", ")}`;
     this.#fronts = urls.map((each) => new Front(each, resource, token, asking, Math.min(PULSE_MS, patience / 2)));
     this.#schedulers = new Schedulers(patience, interval, this.#log);
     this.#outbox = new Outbox((body) => this.#post("settle", body), this.#log);

@@ -8,6 +8,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { PermitError, Resource, withPermits } from "../src/index.js";
+import { anthropic, openai } from "../src/models.js";
 import { configuration, counter, freePort, scheduler } from "./machine.js";
 
 const PLENTY = 'name = "plenty"\ncapacity = 1000000\nperiod = "1s"';
@@ -132,6 +133,24 @@ test("work that begins after its call is refused, and takes no permit", async (t
   assert.equal(await hub.run({}, () => stream), stream, "what can be read was begun");
   assert.equal(begun, 0);
   await allSettled(url, hub, 1);
+});
+
+test("a fetch that has permits takes other terms, and no second permit", async (t) => {
+  const tokens = PLENTY.replace('"plenty"', '"tokens"\nunit = "tokens"');
+  const [api, { url }] = [await serve(t), await scheduler(t, configuration(PLENTY, tokens))];
+  const hub = new Resource({ url, resource: "api" });
+  const asked: string[] = [];
+  const permitted = ["first", "second"].reduce((below, name) => {
+    const asking = (): object => ({ labels: { term: String(asked.push(name)) } });
+    return withPermits({ resource: new Resource({ url, resource: "api" }), asking })(below);
+  }, fetch);
+  const model = openai({ resource: hub })(anthropic({ resource: hub })(permitted));
+  for (const call of [permitted, withPermits({ resource: hub })(permitted), model])
+    assert.equal(await (await call(`${api.url}/`)).text(), "ok");
+  assert.deepEqual(asked, ["second"]);
+  await allSettled(url, hub, 3);
+  const wrap = (): unknown => withPermits({ url, resource: "another" })(permitted);
+  assert.throws(wrap, /has permits of "api" at http:[^ ]*, not of "another" at http/);
 });
 
 test("a refusal after a 429 has its response", async (t) => {
