@@ -1,5 +1,5 @@
 import { Resource, type Ask, type Finish, type ResourceOptions } from "./resource.js";
-import type { Cost } from "./wire.js";
+import { PermitError, type Cost } from "./wire.js";
 
 /** The options of a resource, or a resource that is used elsewhere too. */
 export type Target = ResourceOptions | { readonly resource: Resource };
@@ -49,8 +49,32 @@ export function withPermits(options: FetchOptions): <F extends Fetch>(fetch: F) 
       const repeats = isStream ? 0 : (ask.repeats ?? options.repeats);
       const made = (): Promise<Response> => call(input instanceof Request ? input.clone() : input, init);
       const whole = { ...options, ...ask, labels: { ...options.labels, ...ask.labels }, signal, repeats };
-      return ask.finish ? resource.runWith(whole, made, ask.finish) : resource.run(whole, made, ofCopy);
+      const answer = ask.finish ? resource.runWith(whole, made, ask.finish) : resource.run(whole, made, ofCopy);
+      return new Headers(init?.headers).has("x-stainless-lang") ? answer.then(unrepeated, refused) : answer;
     };
     return Object.assign(permitted, { [BELOW]: { call, account } }) as unknown as F;
   };
+}
+
+// The packages of OpenAI and Anthropic repeat calls by themselves, unless an answer says that it is of no use.
+
+const OF_NO_USE = { "x-should-retry": "false" };
+/** What the packages call these. */
+const TYPES = { 400: "invalid_request_error", 429: "rate_limit_error", 503: "api_error" } as const;
+
+/** A 429 that was repeated here. The package would begin anew. */
+function unrepeated(response: Response): Response {
+  if (response.status !== 429) return response;
+  const { body, status, statusText, headers } = response;
+  return new Response(body, { status, statusText, headers: { ...Object.fromEntries(headers), ...OF_NO_USE } });
+}
+
+/** A refusal as an API answers it. The package would take an exception for a lost connection. */
+function refused(error: unknown): Response {
+  if (!(error instanceof PermitError)) throw error;
+  const { code, message, retryAfterMs: retry_after_ms, limitedBy: limited_by } = error;
+  const mayCome = code === "not_in_time" || retry_after_ms !== undefined;
+  const status = code === "unreachable" ? 503 : mayCome ? 429 : 400;
+  const told = { type: TYPES[status], code, message, retry_after_ms, limited_by };
+  return Response.json({ type: "error", error: told }, { status, headers: OF_NO_USE });
 }

@@ -35,16 +35,9 @@ function permitted(options: ModelOptions, costing: (read: number, answered: numb
       };
       if (outcome.status === 200) return watched(response, end, (part) => meter.feed(part));
       permit.settle(outcome);
-      return outcome.status === 429 ? unrepeated(response) : response;
+      return response;
     };
     return { cost: costing(...tokens), labels: { ...labelsOf(request), ...options.labels }, finish };
   };
   return withPermits({ ...options, asking });
-}
-
-/** A 429 that was repeated here. The vendor's package would begin anew. */
-function unrepeated({ body, status, statusText, headers }: Response): Response {
-  const told = new Headers(headers);
-  told.set("x-should-retry", "false");
-  return new Response(body, { status, statusText, headers: told });
 }

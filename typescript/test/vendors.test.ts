@@ -8,9 +8,9 @@ import { embed, generateText, streamText } from "ai";
 import Anthropic0 from "anthropic-0";
 import OpenAI from "openai";
 import OpenAI4 from "openai-4";
-import { Resource } from "../src/index.js";
+import { Resource, withPermits, type Ask, type ResourceOptions } from "../src/index.js";
 import { anthropic, openai } from "../src/models.js";
-import { configuration, counter, scheduler, upstream, type Upstream } from "./machine.js";
+import { configuration, counter, freePort, scheduler, upstream, type Upstream } from "./machine.js";
 import { vendor, type Vendor } from "./vendor.js";
 
 /** What the vendor allows in a second, and what all calls of a test may take. */
@@ -92,6 +92,40 @@ for (const [version, Package] of [["0.20", Anthropic0], ["1", Anthropic]] as con
     }
     await allPaid(account_, ["input-tokens", "output-tokens"]);
   });
+
+const REFUSALS: readonly (readonly [string, number, Partial<ResourceOptions> & Ask])[] = [
+  ["not_in_time", 429, { maxWaitMs: 100 }],
+  ["unknown_class", 400, { class: "nobody" }],
+  ["unreachable", 503, { unreachable: "fail", patienceMs: 200 }],
+];
+
+test("a refusal is an ordinary error of openai-node and of Anthropic's package, which neither repeats", async (t) => {
+  const slow = LIMITS.map((limit) => limit.replace('capacity = 20\nperiod = "1s"', 'capacity = 1\nperiod = "1h"'));
+  const { url } = await scheduler(t, configuration(...slow));
+  (await new Resource({ url, resource: "api" }).permit()).settle();
+  const gone = `http://127.0.0.1:${await freePort()}`;
+  for (const [code, status, options] of REFUSALS) {
+    const asked: string[] = [];
+    const counted: typeof fetch = (...call) => fetch(call[0], asked.push(String(call[0])) ? call[1] : {});
+    const place = { url: code === "unreachable" ? gone : url, resource: "api", fetch: counted, log: () => {} };
+    const target = { ...options, resource: new Resource({ ...place, ...options }) };
+    const plain = { apiKey: "none", baseURL: gone, fetch: withPermits(target)(fetch) };
+    const [chats, claudes] = [[OpenAI, OpenAI4], [Anthropic, Anthropic0]] as [(typeof OpenAI)[], (typeof Anthropic)[]];
+    const ask = { model: "m", messages, max_tokens: 50 };
+    const calls = [
+      ...chats.map((Kind) => new Kind({ ...plain, fetch: openai(target)(fetch) }).chat.completions),
+      ...claudes.map((Kind) => new Kind({ ...plain, fetch: anthropic(target)(fetch) }).messages),
+      new OpenAI(plain).chat.completions,
+    ] as { create(what: typeof ask): Promise<unknown> }[];
+    for (const call of calls) {
+      const error = await call.create(ask).then(() => assert.fail(code), (why: Error & { status?: number }) => why);
+      assert.equal(error.status, status, error.message);
+      assert.match(error.message, /rampmeter: .*(request allows|there are `default`|ECONNREFUSED)/);
+    }
+    const permits = asked.filter((path) => path.includes("/permit/"));
+    assert.ok(code === "unreachable" || permits.length === calls.length, `${code}: ${permits.length} requests`);
+  }
+});
 
 test("a prompt that the vendor keeps is not asked for again", async (t) => {
   const account_ = await account(t);
