@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib
+import itertools
+import json
 import pickle
 import socket
+import threading
+import time
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import aiohttp
@@ -20,7 +25,7 @@ import pytest
 import requests
 
 import rampmeter
-from api import Api, serving
+from api import Api, Quiet, serving
 from conftest import Starts
 from limits import PLENTY, count, limit, resource
 from servers import Scheduler, until
@@ -95,6 +100,84 @@ def test_a_refusal_after_a_429_has_its_response(kind: str, scheduler: Starts, ap
     assert getattr(response, "status_code", None) or response.status == 429
     assert rampmeter.outcome.code_of(response) == "rate_limit_exceeded" and api.calls == 1
     assert pickle.loads(pickle.dumps(late.value)) == late.value  # noqa: S301
+
+
+TAKING = 0.2
+"""Seconds in which this front takes settles."""
+
+
+class SlowFront(BaseHTTPRequestHandler):
+    """Grants at once, and notes what was asked for and taken of which call, in order."""
+
+    protocol_version = "HTTP/1.1"
+    told: list[tuple[str, str, str]] = []  # noqa: RUF012
+    calls: dict[str, str] = {}  # noqa: RUF012
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        messages = body if isinstance(body, list) else [body]
+        is_settle = self.path.startswith("/v1/settle/")
+        if is_settle:
+            time.sleep(TAKING)
+        for message in messages:
+            call = self.calls.setdefault(message["id"], message.get("labels", {}).get("call", ""))
+            told = ("settle" if is_settle else "permit", call, message["id"])
+            if told not in self.told:  # A loop that ends sends again what has no answer.
+                self.told.append(told)
+        granted = {"status": "granted", "delay_ms": 0, "epoch": 1}
+        answers = [{"id": each["id"], **({"status": "settled"} if is_settle else granted)} for each in messages]
+        text = json.dumps(answers if isinstance(body, list) else answers[0]).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+
+@pytest.fixture
+def slow_front() -> Iterator[str]:
+    SlowFront.told.clear()
+    server = Quiet(("127.0.0.1", 0), SlowFront)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join(5)
+
+
+@pytest.mark.parametrize("kind", ["threads", "tasks", *CLIENTS])
+def test_a_call_is_repeated_when_a_scheduler_knows_of_its_429(kind: str, slow_front: str, api: Api) -> None:
+    """The request for its next permit could overtake the settle, on another connection."""
+    with rampmeter.connect(slow_front) as client:
+        hub, times = client.resource("api"), 6
+
+        def one(call: int) -> int:
+            return hub.run(1, lambda: 429, labels={"call": str(call)}, repeats=2)
+
+        async def in_tasks() -> list[int]:
+            async def made() -> int:
+                return 429
+
+            return await asyncio.gather(*(hub.arun(1, made, labels={"call": str(n)}, repeats=2) for n in range(times)))
+
+        if kind == "threads":
+            with ThreadPoolExecutor(times) as pool:
+                statuses = list(pool.map(one, range(times)))
+        elif kind == "tasks":
+            statuses = asyncio.run(in_tasks())
+        else:
+            numbers = itertools.count()
+            answers = get(
+                kind, hub, f"{api.url}/throttled", times, repeats=2, labels=lambda _: {"call": str(next(numbers))}
+            )
+            statuses = [status for status, _ in answers]
+    assert statuses == [429] * times
+    for call in map(str, range(times)):
+        told = [what for what, told_of, _ in SlowFront.told if told_of == call]
+        assert told == ["permit", "settle"] * 3
 
 
 def test_run_ends_with_the_answer_or_the_error(scheduler: Starts, api: Api) -> None:

@@ -93,21 +93,17 @@ class Outcome:
         """The upstream's response as the wire has it; nothing without a status."""
         if self.status is None:
             return None
-        answer: dict[str, Any] = {"status": self.status, "headers": of_limits(self.headers.items())}
-        if self.quota_spent:
-            answer["quota_spent"] = True
-        if self.code is not None:
-            answer["code"] = self.code
-        return answer
+        answer = {"status": self.status, "headers": of_limits(self.headers.items())}
+        return {**answer, **given(quota_spent=self.quota_spent or None, code=self.code)}
 
     def report(self) -> dict[str, Any]:
         """The fields of a settle."""
-        fields: dict[str, Any] = {}
-        if self.cost is not None:
-            fields["cost"] = checked_cost(self.cost)
-        if (response := self.response()) is not None:
-            fields["response"] = response
-        return fields
+        return given(cost=None if self.cost is None else checked_cost(self.cost), response=self.response())
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """Those that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def of_limits(headers: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -45,7 +45,10 @@ class Permit:
         side.begin(resource, fields, grant)
 
     def settle(self, response: object = None, *, cost: Cost | None = None, quota_spent: bool = False) -> None:
-        """Reports how the call went, and waits for nothing. A second report changes nothing.
+        """Reports how the call went. A second report changes nothing.
+
+        This waits for nothing; a thread waits over HTTP until a scheduler knows of a 429, for two
+        seconds at most, so that its next request does not overtake that.
 
         Args:
             response: The upstream's response: a response of requests, httpx, aiohttp or urllib, a

@@ -42,7 +42,7 @@ class Side:
         self._transport.unsent.append((resource, {**settle, **beside}))
 
     def tell(self, resource: str, settle: dict[str, Any]) -> None:
-        """Sends a settle, and waits for nothing."""
+        """Sends a settle, and waits for nothing but the receipt of a 429."""
         if settle.get("used") is False:
             self.process.counters.add(returned=1)
         self._send(resource, settle)

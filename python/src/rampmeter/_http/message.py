@@ -54,11 +54,6 @@ class Reader:
     def __init__(self) -> None:
         self._bytes = bytearray()
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether no byte waits to be read."""
-        return not self._bytes
-
     def feed(self, data: bytes) -> None:
         """More bytes have come."""
         self._bytes += data

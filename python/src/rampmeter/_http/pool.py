@@ -16,6 +16,7 @@ from .._drive.blocking import blocking
 from .._drive.spans import TRACEPARENT
 from ..bounds import MAX_BATCH, MAX_REQUEST, MAX_UNSENT
 from ..errors import InvalidArgument, NotRampmeter, RampmeterError
+from ..outcome import THROTTLED
 from .address import Address
 from .connection import CONNECT, Connection, NotConnected, connect_socket, connect_stream
 from .meaning import answers_of, fault
@@ -195,7 +196,8 @@ class Pool:
             with self._used(connection):
                 connection.owed.append((resource, settle))
                 await connection.send(post(address, f"/v1/settle/{resource}", body, settle.get(TRACEPARENT)))
-                if len(connection.owed) >= MAX_OWED:
+                # On another connection, the next request could overtake a 429.
+                if len(connection.owed) >= MAX_OWED or is_throttled(settle):
                     await self._read_owed(connection, time.monotonic() + CONNECT)
         except NotConnected:
             self.unsent.append((resource, settle))
@@ -243,7 +245,7 @@ class PoolOfThreads(Pool):
         super().__init__(addresses, on_settled, connect_socket)
 
     def tell(self, resource: str, settle: dict[str, Any]) -> None:
-        """Sends a settle, and waits for no answer."""
+        """Sends a settle, and waits for no answer but that to a 429."""
         blocking(self._tell(resource, settle))
 
     async def _catch_up(self) -> None:
@@ -259,15 +261,19 @@ class PoolOfTasks(Pool):
     def __init__(self, addresses: Sequence[Address], on_settled: Callable[[str, Answer], None]) -> None:
         super().__init__(addresses, on_settled, connect_stream)
         self._sending: asyncio.Task[None] | None = None
+        self._first: asyncio.Task[None] | None = None
+        """The task that sends a 429. Requests wait for it: they could overtake that."""
 
     def tell(self, resource: str, settle: dict[str, Any]) -> None:
-        """Sends a settle on an idle connection, before what is asked there next; without one, in a task."""
-        last = self._idle[-1] if self._idle else None
+        """Sends a settle on an idle connection, before what is asked there next; otherwise in a task."""
+        last = None if is_throttled(settle) or not self._idle else self._idle[-1]
         if last is not None and last.address is self._address and len(last.owed) < MAX_OWED - 1:
             blocking(self._tell(resource, settle))
         else:
             self.unsent.append((resource, settle))
         self._start_sending()
+        if is_throttled(settle):
+            self._first = self._sending
 
     async def flush(self, within: float) -> None:
         if self._sending is not None:
@@ -281,10 +287,17 @@ class PoolOfTasks(Pool):
 
     async def _catch_up(self) -> None:
         self._start_sending()
+        if self._first is not None and not self._first.done():
+            await asyncio.wait([self._first], timeout=CONNECT)
 
     def _start_sending(self) -> None:
         if self.unsent and (self._sending is None or self._sending.done()):
             self._sending = asyncio.get_running_loop().create_task(self._send_unsent())
+
+
+def is_throttled(settle: Mapping[str, Any]) -> bool:
+    """Whether a call was answered 429."""
+    return bool(settle.get("response", {}).get("status") == THROTTLED)
 
 
 def refused(error: RampmeterError) -> list[Answer]:
