@@ -10,6 +10,7 @@ import type { Upstream } from "./machine.js";
 export interface Vendor {
   readonly url: string;
   calls: number;
+  mostAtOnce: number;
 }
 
 type Body = { readonly [name: string]: unknown };
@@ -19,9 +20,13 @@ type Usage = { readonly read: number; readonly words: number; readonly written: 
 const FRAME = { id: "x", created: 1, created_at: 1, model: "m" };
 const sized = (part: unknown): number => Math.ceil(JSON.stringify(part ?? "").length / 5);
 
+/** How long a slow body takes: that of a path or of a model with the word `slow`. */
+const SLOW_MS = 100;
+
 /** Serves chats, responses and embeddings as OpenAI does, and messages with a cache of prompts as Anthropic does. */
 export async function vendor(t: TestContext, up: Upstream): Promise<Vendor> {
   const cached = new Set<string>();
+  let atOnce = 0;
   const usageOf = (body: Body): Usage => {
     const most = [body["max_tokens"], body["max_completion_tokens"], body["max_output_tokens"]].find(Number) ?? 64;
     const prompt = JSON.stringify(body["system"] ?? "");
@@ -34,18 +39,28 @@ export async function vendor(t: TestContext, up: Upstream): Promise<Vendor> {
   const respond = async (path: string, body: Body, answer: ServerResponse): Promise<void> => {
     const usage = usageOf(body);
     const [kind, form] = Object.entries(FORMS).find(([end]) => path.endsWith(end)) ?? ["", LIST];
-    if (!(await charge(up, answer, kind, usage))) return;
+    if (!(await charge(up, answer, kind, usage))) return void (atOnce -= 1);
     const told = form(body, usage);
-    if (!Array.isArray(told)) return void answer.end(JSON.stringify(told));
+    const end = (last?: string): void => {
+      atOnce -= 1; // Packages leave at the last event.
+      answer.end(last);
+    };
+    if (!Array.isArray(told)) {
+      const [text, isSlow] = [JSON.stringify(told), `${path} ${body["model"]}`.includes("slow")];
+      if (isSlow) answer.write(text.slice(0, 10));
+      await sleep(isSlow ? SLOW_MS : 0);
+      return end(text.slice(isSlow ? 10 : 0));
+    }
     answer.setHeader("content-type", "text/event-stream");
     for (const event of told as { readonly type?: string }[]) {
       await sleep(2);
       answer.write(`${event.type ? `event: ${event.type}\n` : ""}data: ${JSON.stringify(event)}\n\n`);
     }
-    answer.end(kind === "/chat/completions" ? "data: [DONE]\n\n" : undefined);
+    end(kind === "/chat/completions" ? "data: [DONE]\n\n" : undefined);
   };
   const server = createServer((asked: IncomingMessage, answer) => {
     api.calls += 1;
+    api.mostAtOnce = Math.max(api.mostAtOnce, (atOnce += 1));
     const chunks: Buffer[] = [];
     asked.on("data", (chunk: Buffer) => chunks.push(chunk)).on("end", () => {
       const text = Buffer.concat(chunks).toString();
@@ -57,7 +72,7 @@ export async function vendor(t: TestContext, up: Upstream): Promise<Vendor> {
     server.closeAllConnections();
     server.close();
   });
-  const api = { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, calls: 0 };
+  const api = { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, calls: 0, mostAtOnce: 0 };
   return api;
 }
 
