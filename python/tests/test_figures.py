@@ -6,7 +6,7 @@ import asyncio
 import http.client
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import nats as nats_py
@@ -15,27 +15,39 @@ import pytest
 import rampmeter
 from conftest import Starts
 from limits import limit, resource
+from rampmeter._drive.blocking import at_once, blocking
 from servers import Nats
 
 ENDLESS = resource(limit("plenty", 100_000_000, "1s"))
 ROUNDS = 5
 """Of these rounds the best one counts, because other programs may slow the others."""
 
+TIMES = 1000
+"""Calls of a round."""
+
 pytestmark = pytest.mark.long
 
 
-def median_ms(call: Callable[[], object], times: int = 1000) -> float:
-    """The best median of all rounds."""
-    medians = []
+def medians_ms(bare: Callable[[], object], call: Callable[[], object]) -> tuple[float, float]:
+    """The medians of both in the best round. They take turns, so that other programs slow both."""
+    return blocking(amedians_ms(at_once(bare), at_once(call)))
+
+
+async def amedians_ms(
+    bare: Callable[[], Awaitable[object]], call: Callable[[], Awaitable[object]]
+) -> tuple[float, float]:
+    """What `medians_ms` is, for tasks."""
+    rounds = []
     for _ in range(ROUNDS):
-        took = []
-        for _ in range(times):
-            began = time.perf_counter()
-            call()
-            took.append(time.perf_counter() - began)
-        medians.append(1000 * statistics.median(took))
-    print(f"    rounds: {' '.join(f'{median:.2f}' for median in medians)} ms")
-    return min(medians)
+        took: tuple[list[float], list[float]] = [], []
+        for _ in range(TIMES):
+            for made, times in zip((bare, call), took, strict=True):
+                began = time.perf_counter()
+                await made()
+                times.append(1000 * (time.perf_counter() - began))
+        rounds.append((statistics.median(took[0]), statistics.median(took[1])))
+    print(f"    rounds: {', '.join(f'{one:.2f} and {other:.2f}' for one, other in rounds)} ms")
+    return min(rounds, key=lambda each: each[1])
 
 
 def permit(hub: rampmeter.Resource) -> None:
@@ -53,7 +65,7 @@ def test_figures_of_one_thread_over_http(scheduler: Starts) -> None:
         connection.getresponse().read()
 
     permit(hub)
-    bare, with_permit = median_ms(echo), median_ms(lambda: permit(hub))
+    bare, with_permit = medians_ms(echo, lambda: permit(hub))
     connection.close()
     print(f"HTTP, one thread, p50: permit {with_permit:.2f} ms, bare request of http.client {bare:.2f} ms")
 
@@ -61,18 +73,6 @@ def test_figures_of_one_thread_over_http(scheduler: Starts) -> None:
 def test_figures_of_one_task_over_nats(scheduler: Starts, nats: Nats) -> None:
     scheduler(ENDLESS)
     hub = rampmeter.connect(nats.url).resource("api")
-
-    async def median(call: Callable[[], object]) -> float:
-        medians = []
-        for _ in range(ROUNDS):
-            took = []
-            for _ in range(1000):
-                began = time.perf_counter()
-                await call()  # type: ignore[misc]
-                took.append(time.perf_counter() - began)
-            medians.append(1000 * statistics.median(took))
-        print(f"    rounds: {' '.join(f'{median:.2f}' for median in medians)} ms")
-        return min(medians)
 
     async def permit() -> None:
         async with hub.permit() as permit:
@@ -87,14 +87,13 @@ def test_figures_of_one_task_over_nats(scheduler: Starts, nats: Nats) -> None:
 
         await other.subscribe("echo", cb=answer)
         await other.flush()
-        bare = await median(lambda: asker.request("echo", b"ping"))
-        with_permit = await median(permit)
+        bare, with_permit = await amedians_ms(lambda: asker.request("echo", b"ping"), permit)
         await other.close()
         await asker.close()
         await hub.client.aclose()
-        return with_permit, bare
+        return bare, with_permit
 
-    with_permit, bare = asyncio.run(main())
+    bare, with_permit = asyncio.run(main())
     print(f"NATS, one task, p50: permit {with_permit:.2f} ms, bare request of nats-py {bare:.2f} ms")
 
 
@@ -102,7 +101,7 @@ def test_figures_of_one_thread_over_nats(scheduler: Starts, nats: Nats) -> None:
     scheduler(ENDLESS)
     hub = rampmeter.connect(nats.url).resource("api")
     permit(hub)
-    print(f"NATS, one thread, p50: permit {median_ms(lambda: permit(hub)):.2f} ms")
+    print(f"NATS, one thread, p50: permit {medians_ms(lambda: None, lambda: permit(hub))[1]:.2f} ms")
     hub.client.close()
 
 
