@@ -152,16 +152,6 @@ def test_sentinelhub_in_forks(
     check_sentinel_hub(4, 8, 100, 20, 160, running, api, vendor(api))
 
 
-@pytest.mark.long
-def test_sentinelhub_in_many_forks(
-    scheduler: Starts, upstream: Callable[..., Upstream], vendor: Callable[[Upstream], str]
-) -> None:
-    """A pace at which two cores carry the processes and the server beside each other."""
-    (few, allowed), (units, area) = shared(50, 400), shared(50, 400, "processing-units")
-    running, api = scheduler(SENTINEL_HUB + few + units + count("processing-units")), upstream(allowed, area)
-    check_sentinel_hub(16, 8, 1000, 50, 400, running, api, vendor(api))
-
-
 def test_sentinelhub_statistics_and_a_class_of_clients(
     scheduler: Starts,
     upstream: Callable[..., Upstream],
