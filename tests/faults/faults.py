@@ -71,6 +71,7 @@ IN_CORE = [
     ("a key learns nothing from rejections", "learn_rejection", r"self\.ledger\.keys\.begin_to_adapt\(now, charge\)", "drop(charge)"),
     ("a key that is held is forgotten", "forget_if_idle", r" \|\| is_adapted", ""),
     ("all keys learn", "begin_to_adapt", r"self\.adaptive\.len\(\) < MAX_ADAPTIVE", "true"),
+    ("the loss of most of a rate is given back soon", "lose_rate", r"\.nanos\(\) \* REPEATED", ".nanos()"),
     ("a ceiling is never raised", "review", r"ceiling\.raise_at <= now", "false"),
     ("a ceiling that fails is raised as soon", "lowered", r"before\.wait\.nanos\(\) \* 2", "before.wait.nanos()"),
     ("any of two limits is too high", "sample", r"likeliest\.max\(", "likeliest.min("),
