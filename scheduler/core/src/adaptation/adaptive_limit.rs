@@ -196,7 +196,7 @@ impl AdaptiveLimit {
     }
 
     /// Forgets what the upstream seemed to allow, as it may have been another limit that rejected the calls.
-    pub(crate) fn forget_ceiling(&mut self, now: Time) {
+    fn forget_ceiling(&mut self, now: Time) {
         if self.ceiling.take().is_some() {
             self.enforce(now, self.stated.map(|stated| stated.capacity));
         }
@@ -304,9 +304,11 @@ impl AdaptiveLimit {
         Some(self.quota_spent_until).filter(|until| *until > now)
     }
 
-    /// Forgets that the upstream declared the quota spent.
-    pub(crate) fn forget_spent(&mut self) {
+    /// Ends pauses, and forgets that the upstream declared the quota spent or seemed to allow less.
+    pub(crate) fn thaw(&mut self, now: Time) {
+        self.bucket.set_freeze(None);
         self.quota_spent_until = Time::ORIGIN;
+        self.forget_ceiling(now);
     }
 
     /// Notes that the upstream declared the quota spent until this time. The latest time counts.

@@ -201,10 +201,7 @@ impl Ledger {
     /// Ends the freeze of `limit` and those of some thousand of its keys. Forgets that the upstream
     /// declared the quota spent.
     pub(crate) fn thaw(&mut self, now: Time, limit: LimitId) {
-        let adaptive = self.adaptive_mut(limit);
-        adaptive.update(|bucket, _| bucket.set_freeze(None));
-        adaptive.forget_spent();
-        adaptive.forget_ceiling(now);
+        self.adaptive_mut(limit).thaw(now);
         self.keys.thaw(now, limit);
     }
 

@@ -200,8 +200,7 @@ impl Resource {
     pub(crate) fn dominant_share(&self, bill: &Bill) -> Span {
         let client = self.spec.fair_share.as_ref().map(|fair| &fair.label);
         let is_own = |id: LimitId| client.is_some_and(|label| self[id].spec().applies.matching.contains_key(label));
-        let refill =
-            |(id, amount): (LimitId, Amount)| (!is_own(id), self[id].rate().refill_span(self.credit(id, amount)));
+        let refill = |(id, amount)| (!is_own(id), self[id].rate().refill_span(self.credit(id, amount)));
         bill.shared().map(refill).max().map_or(Span::ZERO, |(_, share)| share)
     }
 

@@ -284,14 +284,12 @@ impl<R: Clone> Scheduler<R> {
     /// overdue wake-up is returned with the time of the last event.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Wakeup> {
-        let is_any_waiting = self.waiting() > 0;
-        let dispatch = self.plan.next.filter(|_| !self.answers_are_late);
         let wakeups = [
-            (WakeupReason::Dispatch, dispatch),
+            (WakeupReason::Dispatch, self.plan.next.filter(|_| !self.answers_are_late)),
             (WakeupReason::Progress, self.queues.next_update()),
             (WakeupReason::Expiry, self.permits.next_expiry()),
             (WakeupReason::PendingAnswers, self.pending.next_timeout()),
-            (WakeupReason::Review, self.ledger.next_review().filter(|_| is_any_waiting)),
+            (WakeupReason::Review, self.ledger.next_review().filter(|_| self.waiting() > 0)),
         ];
         wakeups.into_iter().filter_map(|(reason, at)| Some(Wakeup { at: at?.max(self.now), reason })).min()
     }
