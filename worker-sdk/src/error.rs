@@ -86,7 +86,7 @@ pub enum RunError<E> {
     #[error(transparent)]
     Permit(#[from] Error),
     /// The call failed. Its permit was settled as used.
-    #[error("{0}")]
+    #[error(transparent)]
     Call(E),
 }
 
@@ -227,5 +227,15 @@ mod tests {
         let unreachable = Denial::Unreachable { silence: waited, retry_after: waited };
         check(unreachable, ErrorKind::Unreachable, "no scheduler of hub has answered for 2s; is one running?");
         check(Denial::Closed, ErrorKind::Closed, "the client is closed; connect a new one");
+    }
+
+    #[test]
+    fn the_cause_of_a_failed_call_is_told() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("no answer")]
+        struct Failed(#[source] std::io::Error);
+        let error = RunError::Call(Failed(std::io::Error::other("reset")));
+        let cause = std::error::Error::source(&error).map(ToString::to_string);
+        assert_eq!((error.to_string().as_str(), cause.as_deref()), ("no answer", Some("reset")));
     }
 }

@@ -44,12 +44,15 @@
 //! feature `tower` has layers for servers and clients, `reqwest-middleware` a middleware for
 //! reqwest.
 //!
+//! Threads of programs without a runtime have the same in [`blocking`].
+//!
 //! With the feature `otel`, each request for a permit is a span of OpenTelemetry in the current
 //! context. The scheduler's own span becomes a part of it.
 //!
 //! The package `rampmeter-jobs` runs delayed work when its permit is due. The package
 //! `rampmeter-sentinel-hub` calculates the [`Cost`] of a request to Sentinel Hub from its body.
 
+pub mod blocking;
 mod builder;
 pub mod client;
 mod connection;

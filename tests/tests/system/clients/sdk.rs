@@ -163,3 +163,33 @@ async fn a_client_that_is_closed_ends_all_waiting() {
     call.settle(Outcome::status(200));
     until("the call in flight is settled", async || (worker.status().await.counters.settled == 1).then_some(())).await;
 }
+
+/// Each thread makes a call that is answered 429 once, and one by hand.
+#[tokio::test]
+async fn threads_without_a_runtime_wait_for_their_calls() {
+    use rampmeter_worker_sdk::blocking;
+    let Stage { nats, worker, .. } = &stage().await;
+    let url = nats.url().to_owned();
+    let work = move || {
+        let client = blocking::Client::connect(&url).unwrap();
+        let hub = client.resource("hub").unwrap();
+        assert_eq!(hub.wait(hub.acquire(9000)).unwrap_err().kind(), ErrorKind::Refused(Code::NeverFits));
+        std::thread::scope(|threads| {
+            for _ in 0..4 {
+                threads.spawn(|| {
+                    let mut answers = [429, 200].into_iter();
+                    let call = || Ok::<_, std::io::Error>((Outcome::status(answers.next().unwrap()), ()));
+                    hub.run(1, call).unwrap();
+                    hub.wait(hub.acquire(1).deadline(Duration::from_secs(50)))
+                        .unwrap()
+                        .begin()
+                        .settle(Outcome::status(200));
+                });
+            }
+        });
+        client.close();
+    };
+    within("all threads", tokio::task::spawn_blocking(work)).await.unwrap();
+    let counters = worker.status().await.counters;
+    assert_eq!((counters.granted, counters.settled, counters.upstream_429), (12, 12, 4));
+}
