@@ -152,7 +152,7 @@ impl Error {
         Error::new(ErrorKind::Unreachable, format!("no access token of {resource}: {why}"))
     }
 
-    fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error(Box::new(Inner { kind, message: message.into(), retry_after: None, limited_by: None, source: None }))
     }
 }
