@@ -23,6 +23,9 @@ pub struct Recent {
     /// Checkpoints that the store has not taken in time.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub store_losses: u64,
+    /// Answers to waiting requests that have reached no client.
+    #[serde(default, skip_serializing_if = "crate::is_zero")]
+    pub undelivered: u64,
     /// Messages that were lost because too many waited.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub lost_messages: u64,

@@ -111,7 +111,7 @@ fn questions_orders_and_their_answers_are_as_the_schema_says() {
             "waiting":3}],"clients":[{"name":"team-a","share":0.5,"granted":4,"waiting":2,"starved":1,"wait_p50_ms":10.0,
             "wait_p99_ms":300.0}],"more_clients":7},"since":"2026-01-01T00:00:00Z",
             "recent":{"over_ms":1.0,"granted":9,"settled":8,"returned":1,"refusals":{"queue_full":1},"rejections":{"ours":2},
-            "store_losses":1,"lost_messages":2,"foreign_replies":3,"clock_ahead_ms":-4.0}}"#,
+            "store_losses":1,"undelivered":4,"lost_messages":2,"foreign_replies":3,"clock_ahead_ms":-4.0}}"#,
     );
     check::<Question>("explain_question", r#"{"id": "a"}"#);
     check::<Explanation>(

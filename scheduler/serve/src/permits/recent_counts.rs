@@ -53,6 +53,7 @@ impl RecentCounts {
             refusals: positive(refusals),
             rejections: positive(rejections),
             store_losses: seen(|tally| tally.store_losses),
+            undelivered: seen(|tally| tally.undelivered),
             lost_messages: seen(|tally| tally.lost_messages),
             foreign_replies: seen(|tally| tally.foreign_replies),
             clock_ahead_ms: tally.clock_ahead_secs * 1e3,

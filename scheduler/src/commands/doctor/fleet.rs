@@ -68,7 +68,11 @@ async fn of_schedulers(schedulers: &Schedulers, named: Option<&Name>, file: Opti
         });
         let troubles = troubles.collect::<Vec<_>>().join("; ");
         let status = status(schedulers, name).await;
-        let fault = if status.is_ok() { "scheduler-troubled" } else { "no-leader" };
+        let fault = match &status {
+            Ok(_) => "scheduler-troubled",
+            Err(_) if schedulers.denial().is_some() => "nats-denied",
+            Err(_) => "no-leader",
+        };
         let evidence = match &status {
             Err(error) if troubles.is_empty() => with_causes(&**error),
             Ok(_) | Err(_) => troubles,

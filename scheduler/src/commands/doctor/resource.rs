@@ -30,6 +30,13 @@ const REFUSED_PART: u64 = 20;
 /// A class starves if it has waited this long and had less than one permit in this many.
 const STARVING_MS: f64 = 10_000.0;
 const STARVING_PART: u64 = 100;
+/// The fewest answers that are lost by no accident, and their share of permits: one in this many.
+const FEWEST_LOST: u64 = 5;
+const LOST_PART: u64 = 20;
+/// Faults by which calls are not counted, by which a limit is too high, and that are seen of rates.
+const UNCOUNTED: [&str; 2] = ["unit-without-cost", "label-missing"];
+const TOO_HIGH: [&str; 3] = ["limit-above-stated", "limit-too-high", "rejected-limit-too-high"];
+const OF_RATES: [&str; 3] = ["limit-too-high", "rate-below-written", "margin-too-small"];
 /// A checkpoint may be late now and then.
 const MANY_STORE_LOSSES: u64 = 5;
 
@@ -62,7 +69,19 @@ pub(super) fn symptoms(patient: &Patient<'_>) -> Vec<Symptom> {
     let rejections = rejections(&recent).map(|(fault, evidence)| (fault, String::new(), evidence));
     let resource = Some(status.resource.clone());
     let symptom = |(fault, it, evidence)| Symptom { fault, resource: resource.clone(), it, evidence };
-    seen.chain(rejections).map(symptom).collect()
+    without_consequences(seen.chain(rejections).map(symptom).collect())
+}
+
+/// What is to be mended. Where a unit costs nothing, rejections say nothing of rates; where the cause of
+/// some is known, the others wait for theirs.
+fn without_consequences(mut symptoms: Vec<Symptom>) -> Vec<Symptom> {
+    let are_any = |faults: &[&str]| symptoms.iter().any(|symptom| faults.contains(&&*symptom.fault));
+    let (is_uncounted, is_known) = (are_any(&UNCOUNTED), are_any(&TOO_HIGH));
+    symptoms.retain(|Symptom { fault, .. }| {
+        let is_of_rates = fault.starts_with("rejected") || OF_RATES.contains(&&**fault);
+        !(is_uncounted && is_of_rates || is_known && fault == "rejected-unknown")
+    });
+    symptoms
 }
 
 /// What is wrong with the resource as a whole.
@@ -87,6 +106,7 @@ fn of_all(patient: &Patient<'_>, recent: &Recent) -> Vec<Seen> {
         ("queue-full", full),
         ("store-slow", grown(recent.store_losses, MANY_STORE_LOSSES, "checkpoints were late")),
         ("messages-lost", grown(recent.lost_messages, 1, "messages were lost")),
+        ("answers-lost", grown(recent.undelivered, FEWEST_LOST.max(recent.granted / LOST_PART), "answers were lost")),
         ("foreign-replies", grown(recent.foreign_replies, 1, "messages were dropped")),
         ("refusals", many),
         ("no-standby", alone),
@@ -112,6 +132,9 @@ fn of_limit(patient: &Patient<'_>, limit: &LimitStatus, recent: &Recent) -> Vec<
         is_spent.then(|| format!("{level} of {capacity} are left; it is free in {}", duration(limit.next_free_ms)));
     let unused = is_unused(patient, limit)
         .then(|| format!("none of today's calls has cost `{}`; {level} of {capacity} are left", limit.unit));
+    let told = |(name, note): &&(_, String)| *name == limit.name && patient.status.notes.contains(note);
+    let uncosted = patient.written.and_then(|written| written.uncosted.iter().find(told));
+    let unused = unused.or_else(|| uncosted.map(|(_, note)| note.clone()));
     let labels = limit.missing_labels.join("`, `");
     let unlabelled = (!labels.is_empty()).then(|| format!("no request has carried the label `{labels}`"));
     let states = limit.reported.and_then(|report| report.capacity.or(report.states));
@@ -221,4 +244,31 @@ fn file_differs(Patient { in_force, written, .. }: &Patient<'_>) -> Option<Strin
         }
     });
     Some(differs.collect::<Vec<_>>().join("; ")).filter(|differs| !differs.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows_from_another_fault_is_left_out() {
+        let symptom = |fault: &&str| Symptom {
+            fault: (*fault).to_owned(),
+            resource: None,
+            it: String::new(),
+            evidence: String::new(),
+        };
+        let table: [(&[&str], &[&str]); 3] = [
+            (&["limit-too-high", "rejected-unknown"], &["limit-too-high"]),
+            (&["rejected-strangers", "rejected-unknown"], &["rejected-strangers", "rejected-unknown"]),
+            (
+                &["unit-without-cost", "limit-too-high", "rejected-strangers", "no-standby"],
+                &["unit-without-cost", "no-standby"],
+            ),
+        ];
+        for (seen, left) in table {
+            let found = without_consequences(seen.iter().map(symptom).collect());
+            assert_eq!(found.iter().map(|symptom| &*symptom.fault).collect::<Vec<_>>(), left);
+        }
+    }
 }

@@ -141,6 +141,8 @@ async fn a_user_without_its_inbox() {
     let url = shipped::url(&nats, "operator");
     assert_named(&["nats-denied"], &["--nats", &url]).await;
     assert_named(&["no-standby"], &["--nats", &url, "--inbox-prefix", "_INBOX_operator"]).await;
+    let of_worker = shipped::url(&nats, "worker");
+    assert_named(&["nats-denied"], &["--nats", &of_worker, "--inbox-prefix", "_INBOX_worker"]).await;
 }
 
 #[tokio::test]
