@@ -17,6 +17,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::rate_limit::whole_seconds;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
+use rampmeter_protocol::suggestion::{did_you_mean, quoted};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::Span;
 use rampmeter_serve::messages::message_trace::MessageTrace;
@@ -24,6 +25,8 @@ use rampmeter_serve::stop::{Stop, stopped};
 use serde::Deserialize;
 use std::sync::Arc;
 
+/// The most resources that a client is told of.
+const SHOWN_RESOURCES: usize = 8;
 /// When a client is told to come back if no scheduler answers.
 const COME_BACK: Span = Span::from_secs(1);
 
@@ -89,8 +92,11 @@ impl Front {
             let refused = Refused::new(Code::Unavailable, format!("no scheduler answers for resource `{resource}`"));
             return Refused { retry_after_ms: Some(COME_BACK.millis()), ..refused };
         }
+        let known = || self.front_client.resources().map(|name| &**name);
         let message = format!(
-            "no scheduler answers for resource `{resource}`, and this one's configuration has none of that name"
+            "no scheduler answers for resource `{resource}`, and this one's configuration has none of that name, but {}{}",
+            quoted(known().take(SHOWN_RESOURCES)),
+            did_you_mean(resource, known())
         );
         Refused::new(Code::UnknownResource, message)
     }

@@ -30,6 +30,7 @@ async fn answers_are_those_of_nats_with_the_status_of_http() {
         ("/v1/permit/hub",          "{",                                                    400,    json!({"code": "invalid_request"})),
         ("/v1/permit/hub",          "[1",                                                   400,    json!({"code": "invalid_request"})),
         ("/v1/permit/none",         "",                                                     404,    json!({"code": "unknown_resource"})),
+        ("/v1/permit/hubb",         "",                                                     404,    json!({"message": "no scheduler answers for resource `hubb`, and this one's configuration has none of that name, but `hub`; did you mean `hub`?"})),
         ("/v1/permit/h.b",          "",                                                     404,    json!({"code": "unknown_resource"})),
         ("/v1/settle/hub",          r#"{"id": "a"}"#,                                       200,    json!({"status": "settled", "id": "a"})),
         ("/v1/permit/hub",          r#"{"id": "a"}"#,                                       409,    json!({"code": "already_settled", "id": "a"})),
