@@ -61,6 +61,7 @@ impl Ward {
         let nats = nats::start().await;
         let files = files.map(|file| scheduler::configuration(nats.url(), file));
         let pair = Pair::start(RAMPMETER, [&files[0], &files[1]]).await;
+        standby_is_known(&nats).await;
         Ward { nats, pair, upstream, workers: JoinSet::new() }
     }
 
@@ -93,6 +94,13 @@ impl Ward {
     async fn suffers_from(&self, faults: &[&str]) {
         assert_named(faults, &["--nats", self.nats.url()]).await;
     }
+}
+
+/// Waits until the leader has heard of the scheduler that stands by, which it asks for now and then.
+async fn standby_is_known(nats: &Server) {
+    let worker = Worker::connect(nats, "hub").await;
+    let known = async || (worker.status_of_leader().await.standbys == Some(1)).then_some(());
+    until("the standby is known", known).await;
 }
 
 /// The findings of the doctor with these arguments, by name, and all that it says.
@@ -372,6 +380,7 @@ async fn nothing_is_said_of_a_preset_of_a_service() {
     let nats = nats::start().await;
     let file = format!("[nats]\nurl = \"{}\"\n[http]\nlisten = \"127.0.0.1:0\"\n{preset}", nats.url());
     let _pair = Pair::start(RAMPMETER, [&file, &file]).await;
+    standby_is_known(&nats).await;
     let worker = Worker::connect(&nats, "hub").await;
     for number in 0..30 {
         let (id, cost) = (number.to_string(), json!({"requests": 1, "points": 1}));
