@@ -68,13 +68,13 @@ scripts! {
     "
 
     a_client_with_a_cap_has_as_much_as_others_below_it(shared(with_a_cap(), &[])): "
-        0    reserve spent client=b requests=10   -> spent@0
-        0    wait a1 client=a                     ->
-        0    wait a2 client=a                     ->
-        0    wait a3 client=a                     ->
-        0    wait b1 client=b                     ->
-        0    wait b2 client=b                     ->
-        0    wait b3 client=b                     ->
+        0    reserve spent client=c client:c requests=10   -> spent@0
+        0    wait a1 client=a client:a                     ->
+        0    wait a2 client=a client:a                     ->
+        0    wait a3 client=a client:a                     ->
+        0    wait b1 client=b client:b                     ->
+        0    wait b2 client=b client:b                     ->
+        0    wait b3 client=b client:b                     ->
         1000                                      -> a1@100 b1@200 a2@300 b2@400 a3@500 b3@600
     "
 
