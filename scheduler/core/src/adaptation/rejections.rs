@@ -4,8 +4,8 @@
 //! An upstream that allows less than is written rejects calls each time it has served about the
 //! same share of the written capacity. Strangers on the account leave a share that varies. If the
 //! whole capacity was served, the cause is our own: calls that cost more than estimated, or a burst
-//! that the margin does not cover. Causes are for people. Of what is seen, only a limit that is too high
-//! has an effect: [holds](super::AdaptiveLimit::hold) it.
+//! that the margin does not cover. Causes are for people. Only one has an effect: a limit that
+//! is too high is [held](super::AdaptiveLimit::hold) to what is allowed.
 
 use super::attribution::Limits;
 use crate::command::BucketName;

@@ -36,7 +36,16 @@ const LOST_PART: u64 = 20;
 /// Faults by which calls are not counted, by which a limit is too high, and that are seen of rates.
 const UNCOUNTED: [&str; 2] = ["unit-without-cost", "label-missing"];
 const TOO_HIGH: [&str; 3] = ["limit-above-stated", "limit-too-high", "rejected-limit-too-high"];
-const OF_RATES: [&str; 3] = ["limit-too-high", "rate-below-written", "margin-too-small"];
+const OF_RATES: [&str; 8] = [
+    "limit-too-high",
+    "rate-below-written",
+    "margin-too-small",
+    "rejected-limit-too-high",
+    "rejected-burst",
+    "rejected-strangers",
+    "rejected-ours",
+    "rejected-unknown",
+];
 /// A checkpoint may be late now and then.
 const MANY_STORE_LOSSES: u64 = 5;
 
@@ -78,8 +87,7 @@ fn without_consequences(mut symptoms: Vec<Symptom>) -> Vec<Symptom> {
     let are_any = |faults: &[&str]| symptoms.iter().any(|symptom| faults.contains(&&*symptom.fault));
     let (is_uncounted, is_known) = (are_any(&UNCOUNTED), are_any(&TOO_HIGH));
     symptoms.retain(|Symptom { fault, .. }| {
-        let is_of_rates = fault.starts_with("rejected") || OF_RATES.contains(&&**fault);
-        !(is_uncounted && is_of_rates || is_known && fault == "rejected-unknown")
+        !(is_uncounted && OF_RATES.contains(&&**fault) || is_known && fault == "rejected-unknown")
     });
     symptoms
 }
@@ -258,7 +266,11 @@ mod tests {
             it: String::new(),
             evidence: String::new(),
         };
-        let table: [(&[&str], &[&str]); 3] = [
+        let table: [(&[&str], &[&str]); 4] = [
+            (
+                &["label-missing", "rejected-quota", "rejected-upstream"],
+                &["label-missing", "rejected-quota", "rejected-upstream"],
+            ),
             (&["limit-too-high", "rejected-unknown"], &["limit-too-high"]),
             (&["rejected-strangers", "rejected-unknown"], &["rejected-strangers", "rejected-unknown"]),
             (
