@@ -1,7 +1,7 @@
 //! What happens to the scheduler of a world.
 
+use rampmeter_policy::spec::ResourceSpec;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 
 /// How long a write to the store takes, and how long a successor takes after a crash.
 pub(crate) const WRITE: Span = Span::from_millis(5);

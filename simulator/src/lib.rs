@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use rampmeter_protocol::{amount::Amount, name::Name, time::Span};
-//! use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec};
+//! use rampmeter_policy::spec::{LimitSpec, ResourceSpec};
 //! use rampmeter_simulator::{fleet::Fleet, world::World};
 //!
 //! let name = |name| Name::new(name).unwrap();

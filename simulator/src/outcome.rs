@@ -1,10 +1,10 @@
 //! The result of a world's run.
 
+use rampmeter_policy::ids::ClassId;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Rejections;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::ids::ClassId;
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;

@@ -3,9 +3,9 @@
 use crate::incident::WRITE;
 use rampmeter_discovery::DiscoveredSnapshot;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::checkpoint_number::CheckpointNumber;
 use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
-use rampmeter_scheduler_core::ids::CheckpointNumber;
 
 /// The state of a scheduler and its discovered limits.
 #[derive(Clone, Debug, Default)]

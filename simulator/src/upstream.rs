@@ -4,11 +4,11 @@ use crate::outcome::Levels;
 use crate::workers::cost::amount_of;
 use crate::world_error::WorldError;
 use rampmeter_dialects::{Reader, RetryAfterUnit};
+use rampmeter_policy::spec::{Algorithm, Alignment, Discover, LimitSpec, Pattern, ResourceSpec};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::{Cost, REQUESTS};
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Discover, LimitSpec, Pattern, ResourceSpec};
 use rampmeter_upstream::{Api, Arrival, Dialect, Policy, PolicyError, Preset, Rejection, RetryAfter, Rule, Unit};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -217,10 +217,10 @@ fn translated(amount: Amount) -> rampmeter_upstream::Amount {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rampmeter_policy::observation::{Observation, Scope, Verdict};
     use rampmeter_protocol::name::Name;
     use rampmeter_protocol::settle::{Headers, Response};
     use rampmeter_protocol::text::Text;
-    use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
 
     /// The observations that the scheduler makes from the upstream's responses.
     fn understood(dialect: Dialect, retry_after: RetryAfter) -> [Observation; 2] {

@@ -8,10 +8,10 @@ use crate::workers::fleet::Fleet;
 use crate::workers::strategy::Strategy;
 use crate::world_error::WorldError;
 use rampmeter_dialects::Reader;
+use rampmeter_policy::spec::{LimitSpec, ResourceSpec};
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::labels::{Labels, LabelsError};
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec};
 use rampmeter_upstream::Preset;
 use std::collections::BTreeSet;
 

@@ -1,6 +1,6 @@
 //! Why a world cannot run.
 
-use rampmeter_scheduler_core::policy::spec::SpecError;
+use rampmeter_policy::spec::SpecError;
 
 /// A fault of a world, and where it is.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -20,8 +20,6 @@ IN_CORE = [
     ("one window is walked", "paid_by_windows", r"0\.\.MAX_WALKED_WINDOWS", "0..MAX_WALKED_WINDOWS - MAX_WALKED_WINDOWS"),
     ("peaks are kept without end", "note", r"MAX_PEAKS", "usize::MAX"),
     ("a clock errs by any time", "of", r"MAX_CLOCK_SKEW\.nanos\(\)\.min\((.*) / MAX_CLOCK_SKEW_PART\)", r"\1"),
-    ("a key is of any number of labels", "key_rules", r"key\.len\(\) <= MAX_KEY_LABELS", "key.len() < usize::MAX"),
-    ("a reservation is of any time", "faults", r"MIN_RESERVATION\.\.=MAX_RESERVATION", "MIN_RESERVATION..=MAX_PERIOD"),
     ("one event sends all updates", "due_updates", r"UPDATED_BY_EVENT", "usize::MAX"),
     ("any number of requests is tried for backfill", "candidates", r"MAX_CANDIDATES", "usize::MAX"),
     ("a dispatch has no end", "begin", r"= MAX_STEPS", "= usize::MAX"),
@@ -34,6 +32,10 @@ IN_CORE = [
     ("a record has all marks of a bucket", "recorded", r"saturating_sub\(MAX_RECORDED\)", "saturating_sub(usize::MAX)"),
 ]
 
+IN_POLICY = [
+    ("a key is of any number of labels", "key_rules", r"key\.len\(\) <= MAX_KEY_LABELS", "key.len() < usize::MAX"),
+    ("a reservation is of any time", "faults", r"MIN_RESERVATION\.\.=MAX_RESERVATION", "MIN_RESERVATION..=MAX_PERIOD"),
+]
 IN_DISCOVERY = [
     ("a discovered limit has any number of routes", "take_reading", r"< MAX_ROUTES", "< usize::MAX"),
     ("routes of discovered limits fill the record", "take_reading", r"< ROUTES_BYTES", "< usize::MAX"),

@@ -3,10 +3,10 @@
 use super::duration;
 use super::error::{FailureKind, ProviderError, Question};
 use super::{Contract, ProvidedLimit};
+use rampmeter_policy::spec::{MAX_LIMITS, MAX_PERIOD};
 use rampmeter_protocol::amount::{Amount, AmountError};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::policy::spec::{MAX_LIMITS, MAX_PERIOD};
 use serde::Deserialize;
 
 /// `nanosBetweenRefills` is rounded: it may differ from `samplingPeriod / capacity` by one part in

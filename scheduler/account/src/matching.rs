@@ -1,11 +1,11 @@
 //! Matches a provider's limits with those of a resource, by unit and period.
 
 use super::{Contract, ProvidedLevel, ProvidedLimit};
+use rampmeter_policy::Limit;
+use rampmeter_policy::spec::{Algorithm, LimitSpec, MAX_PERIOD};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::policy::limit::Limit;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, LimitSpec, MAX_PERIOD};
 use std::fmt;
 
 /// Periods with a name. A month of Sentinel Hub has 31 days.
@@ -137,8 +137,8 @@ impl fmt::Display for ProvidedLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rampmeter_scheduler_core::policy::resource::Resource;
-    use rampmeter_scheduler_core::policy::spec::ResourceSpec;
+    use rampmeter_policy::Resource;
+    use rampmeter_policy::spec::ResourceSpec;
 
     fn provided(unit: &str, capacity: f64, secs: u64) -> ProvidedLimit {
         let (unit, capacity) = (Name::new(unit).unwrap(), Amount::new(capacity).unwrap());

@@ -4,13 +4,11 @@
 use crate::keys::Shown;
 use crate::limits::table::LimitTable;
 use crate::rules::limit_text;
+use rampmeter_policy::spec::{Algorithm, Alignment, Applies, DEFAULT_FLOOR, Learn, LimitSpec, Margin, Pattern};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::policy::spec::{
-    Algorithm, Alignment, Applies, DEFAULT_FLOOR, Learn, LimitSpec, Margin, Pattern,
-};
 use toml::{Table, Value};
 
 /// The keys of `limit`. Reading them gives the same limit.

@@ -6,7 +6,7 @@ use super::load::{checked, written_parts};
 use super::reading::faults::Faults;
 use super::reading::source::{ConfigError, Source};
 use rampmeter_dialects::Reader;
-use rampmeter_scheduler_core::policy::spec::ResourceSpec;
+use rampmeter_policy::spec::ResourceSpec;
 use serde::Deserialize;
 use std::ops::Range;
 use toml::Spanned;

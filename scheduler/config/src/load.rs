@@ -16,16 +16,16 @@ use super::reading::value::{amount, label_key, name, parsed};
 use super::telemetry::{TelemetrySettings, TelemetryTable};
 use rampmeter_account::ProviderSettings;
 use rampmeter_dialects::Reader;
+use rampmeter_policy::Resource;
+use rampmeter_policy::spec::{
+    Algorithm, ClassSpec, Learn, LimitSpec, Margin, ResourceSpec, SpecField, StartPolicy, Unmatched,
+};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::suggestion::{closest, quoted};
 use rampmeter_protocol::time::Span;
 use rampmeter_proxy::tokens::TokenUnits;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{
-    Algorithm, ClassSpec, Learn, LimitSpec, Margin, ResourceSpec, SpecField, StartPolicy, Unmatched,
-};
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::path::Path;

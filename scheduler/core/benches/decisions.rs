@@ -5,6 +5,9 @@
 //! remembered. 300 000 permits are remembered at a thousand decisions a second, and 3 000 at ten.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use rampmeter_policy::Bill;
+use rampmeter_policy::Resource;
+use rampmeter_policy::spec::{ClassSpec, LimitSpec, ResourceSpec};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
@@ -13,9 +16,6 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
-use rampmeter_scheduler_core::policy::bill::Bill;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{ClassSpec, LimitSpec, ResourceSpec};
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use std::hint::black_box;
 

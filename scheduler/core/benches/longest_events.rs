@@ -10,6 +10,10 @@
 
 #![expect(clippy::print_stdout, reason = "the table is what it is run for")]
 
+use rampmeter_policy::Bill;
+use rampmeter_policy::Resource;
+use rampmeter_policy::observation::{Observation, Reading, Scope, Verdict};
+use rampmeter_policy::spec::{Algorithm, Alignment, Applies, Bounds, ClassSpec, FairShare, LimitSpec, ResourceSpec};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::epoch::Epoch;
@@ -20,13 +24,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::wall_clock::WallClockOrigin;
-use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
-use rampmeter_scheduler_core::policy::bill::Bill;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{
-    Algorithm, Alignment, Applies, Bounds, ClassSpec, FairShare, LimitSpec, ResourceSpec,
-};
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_scheduler_core::scheduler::waiting::QueueCursor;
 use rampmeter_scheduler_core::scheduler::waiting::Selection;

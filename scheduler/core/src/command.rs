@@ -1,11 +1,11 @@
 //! All that the scheduler asks its driver to do.
 
-use crate::ids::{ClassId, LimitId};
-use crate::refusal::Refusal;
+use rampmeter_policy::BucketName;
+use rampmeter_policy::ids::{ClassId, LimitId};
+use rampmeter_policy::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::Span;
-use std::sync::Arc;
 
 /// What the driver has to do. It sends answers to `to`, and announcements to all clients. Notes are
 /// for logs and metrics.
@@ -85,9 +85,6 @@ pub struct PauseNote {
     /// Whether the answer may be of this limit alone.
     pub is_certain: bool,
 }
-
-/// A bucket: its limit, and its key if the limit has a bucket for each key.
-pub type BucketName = (LimitId, Option<Arc<str>>);
 
 /// Starts that need these buckets within `span` from now are void.
 #[derive(Clone, Debug, PartialEq, Eq)]

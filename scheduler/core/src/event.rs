@@ -1,9 +1,10 @@
 //! All that the driver tells the scheduler of a resource.
 
-use crate::adaptation::Observation;
+use crate::checkpoint_number::CheckpointNumber;
 use crate::identity::Identity;
-use crate::ids::{CheckpointNumber, ClassId, LimitId};
-use crate::policy::{Bill, Call, Resource};
+use rampmeter_policy::ids::{ClassId, LimitId};
+use rampmeter_policy::observation::Observation;
+use rampmeter_policy::{Bill, Call, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
@@ -91,7 +92,7 @@ pub enum Event<R> {
         /// with this amount.
         left: Vec<(Name, Amount)>,
     },
-    /// This capacity of a [steered](crate::policy::spec::Learn::Steered) limit is in force.
+    /// This capacity of a [steered](rampmeter_policy::spec::Learn::Steered) limit is in force.
     Capacity {
         /// The limit.
         limit: LimitId,

@@ -18,25 +18,24 @@
 //! * [`ledger`]: what a request takes of each limit, and the start that suits all.
 //! * [`adaptation`]: what the upstream's responses teach.
 //! * [`limits`]: the arithmetic of one limit.
-//! * [`policy`]: the configuration.
-//! * `arithmetic` and `collections`: exact numbers, and containers.
+//! * `collections`: containers.
+//!
+//! What is configured, and what an answer says, is [`rampmeter_policy`]'s.
 
 pub mod adaptation;
-mod arithmetic;
 mod array_form;
+pub mod checkpoint_number;
 mod collections;
 pub mod command;
 pub mod durability;
 pub mod event;
 mod fencing;
 pub mod identity;
-pub mod ids;
 pub mod ledger;
 pub mod limits;
+mod offset;
 mod permits;
-pub mod policy;
 mod queue;
-pub mod refusal;
 pub mod scheduler;
 pub mod views;
 pub mod wire;

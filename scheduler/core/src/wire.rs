@@ -1,13 +1,14 @@
 //! Translates the protocol's messages into events, and commands into the protocol's messages.
 
-use crate::adaptation::Observation;
-use crate::command::{BucketName, Command, FreezeNotice};
+use crate::command::{Command, FreezeNotice};
 use crate::event;
 use crate::identity::Identity;
-use crate::ids::{ClassId, LimitId};
-use crate::policy::{Call, Resource};
-use crate::refusal::Refusal;
 use crate::scheduler::Scheduler;
+use rampmeter_policy::BucketName;
+use rampmeter_policy::ids::{ClassId, LimitId};
+use rampmeter_policy::observation::Observation;
+use rampmeter_policy::refusal::Refusal;
+use rampmeter_policy::{Call, Resource};
 use rampmeter_protocol::answer::{Answer, Granted, Queued, Refused};
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::epoch::Epoch;

@@ -10,12 +10,12 @@
 mod common;
 
 use common::{Wish, World, by, counted, limit, resource, shared, span, wish, with_bulk};
+use rampmeter_policy::spec::{Algorithm, Alignment, ResourceSpec};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::splitmix::scatter;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, ResourceSpec};
 
 const FEW: usize = 1_000;
 const MANY: usize = 100_000;

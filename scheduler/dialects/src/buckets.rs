@@ -3,11 +3,11 @@
 use crate::header_name::{BucketName, HeaderName, Told};
 use crate::value::{self, Wait};
 use crate::{shopify, structured};
+use rampmeter_policy::observation::{Described, Reading, Scope};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::settle::Headers;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::adaptation::observation::{Described, Reading, Scope};
 use std::borrow::Cow;
 
 /// The longest time until a reset: a month, plus a day because clocks differ.

@@ -3,8 +3,8 @@
 //! Most upstreams name them alike: `x-ratelimit-remaining`, `RateLimit-Reset`, `X-Rate-Limit-Limit`,
 //! `x-ratelimit-remaining-tokens`, `X-RateLimit-Requests-Reset`, `retry-after-ms`.
 
+use rampmeter_policy::observation::Scope;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::adaptation::observation::Scope;
 
 /// The figure of a bucket that a header states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Reads rate limits from an upstream's responses, dialect by dialect.
 //!
 //! A [`Reader`] turns the status and headers that a worker has settled into an
-//! [`Observation`](rampmeter_scheduler_core::adaptation::observation::Observation). It reads no
+//! [`Observation`](rampmeter_policy::observation::Observation). It reads no
 //! clock: the wall time, which dates are compared with, is an argument.
 //!
 //! One [`Reader`] reads all dialects by the names of headers and the notations that
@@ -38,7 +38,7 @@
 //! use rampmeter_protocol::settle::{Headers, Response};
 //! use rampmeter_protocol::text::Text;
 //! use rampmeter_protocol::time::Span;
-//! use rampmeter_scheduler_core::adaptation::observation::{Scope, Verdict};
+//! use rampmeter_policy::observation::{Scope, Verdict};
 //!
 //! let headers = Headers::first_of([(Text::from("retry-after"), Text::from("1500"))]);
 //! let response = Response { status: 429, headers, quota_spent: false, code: None };

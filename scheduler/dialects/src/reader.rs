@@ -7,10 +7,10 @@ use crate::objection::{Means, Objection, Times};
 use crate::tables::{self, REMARKS, Tells};
 use crate::unit::RetryAfterUnit;
 use crate::value;
+use rampmeter_policy::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::settle::Response;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 use std::sync::Arc;
 
 /// The longest pause that a response can ask for. An upstream that asks for more is called again

@@ -1,9 +1,9 @@
 //! Headers that tell all figures of a bucket: those of Shopify and Salesforce.
 
 use crate::value;
+use rampmeter_policy::observation::{Described, Reading, Scope};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::adaptation::observation::{Described, Reading, Scope};
 use serde::Deserialize;
 
 type Read = fn(&str) -> Option<Reading>;

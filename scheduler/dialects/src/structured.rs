@@ -1,10 +1,10 @@
 //! The IETF's structured fields (RFC 9651): `RateLimit` and `RateLimit-Policy`.
 
 use crate::value;
+use rampmeter_policy::observation::{Described, Reading, Scope};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::adaptation::observation::{Described, Reading, Scope};
 use sfv::{BareItem, Dictionary, Item, List, ListEntry, Parameters, Parser};
 
 /// One policy: `"burst";q=100;w=60;qu="tokens"`.

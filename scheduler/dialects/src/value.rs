@@ -4,11 +4,11 @@ use jiff::civil::DateTime;
 use jiff::fmt::{rfc2822, strtime};
 use jiff::tz::TimeZone;
 use jiff::{SpanTotal, Timestamp, ToSpan, Unit};
+use rampmeter_policy::observation::Reading;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::bounds::{MAX_AMOUNT, MAX_MILLIS};
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::adaptation::observation::Reading;
 
 /// Moments since 1970 by their size: the least number, and its unit in milliseconds. They begin in
 /// 2001 (seconds) and 1973. A smaller number counts from now.

@@ -5,9 +5,9 @@ mod common;
 use common::NOW;
 use proptest::prelude::*;
 use rampmeter_dialects::{Dialect, MAX_PAUSE, MAX_RESET, Reader, RetryAfterUnit};
+use rampmeter_policy::observation::Verdict;
 use rampmeter_protocol::settle::{Headers, Response};
 use rampmeter_protocol::text::Text;
-use rampmeter_scheduler_core::adaptation::observation::Verdict;
 
 #[test]
 fn names_are_read_as_they_are_written() {

@@ -4,8 +4,8 @@ mod common;
 
 use common::{NOW, response};
 use rampmeter_dialects::{Dialect, DialectReading, Reader};
+use rampmeter_policy::observation::{Reading, Scope, Verdict};
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::adaptation::observation::{Reading, Scope, Verdict};
 
 const PAGE: &str = include_str!("../../../docs/upstreams.md");
 /// The heading of the table.

@@ -1,9 +1,9 @@
 //! A discovered limit, and the evidence for it.
 
+use rampmeter_policy::spec::{Algorithm, Alignment, Applies, Learn, LimitSpec, MAX_PERIOD, Pattern};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, Applies, Learn, LimitSpec, MAX_PERIOD, Pattern};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 

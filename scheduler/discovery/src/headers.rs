@@ -5,12 +5,12 @@
 //! the missing amount. Headers are coarse, so both periods are rounded to usual ones.
 
 use crate::discovered_limit::algorithm;
+use rampmeter_policy::observation::{Reading, Scope};
+use rampmeter_policy::spec::{Applies, LimitSpec, MAX_PERIOD, Pattern};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::adaptation::observation::{Reading, Scope};
-use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec, MAX_PERIOD, Pattern};
 
 /// The periods that people choose, in seconds.
 const USUAL_SECS: [u64; 19] =
@@ -84,7 +84,7 @@ fn usual(shown: Span, percent: u64) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rampmeter_scheduler_core::adaptation::observation::Described;
+    use rampmeter_policy::observation::Described;
 
     #[test]
     fn periods_are_those_that_people_choose() {

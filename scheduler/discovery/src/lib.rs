@@ -9,7 +9,7 @@
 //!
 //! Discovered limits are in force like written ones, and come after these. A limit from headers
 //! begins with the amount that the headers say is left. The rate and the cap are
-//! [steered](rampmeter_scheduler_core::policy::spec::Learn::Steered): their capacities in force
+//! [steered](rampmeter_policy::spec::Learn::Steered): their capacities in force
 //! change without a change of limits.
 //!
 //! [`Discovery`] stands between the driver of a scheduler and its core:
@@ -17,8 +17,10 @@
 //! ```
 //! use rampmeter_discovery::Discovery;
 //! use rampmeter_protocol::{epoch::Epoch, name::Name, time::{Span, Time}};
-//! use rampmeter_scheduler_core::{event::Event, policy::resource::Resource, scheduler::Scheduler};
-//! use rampmeter_scheduler_core::policy::spec::{Discover, ResourceSpec};
+//! use rampmeter_scheduler_core::event::Event;
+//! use rampmeter_scheduler_core::scheduler::Scheduler;
+//! use rampmeter_policy::Resource;
+//! use rampmeter_policy::spec::{Discover, ResourceSpec};
 //!
 //! let spec = ResourceSpec { discover: Discover::All, ..ResourceSpec::new(Name::new("api")?, Vec::new()) };
 //! let written = Resource::new(&spec)?;

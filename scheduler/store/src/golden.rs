@@ -4,6 +4,8 @@ use super::clock_reading::{BootTime, ClockReading};
 use super::record::{KeysRecord, StateRecord, StoredPages};
 use super::rules::RulesRevision;
 use rampmeter_discovery::{DiscoveredSnapshot, Evidence};
+use rampmeter_policy::Resource;
+use rampmeter_policy::spec::{Algorithm, Applies, Follow, LimitSpec, ResourceSpec};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
@@ -13,8 +15,6 @@ use rampmeter_scheduler_core::durability::snapshot::{
     CountedUsage, DebitSnapshot, Fate, FreezeSnapshot, KeyPage, KeyPageId, KeySnapshot, KeysSnapshot, LevelSnapshot,
     Offset, OtherKeysSnapshot, PermitSnapshot, RateSnapshot, ReportedUsage, Snapshot, UsageSpan,
 };
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Applies, Follow, LimitSpec, ResourceSpec};
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

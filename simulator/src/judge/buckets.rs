@@ -2,10 +2,10 @@
 
 use crate::workers::cost::amount_of;
 use crate::world::World;
+use rampmeter_policy::spec::{Applies, LimitSpec, Pattern};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::labels::Labels;
-use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec, Pattern};
 use std::collections::BTreeMap;
 
 /// The buckets of all limits that are judged. Not judged are shadow limits, which delay no call,

@@ -4,10 +4,10 @@ use super::buckets::Buckets;
 use super::room::Room;
 use super::{Violation, holdings, periods, tokens};
 use crate::outcome::{Call, Outcome, Request};
+use rampmeter_policy::spec::{Algorithm, Alignment, LimitSpec};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What one call took.

@@ -3,9 +3,9 @@
 use super::room::Room;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use rampmeter_policy::spec::Alignment;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::Alignment;
 
 /// Identifies a window: the same value for all times in it, and another value for every other
 /// window.

@@ -6,9 +6,9 @@ use super::periods::{Window, window};
 use super::room::Room;
 use crate::outcome::{Outcome, Request};
 use crate::world::World;
+use rampmeter_policy::spec::{Algorithm, Alignment, LimitSpec, StartPolicy};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec, StartPolicy};
 
 /// A refusal is right only if the grants of the period and the request exceed the quota. Waiting
 /// requests do not count, because they may never be granted. They count only against a reservation,

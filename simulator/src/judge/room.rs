@@ -1,6 +1,6 @@
 //! How much may be taken of a limit at once.
 
-use rampmeter_scheduler_core::policy::spec::{LimitSpec, Margin};
+use rampmeter_policy::spec::{LimitSpec, Margin};
 
 /// How much may be taken of a limit at once, in millionths of its unit.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,8 @@
 //! No span of time takes more of a bucket than its stock and its refill.
 
+use rampmeter_policy::spec::LimitSpec;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::policy::spec::LimitSpec;
 
 /// Any window of length T has at most capacity + rate · T, because more would overdraw even a full
 /// bucket. Returns by how much a window first exceeds this, and when that window ends. Of the
@@ -26,9 +26,9 @@ pub(super) fn excess(limit: &LimitSpec, taken: impl Iterator<Item = (Time, Amoun
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rampmeter_policy::spec::Margin;
     use rampmeter_protocol::name::Name;
     use rampmeter_protocol::time::Span;
-    use rampmeter_scheduler_core::policy::spec::Margin;
 
     #[test]
     fn a_window_may_take_what_a_full_bucket_and_its_refill_give() {

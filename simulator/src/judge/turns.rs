@@ -5,9 +5,9 @@ use super::buckets::Buckets;
 use super::limits::is_windowed;
 use crate::outcome::{Granted, Outcome, Request};
 use crate::world::World;
+use rampmeter_policy::spec::Algorithm;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::Algorithm;
 use std::collections::BTreeMap;
 
 /// Two requests that wait for the same limits are compared. The more urgent one goes first if it

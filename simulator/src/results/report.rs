@@ -4,8 +4,8 @@ use crate::outcome::{Call, FleetOutcome, Outcome, percentile};
 use crate::results::usage::most_used;
 use crate::workers::fleet::Fleet;
 use crate::world::World;
+use rampmeter_policy::Resource;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::resource::Resource;
 use serde::Serialize;
 use std::collections::BTreeMap;
 

@@ -2,11 +2,11 @@
 
 use crate::outcome::{Call, Outcome};
 use crate::world::World;
+use rampmeter_policy::Resource;
+use rampmeter_policy::spec::{Algorithm, LimitSpec};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, LimitSpec};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -17,9 +17,9 @@ use crate::workers::worker::{Address, Worker};
 use crate::world::World;
 use crate::world_error::WorldError;
 use crate::world_event::WorldEvent;
+use rampmeter_policy::Resource;
+use rampmeter_policy::refusal::Refusal;
 use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::refusal::Refusal;
 
 /// The number of events between two reports of progress.
 const WATCHED: u64 = 20_000;

@@ -5,8 +5,8 @@ use crate::simulated_scheduler::SimulatedScheduler;
 use crate::workers::plain_rule::PlainRule;
 use crate::workers::strategy::Strategy;
 use crate::world::World;
+use rampmeter_policy::Resource;
 use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::policy::resource::Resource;
 
 /// How workers get permission to call.
 pub(crate) enum PermitSource {

@@ -4,10 +4,10 @@
 //! full when the delay was computed can be empty when the call is made. The rule is here for
 //! comparison only. It does not know limits with keys.
 
+use rampmeter_policy::Bill;
+use rampmeter_policy::spec::LimitSpec;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::bill::Bill;
-use rampmeter_scheduler_core::policy::spec::LimitSpec;
 
 /// The buckets of one counter or of one worker.
 #[derive(Clone, Debug)]
@@ -54,10 +54,10 @@ impl Bucket {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rampmeter_policy::Resource;
+    use rampmeter_policy::spec::{Margin, ResourceSpec};
     use rampmeter_protocol::labels::Labels;
     use rampmeter_protocol::name::Name;
-    use rampmeter_scheduler_core::policy::resource::Resource;
-    use rampmeter_scheduler_core::policy::spec::{Margin, ResourceSpec};
 
     #[test]
     fn one_bucket_and_equal_costs() {

@@ -5,12 +5,12 @@ use crate::upstream::{self, Upstream};
 use crate::workers::cost::CostModel;
 use crate::workers::fleet::Fleet;
 use crate::world_error::WorldError;
+use rampmeter_policy::Bill;
+use rampmeter_policy::Resource;
+use rampmeter_policy::refusal::Refusal;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::policy::bill::Bill;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::refusal::Refusal;
 use std::ptr;
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! The judge bites, whatever a limit counts: for each kind one trace passes, and one is convicted.
 
 use crate::prelude::*;
+use rampmeter_policy::Resource;
 use rampmeter_protocol::cost::Cost;
-use rampmeter_scheduler_core::policy::resource::Resource;
 use std::sync::Arc;
 
 /// A worker's call: the worker, its first and last millisecond, and the units it took.

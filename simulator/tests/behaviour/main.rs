@@ -25,9 +25,9 @@ mod worlds;
 mod prelude {
     pub(crate) use crate::common::*;
     pub(crate) use jiff::tz::{Offset, TimeZone};
+    pub(crate) use rampmeter_policy::spec::*;
     pub(crate) use rampmeter_protocol::amount::Amount;
     pub(crate) use rampmeter_protocol::time::{Span, Time};
-    pub(crate) use rampmeter_scheduler_core::policy::spec::*;
     pub(crate) use rampmeter_simulator::cost::*;
     pub(crate) use rampmeter_simulator::fleet::*;
     pub(crate) use rampmeter_simulator::judge::*;

@@ -22,9 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "ledger",
             "adaptation",
             "limits",
-            "policy",
             "collections",
-            "arithmetic",
         ],
     ),
     (

@@ -19,6 +19,7 @@ const ORDER: &[&str] = &[
     "scheduler/discovery",
     "scheduler/dialects",
     "scheduler/core",
+    "scheduler/policy",
     "worker-sdk/session",
     "scheduler/nats-server",
     "simulator/upstream",
@@ -33,7 +34,7 @@ const ABOVE: [&str; 2] = ["tests", "tests/bench"];
 /// Packages of workers, and those of the scheduler that know none of them: what both share is in
 /// `protocol`, or in the session, which the front drives.
 const WORKERS: [&str; 3] = ["rampmeter-worker-sdk", "rampmeter-jobs", "rampmeter-proxy"];
-const SERVERS: [&str; 6] = ["core", "dialects", "discovery", "account", "store", "serve"];
+const SERVERS: [&str; 7] = ["core", "policy", "dialects", "discovery", "account", "store", "serve"];
 
 fn ours(package: &str) -> Vec<String> {
     let mut found = dependencies(package, "dependencies");

@@ -5,10 +5,10 @@ use crate::limits::table::LimitTable;
 use crate::reading::source::{ConfigError, Source};
 use crate::reading::value::amount;
 use jiff::tz::TimeZone;
+use rampmeter_policy::spec::{Algorithm, Alignment, MAX_PERIOD};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::suggestion::{did_you_mean, quoted};
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, MAX_PERIOD};
 use std::ops::Range;
 use toml::Spanned;
 

@@ -5,7 +5,7 @@ use crate::limits::table::{DiscoverTable, LimitTable, PatternTable, ResourceTabl
 use crate::reading::source::{ConfigError, Source};
 use crate::reading::value::{label_key, parsed};
 use rampmeter_dialects::{Dialect, Reader, RetryAfterUnit};
-use rampmeter_scheduler_core::policy::spec::{Applies, FairShare, Pattern, Weight};
+use rampmeter_policy::spec::{Applies, FairShare, Pattern, Weight};
 use toml::Spanned;
 
 /// The first character of a regular expression.

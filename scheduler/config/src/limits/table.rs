@@ -6,10 +6,8 @@ use crate::keys::{keys, words};
 use crate::limits::objections::{HeadersTable, ObjectionTable};
 use crate::provider::ProviderTable;
 use crate::reading::value::Duration;
+use rampmeter_policy::spec::{ClassSpec, Discover, Follow, LimitSpec, ResourceSpec, StartPolicy, Uncounted, Unmatched};
 use rampmeter_protocol::name::Name;
-use rampmeter_scheduler_core::policy::spec::{
-    ClassSpec, Discover, Follow, LimitSpec, ResourceSpec, StartPolicy, Uncounted, Unmatched,
-};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;

@@ -1,13 +1,14 @@
 //! A bucket together with the limit that its upstream turns out to enforce.
 
 use super::ceiling::Ceiling;
-use super::observation::Reading;
 use super::rate_estimator::RateEstimator;
 use super::slow_start::{MAX_CALLS_BEYOND, NEARLY_EMPTY_PART, SlowStart};
-use crate::arithmetic::Credit;
 use crate::limits::{Bucket, RAISE_PART};
-use crate::policy::spec::{Learn, LimitSpec};
-use crate::policy::{Limit, StartPolicy};
+use rampmeter_policy::Limit;
+use rampmeter_policy::arithmetic::Credit;
+use rampmeter_policy::observation::Reading;
+use rampmeter_policy::spec::StartPolicy;
+use rampmeter_policy::spec::{Learn, LimitSpec};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::wall_clock::WallClockOrigin;
@@ -449,7 +450,7 @@ impl AdaptiveLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::spec::Algorithm;
+    use rampmeter_policy::spec::Algorithm;
     use rampmeter_protocol::name::Name;
 
     /// Perhaps it was the changed limit that rejected the calls.

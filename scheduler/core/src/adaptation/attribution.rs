@@ -1,9 +1,9 @@
 //! Which limits a response of the upstream is about.
 
-use super::observation::{Reading, Scope};
-use crate::ids::LimitId;
-use crate::policy::applies::Applies;
-use crate::policy::{Bill, Limit, Resource};
+use rampmeter_policy::ids::LimitId;
+use rampmeter_policy::observation::{Reading, Scope};
+use rampmeter_policy::spec::Applies;
+use rampmeter_policy::{Bill, Limit, Resource};
 use rampmeter_protocol::amount::Amount;
 use smallvec::SmallVec;
 

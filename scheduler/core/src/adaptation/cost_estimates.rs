@@ -3,8 +3,8 @@
 //! A correction is an exponentially weighted moving average of actual cost over estimated cost. It is
 //! not handed over: a successor learns it again from the next calls.
 
-use crate::ids::LimitId;
-use crate::policy::{Bill, Resource};
+use rampmeter_policy::ids::LimitId;
+use rampmeter_policy::{Bill, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Correction;

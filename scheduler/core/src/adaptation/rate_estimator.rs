@@ -12,8 +12,8 @@
 //! An upstream that refills in ticks lacks at most what one tick brings. The first rejections show
 //! that as a loss, and `stock` then holds it back. So the tick itself is not estimated.
 
-use crate::arithmetic::{Credit, STEPS};
-use crate::policy::Limit;
+use rampmeter_policy::Limit;
+use rampmeter_policy::arithmetic::{Credit, STEPS};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::status::Learned;
 use rampmeter_protocol::time::{Span, Time};
@@ -250,7 +250,7 @@ fn recovery(loss: Ppm, longest: Span) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::spec::LimitSpec;
+    use rampmeter_policy::spec::LimitSpec;
     use rampmeter_protocol::name::Name;
 
     /// The stock that is held back after many losses, in tokens.

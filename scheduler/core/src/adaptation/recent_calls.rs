@@ -1,8 +1,9 @@
 //! The calls in flight; how long recent calls took, and how much they took from each limit.
 
-use crate::ids::LimitId;
 use crate::limits::StartKey;
-use crate::policy::{Bill, RETENTION};
+use rampmeter_policy::Bill;
+use rampmeter_policy::ids::LimitId;
+use rampmeter_policy::spec::RETENTION;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 

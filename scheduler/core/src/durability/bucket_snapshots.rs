@@ -9,19 +9,20 @@
 //! names the [pages](crate::ledger::key_pages) that record keys at rest. An unlisted key has a
 //! budget of one call, if that is a small part of its bucket.
 
-use crate::arithmetic::{Credit, Offset};
 use crate::collections::Slot;
 use crate::durability::snapshot::{
     FreezeSnapshot, KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, MAX_PAGE_KEYS, MAX_UNPAGED_KEYS, NewPage,
     OtherKeysSnapshot, RateSnapshot, RecordSpace, encoded, encoded_key,
 };
 use crate::fencing::{KeyBudgets, long_charges};
-use crate::ids::LimitId;
 use crate::ledger::PageState;
 use crate::limits::{Bucket, StartKey, UsageBlock};
-use crate::policy::spec::LimitSpec;
-use crate::policy::{KeyName, Limit};
+use crate::offset::Offset;
 use crate::scheduler::Scheduler;
+use rampmeter_policy::arithmetic::Credit;
+use rampmeter_policy::ids::LimitId;
+use rampmeter_policy::spec::LimitSpec;
+use rampmeter_policy::{KeyName, Limit};
 use rampmeter_protocol::time::Time;
 use std::borrow::Cow;
 use std::collections::BTreeMap;

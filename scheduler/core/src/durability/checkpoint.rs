@@ -1,19 +1,22 @@
 //! The states that a successor goes on from: checkpoints, which the store must hold before permits are
 //! granted, the exact state at the end of a term, and how a scheduler is restored from them.
 
-use crate::arithmetic::{Credit, Offset, Rate};
+use crate::checkpoint_number::CheckpointNumber;
 use crate::durability::snapshot::{
     Fate, FreezeSnapshot, KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, MAX_FAR_KEYS, MAX_KEYS_AT_STOP,
     PermitSnapshot, RateSnapshot, RecordSpace, Snapshot, encoded, encoded_key, keep_first,
 };
 use crate::fencing::{ImmediateDemand, KeyBudgets};
 use crate::identity::Identity;
-use crate::ids::{CheckpointNumber, ClassId, ClientNumber, LimitId};
 use crate::ledger::{Backlog, KeyBucket};
 use crate::limits::{Bucket, BucketRecord, Freeze, NEAR, StartKey, UsageBlock};
+use crate::offset::Offset;
 use crate::permits::{Granted, Permit, Stage, State};
-use crate::policy::{Bill, KeyCharge, Limit, MAX_PERIOD, Resource};
 use crate::scheduler::Scheduler;
+use rampmeter_policy::arithmetic::{Credit, Rate};
+use rampmeter_policy::ids::{ClassId, ClientNumber, LimitId};
+use rampmeter_policy::spec::MAX_PERIOD;
+use rampmeter_policy::{Bill, KeyCharge, Limit, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;

@@ -15,10 +15,10 @@ use rampmeter_protocol::time::Span;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-pub use crate::arithmetic::offset::Offset;
 pub use crate::ledger::key_pages::KeyPageId;
 pub use crate::limits::DebitSnapshot;
 pub use crate::limits::usage::{CountedUsage, ReportedUsage, UsageSpan};
+pub use crate::offset::Offset;
 
 /// The state of a resource at one instant. It names its limits, so that it outlives their change.
 ///

@@ -9,10 +9,11 @@
 //! a checkpoint that lists it (see `pending_answers`).
 
 use super::key_budgets::{Allowance, KeyBudgets};
-use crate::arithmetic::Credit;
-use crate::ids::{CheckpointNumber, LimitId};
+use crate::checkpoint_number::CheckpointNumber;
 use crate::limits::{CallMade, NEAR, StartKey};
-use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource};
+use rampmeter_policy::arithmetic::Credit;
+use rampmeter_policy::ids::LimitId;
+use rampmeter_policy::{Bill, KeyCharge, Limit, LimitSet, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::VecDeque;

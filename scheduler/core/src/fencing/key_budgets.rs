@@ -1,8 +1,8 @@
 //! What the latest checkpoint allows to be granted: of one bucket, and by key.
 
-use crate::arithmetic::Credit;
-use crate::ids::LimitId;
-use crate::policy::{Bill, KeyCharge, KeyName, Resource};
+use rampmeter_policy::arithmetic::Credit;
+use rampmeter_policy::ids::LimitId;
+use rampmeter_policy::{Bill, KeyCharge, KeyName, Resource};
 use rampmeter_protocol::amount::Amount;
 use std::collections::BTreeMap;
 

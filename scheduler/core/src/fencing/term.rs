@@ -1,9 +1,9 @@
 //! The term of one leader, and what the store lets it grant.
 
 use super::grant_budget::GrantBudget;
-use crate::ids::CheckpointNumber;
+use crate::checkpoint_number::CheckpointNumber;
 use crate::limits::NEAR;
-use crate::policy::Resource;
+use rampmeter_policy::Resource;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -99,10 +99,10 @@ impl Term {
 #[cfg(test)]
 mod tests {
     use super::Term;
+    use crate::checkpoint_number::CheckpointNumber;
     use crate::fencing::ImmediateDemand;
-    use crate::ids::CheckpointNumber;
-    use crate::policy::spec::{LimitSpec, ResourceSpec};
-    use crate::policy::{Bill, Resource};
+    use rampmeter_policy::spec::{LimitSpec, ResourceSpec};
+    use rampmeter_policy::{Bill, Resource};
     use rampmeter_protocol::amount::Amount;
     use rampmeter_protocol::epoch::Epoch;
     use rampmeter_protocol::labels::Labels;

@@ -2,10 +2,11 @@
 
 use super::key_pages::PageNumber;
 use crate::adaptation::AdaptiveLimit;
-use crate::arithmetic::Credit;
-use crate::ids::LimitId;
 use crate::limits::{Bucket, NEAR};
-use crate::policy::{Limit, Resource, StartPolicy};
+use rampmeter_policy::arithmetic::Credit;
+use rampmeter_policy::ids::LimitId;
+use rampmeter_policy::spec::StartPolicy;
+use rampmeter_policy::{Limit, Resource};
 use rampmeter_protocol::time::Time;
 
 /// The bucket of one key, which only [`Keys`](super::keys::Keys) changes, so that its sets stay true.

@@ -18,11 +18,12 @@
 //! A key on a page is a bucket like any other. A change of limits recasts it by the same rule, to
 //! the same nanosecond.
 
-use crate::arithmetic::Credit;
+use crate::checkpoint_number::CheckpointNumber;
 use crate::collections::Slot;
-use crate::ids::CheckpointNumber;
 use crate::limits::Bucket;
-use crate::policy::{Limit, Resource, StartPolicy};
+use rampmeter_policy::arithmetic::Credit;
+use rampmeter_policy::spec::StartPolicy;
+use rampmeter_policy::{Limit, Resource};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::time::Time;
 use serde::{Deserialize, Serialize};

@@ -9,11 +9,11 @@ mod lessons;
 
 use super::key_bucket::KeyBucket;
 use super::key_pages::{KeyPageId, KeyPages, initial_absent};
-use crate::arithmetic::Credit;
 use crate::collections::{Index, Slab, Slot};
-use crate::ids::LimitId;
 use crate::limits::{Bucket, Freeze, NEAR};
-use crate::policy::{KeyCharge, KeyName, Limit, Resource, Succession};
+use rampmeter_policy::arithmetic::Credit;
+use rampmeter_policy::ids::LimitId;
+use rampmeter_policy::{KeyCharge, KeyName, Limit, Resource, Succession};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 use std::borrow::Cow;

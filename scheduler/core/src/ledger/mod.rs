@@ -17,12 +17,12 @@ pub(crate) use shadow_limits::ShadowLimits;
 pub(crate) use usage_meter::UsageMeter;
 
 use crate::adaptation::{AdaptiveLimit, ObservedCall};
-use crate::arithmetic::{Correction, Credit};
-use crate::command::BucketName;
-use crate::ids::{LimitId, Tier};
 use crate::limits::{Bucket, BucketReading, CallMade, Freeze, StartKey};
-use crate::policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
 use keys::Keys;
+use rampmeter_policy::BucketName;
+use rampmeter_policy::arithmetic::{Correction, Credit};
+use rampmeter_policy::ids::{LimitId, Tier};
+use rampmeter_policy::{Bill, KeyCharge, Limit, LimitSet, Resource, Succession};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 

@@ -1,9 +1,9 @@
 //! What waiting requests demand of limits, and when limits can pay.
 
-use crate::arithmetic::Credit;
-use crate::ids::LimitId;
-use crate::policy::{Bill, Resource};
-use crate::refusal::Refusal;
+use rampmeter_policy::arithmetic::Credit;
+use rampmeter_policy::ids::LimitId;
+use rampmeter_policy::refusal::Refusal;
+use rampmeter_policy::{Bill, Resource};
 use rampmeter_protocol::time::Time;
 
 /// The amounts that waiting requests will take from each bucket.

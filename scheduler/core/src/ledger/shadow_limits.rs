@@ -4,9 +4,9 @@
 //! charged at the time at which it could have started. Snapshots do not contain these buckets.
 
 use super::Ledger;
-use crate::ids::{LimitId, Tier};
 use crate::limits::{CallMade, StartKey};
-use crate::policy::{Bill, Resource, Succession, by_unit};
+use rampmeter_policy::ids::{LimitId, Tier};
+use rampmeter_policy::{Bill, Resource, Succession, by_unit};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::status::ShadowStatus;
 use rampmeter_protocol::time::{Span, Time};

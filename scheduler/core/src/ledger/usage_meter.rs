@@ -4,9 +4,9 @@
 //! that is given back is taken out again. Waits and shares are not measured here, but in
 //! `queue/recent_service.rs`.
 
-use crate::ids::{ClassId, ClientNumber, LimitId};
-use crate::policy::{Bill, Limit, Resource};
 use hashbrown::HashMap;
+use rampmeter_policy::ids::{ClassId, ClientNumber, LimitId};
+use rampmeter_policy::{Bill, Limit, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
@@ -245,7 +245,7 @@ fn micros(amount: Amount) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::spec::{ClassSpec, LimitSpec, ResourceSpec};
+    use rampmeter_policy::spec::{ClassSpec, LimitSpec, ResourceSpec};
 
     #[test]
     fn beyond_the_bound_calls_of_further_clients_and_classes_count_together() {

@@ -7,11 +7,11 @@ use super::freeze::Freeze;
 use super::timeline::StartKey;
 use super::usage::{BucketRecord, NEAR, UsageBlock, level_when_paid};
 use super::windows::{BucketReading, WindowState};
-use crate::arithmetic::{Correction, Credit, StartCost};
-use crate::ids::Tier;
-use crate::policy::{Counting, Limit};
 use Bucket::{Counted, Tokens};
 use counted_bucket::CountedBucket;
+use rampmeter_policy::arithmetic::{Correction, Credit, StartCost};
+use rampmeter_policy::ids::Tier;
+use rampmeter_policy::{Counting, Limit};
 use rampmeter_protocol::time::{Span, Time};
 use token_bucket::TokenBucket;
 

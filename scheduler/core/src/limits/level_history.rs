@@ -1,7 +1,7 @@
 //! The past levels that a bucket remembers.
 
-use crate::arithmetic::Credit;
-use crate::policy::Limit;
+use rampmeter_policy::Limit;
+use rampmeter_policy::arithmetic::Credit;
 use rampmeter_protocol::time::Time;
 
 /// A level at some time.

@@ -1,7 +1,7 @@
 //! Stock that a predecessor may have promised for later.
 
-use crate::arithmetic::{Credit, Rate};
 use crate::array_form::stored_as_array;
+use rampmeter_policy::arithmetic::{Credit, Rate};
 use rampmeter_protocol::time::{Span, Time};
 use serde::Deserialize;
 use std::collections::BTreeSet;

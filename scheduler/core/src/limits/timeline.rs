@@ -6,10 +6,10 @@
 //! compose, so the starts are the nodes of a [balanced tree](crate::collections::Tree) that
 //! answers every question in O(log n).
 
-use crate::arithmetic::{Credit, StartCost};
 use crate::collections::{Link, Node, Slab, Sums, Tree, in_order};
-use crate::ids::Tier;
-use crate::policy::Limit;
+use rampmeter_policy::Limit;
+use rampmeter_policy::arithmetic::{Credit, StartCost};
+use rampmeter_policy::ids::Tier;
 use rampmeter_protocol::time::{Span, Time};
 use smallvec::SmallVec;
 

@@ -4,10 +4,11 @@
 //! not stored. So it counts as the most that the shorter window can have admitted, until it would
 //! have left the longer one. Forgotten keys count as used up.
 
-use crate::arithmetic::{Credit, Offset, Rate};
 use crate::array_form::stored_as_array;
 use crate::limits::pending_debits::DebitSnapshot;
-use crate::policy::Limit;
+use crate::offset::Offset;
+use rampmeter_policy::Limit;
+use rampmeter_policy::arithmetic::{Credit, Rate};
 use rampmeter_protocol::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 
@@ -239,7 +240,7 @@ pub(super) fn level_when_paid(limit: &Limit, now: Time, level: Credit, last: Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::spec::LimitSpec;
+    use rampmeter_policy::spec::LimitSpec;
     use rampmeter_protocol::amount::Amount;
     use rampmeter_protocol::name::Name;
 

@@ -10,12 +10,13 @@
 //! afterwards, calls on their way are rejected. So as much as other accounts used of the last
 //! windows is held back, and ever less of it towards the window's end.
 
-use crate::arithmetic::{Credit, Offset, StartCost, Window, WindowAlignment};
 use crate::limits::freeze::UNCONFIRMED;
 use crate::limits::level_history::{LevelHistory, MAX_FEW};
 use crate::limits::usage::{RecordTimes, ReportedUsage};
-use crate::policy::Limit;
-use crate::policy::spec::Learn;
+use crate::offset::Offset;
+use rampmeter_policy::Limit;
+use rampmeter_policy::arithmetic::{Credit, StartCost, Window, WindowAlignment};
+use rampmeter_policy::spec::Learn;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::wall_clock::WallClockOrigin;

@@ -1,13 +1,15 @@
 //! Requests and grants by id, each from its request to its end, and the bills that they share.
 
-use crate::adaptation::{Observation, ObservedCall};
+use crate::adaptation::ObservedCall;
 use crate::collections::{Index, Slab, Slot};
 use crate::identity::Identity;
-use crate::ids::{ClassId, LimitId};
 use crate::limits::{StartKey, just_past};
-use crate::policy::{Bill, MAX_IDLE_PERMITS, MIN_RETENTION, RETENTION, Succession};
 use crate::queue::Waiting;
 use hashbrown::{HashMap, HashSet};
+use rampmeter_policy::ids::{ClassId, LimitId};
+use rampmeter_policy::observation::Observation;
+use rampmeter_policy::spec::{MAX_IDLE_PERMITS, MIN_RETENTION, RETENTION};
+use rampmeter_policy::{Bill, Succession};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};

@@ -3,10 +3,10 @@
 
 use crate::collections::Slot;
 use crate::identity::User;
-use crate::ids::{ClassId, LimitId};
-use crate::policy::{Bill, Call, Class, LimitSet, Resource};
 use crate::queue::clients::{Clients, Slice, SliceOutcome};
 use crate::queue::fair_order::{Arrival, Entry, FairOrder, Turn};
+use rampmeter_policy::ids::{ClassId, LimitId};
+use rampmeter_policy::{Bill, Call, Class, LimitSet, Resource};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};

@@ -1,9 +1,9 @@
 //! The clients that share a class, and how much service each has had: the virtual time of start-time
 //! fair queueing (Goyal, Vin and Cheng, 1997), and its clocks.
 
-use crate::ids::LimitId;
-use crate::policy::LimitSet;
 use hashbrown::HashMap;
+use rampmeter_policy::LimitSet;
+use rampmeter_policy::ids::LimitId;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};

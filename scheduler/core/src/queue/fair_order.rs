@@ -16,7 +16,7 @@
 use super::clients::VirtualTime;
 use crate::collections::{Link, Node, Slab, Slot, Sums, Tree, in_order};
 use crate::ledger::Backlog;
-use crate::policy::{Bill, LimitSet, Resource};
+use rampmeter_policy::{Bill, LimitSet, Resource};
 use rampmeter_protocol::time::Time;
 use std::collections::BTreeMap;
 use std::sync::Arc;

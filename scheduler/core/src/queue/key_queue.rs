@@ -11,13 +11,13 @@
 //! the request stood first in both queues, a freeze of one key would stop the other. Other requests
 //! of the keeping key start meanwhile, unless they would delay the request's earliest start.
 
-use crate::arithmetic::Credit;
 use crate::collections::Slot;
-use crate::ids::ClassId;
-use crate::policy::Class;
 use crate::queue::class_queue::Waiting;
 use crate::queue::clients::VirtualTime;
 use crate::queue::fair_order::Arrival;
+use rampmeter_policy::Class;
+use rampmeter_policy::arithmetic::Credit;
+use rampmeter_policy::ids::ClassId;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

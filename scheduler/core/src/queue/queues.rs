@@ -1,15 +1,15 @@
 //! All waiting requests, and how many of them each user, client and key may have, so that none fills
 //! the shared queue.
 
-use crate::arithmetic::Credit;
 use crate::collections::Slot;
 use crate::identity::User;
-use crate::ids::{ClassId, LimitId};
 use crate::ledger::Backlog;
-use crate::policy::{Bill, KeyCharge, Resource};
 use crate::queue::class_queue::{ClassQueue, Service, Waiting};
 use crate::queue::fair_order::Arrival;
 use crate::queue::key_queue::KeyQueues;
+use rampmeter_policy::arithmetic::Credit;
+use rampmeter_policy::ids::{ClassId, LimitId};
+use rampmeter_policy::{Bill, KeyCharge, Resource};
 use rampmeter_protocol::shared_places::SharedPlaces;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeSet;

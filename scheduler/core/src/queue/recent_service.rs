@@ -5,7 +5,7 @@
 //! are left out. The use meter (`ledger/usage_meter.rs`) counts what calls cost, and leaves out no
 //! client.
 
-use crate::ids::{ClassId, ClientNumber};
+use rampmeter_policy::ids::{ClassId, ClientNumber};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 

@@ -6,9 +6,9 @@
 use crate::adaptation::Rejections;
 use crate::collections::Slot;
 use crate::limits::Bucket;
-use crate::policy::{Bill, Call, Resource, Succession, only_widens};
-use crate::refusal::Refusal;
 use crate::scheduler::Scheduler;
+use rampmeter_policy::refusal::Refusal;
+use rampmeter_policy::{Bill, Call, Resource, Succession, only_widens};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Time;

@@ -24,15 +24,15 @@
 //! pays for 100 000 requests.
 
 use crate::collections::Slot;
-use crate::ids::{ClassId, LimitId, Tier};
 use crate::ledger::{Ledger, Offer};
 use crate::limits::{StartKey, just_past};
 use crate::permits::Stage;
-use crate::policy::{Bill, KeyCharge, LimitSet};
 use crate::queue::{Service, ServiceCount, StartReason};
-use crate::refusal::Refusal;
 use crate::scheduler::Scheduler;
 use crate::scheduler::dispatch_plan::HeldStart;
+use rampmeter_policy::ids::{ClassId, LimitId, Tier};
+use rampmeter_policy::refusal::Refusal;
+use rampmeter_policy::{Bill, KeyCharge, LimitSet};
 use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! What a dispatch holds, and how far it has come.
 
 use crate::collections::Slot;
-use crate::ids::{ClassId, LimitId};
 use crate::limits::StartKey;
-use crate::policy::LimitSet;
+use rampmeter_policy::LimitSet;
+use rampmeter_policy::ids::{ClassId, LimitId};
 use rampmeter_protocol::time::Time;
 
 /// The most starts, refusals and examined keys of one event, which take a few hundred microseconds.

@@ -1,14 +1,14 @@
 //! When a waiting request will probably start, and what it waits for.
 
 use super::Scheduler;
-use crate::arithmetic::Credit;
 use crate::collections::Slot;
-use crate::ids::{ClassId, LimitId, Tier};
 use crate::ledger::{Backlog, Offer};
 use crate::limits::{StartKey, just_past};
 use crate::permits::Permit;
-use crate::policy::{Bill, KeyCharge};
 use crate::queue::{self, KeyQueue, QueueDemand, Waiting};
+use rampmeter_policy::arithmetic::Credit;
+use rampmeter_policy::ids::{ClassId, LimitId, Tier};
+use rampmeter_policy::{Bill, KeyCharge};
 use rampmeter_protocol::time::Time;
 
 impl<R> Scheduler<R> {

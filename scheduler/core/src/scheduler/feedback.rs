@@ -14,13 +14,15 @@
 //! of it. Clients are informed of each freeze that voids their promises.
 
 use super::Scheduler;
-use crate::adaptation::{AdaptiveLimit, Attribution, Limits, ObservedCall, Reading, Scope, Verdict};
-use crate::command::{BucketName, Command, FreezeNotice, Note, PauseNote};
-use crate::ids::LimitId;
+use crate::adaptation::{AdaptiveLimit, Attribution, Limits, ObservedCall};
+use crate::command::{Command, FreezeNotice, Note, PauseNote};
 use crate::ledger::Ledger;
 use crate::limits::{BucketReading, Freeze, Interval, PauseClaim};
-use crate::policy::spec::Follow;
-use crate::policy::{Bill, Resource};
+use rampmeter_policy::BucketName;
+use rampmeter_policy::ids::LimitId;
+use rampmeter_policy::observation::{Reading, Scope, Verdict};
+use rampmeter_policy::spec::Follow;
+use rampmeter_policy::{Bill, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;

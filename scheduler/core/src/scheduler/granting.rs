@@ -10,13 +10,13 @@
 use crate::collections::Slot;
 use crate::command::{Command, Grant};
 use crate::event::Ask;
-use crate::ids::{ClassId, Tier};
 use crate::ledger::Offer;
 use crate::limits::{CallMade, StartKey};
 use crate::permits::{Granted, Stage, State};
-use crate::policy::{Bill, LimitSet};
 use crate::queue::ServiceCount;
 use crate::scheduler::Scheduler;
+use rampmeter_policy::ids::{ClassId, Tier};
+use rampmeter_policy::{Bill, LimitSet};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};

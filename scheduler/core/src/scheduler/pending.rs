@@ -5,15 +5,15 @@
 //! checkpoint has it. It is sent once the store holds that checkpoint. A successor that restores an
 //! earlier checkpoint does not have the start; it was never sent.
 
+use crate::checkpoint_number::CheckpointNumber;
 use crate::collections::Slot;
 use crate::event::Ask;
-use crate::ids::CheckpointNumber;
 use crate::ledger::Offer;
 use crate::permits::{Granted, Stage, State};
-use crate::policy::Resource;
-use crate::refusal::Refusal;
 use crate::scheduler::Scheduler;
 use crate::scheduler::pending_answers::{Answer, PendingAnswer, TIMEOUT};
+use rampmeter_policy::Resource;
+use rampmeter_policy::refusal::Refusal;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -142,7 +142,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Charges requests whose answers wait by the present limits instead of `former` ones. If bills
-    /// differ, a request without a [`Call`](crate::policy::Call) is refused, to be asked again at
+    /// differ, a request without a [`Call`](rampmeter_policy::Call) is refused, to be asked again at
     /// once.
     pub(crate) fn charge_pending(&mut self, former: &Resource) {
         let is_same = self.resource.shares_bills_with(former);

@@ -1,8 +1,8 @@
 //! The answers that wait for the store, and the requests that are asked again then.
 
+use crate::checkpoint_number::CheckpointNumber;
 use crate::event::Ask;
-use crate::ids::CheckpointNumber;
-use crate::policy::Bill;
+use rampmeter_policy::Bill;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};

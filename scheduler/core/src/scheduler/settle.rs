@@ -2,17 +2,18 @@
 
 use super::Scheduler;
 use super::feedback::blamed;
-use crate::adaptation::{Limits, Observation, ObservedCall, Verdict};
+use crate::adaptation::{Limits, ObservedCall};
 use crate::collections::Slot;
 use crate::command::{Command, Note};
 use crate::event::{Outcome, Settle};
 use crate::identity::Identity;
-use crate::ids::{ClassId, ClientNumber};
 use crate::limits::StartKey;
 use crate::permits::{Granted, Stage, State};
-use crate::policy::spec::Follow;
-use crate::policy::{Bill, by_unit};
-use crate::refusal::Refusal;
+use rampmeter_policy::ids::{ClassId, ClientNumber};
+use rampmeter_policy::observation::{Observation, Verdict};
+use rampmeter_policy::refusal::Refusal;
+use rampmeter_policy::spec::Follow;
+use rampmeter_policy::{Bill, by_unit};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::status::RejectionCause;

@@ -1,15 +1,15 @@
 //! Answers to "why am I waiting?": the limit, the reason, and the state of the bucket.
 
-use crate::arithmetic::Credit;
 use crate::collections::Slot;
-use crate::ids::{ClassId, LimitId, Tier};
 use crate::ledger::Offer;
 use crate::limits::Bucket;
 use crate::permits::{Permit, State};
-use crate::policy::{Bill, Limit};
 use crate::queue::{ClassQueue, Waiting};
-use crate::refusal::Refusal;
 use crate::scheduler::Scheduler;
+use rampmeter_policy::arithmetic::Credit;
+use rampmeter_policy::ids::{ClassId, LimitId, Tier};
+use rampmeter_policy::refusal::Refusal;
+use rampmeter_policy::{Bill, Limit};
 use rampmeter_protocol::explain::{self, Explained, Explanation, Question};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;

@@ -4,14 +4,14 @@
 //! read first. Reading a million keys would stop the permit loop for over a millisecond.
 
 use crate::adaptation::{AdaptiveLimit, RecentCalls, Rejections};
-use crate::arithmetic::{Credit, StartCost};
-use crate::ids::{ClassId, LimitId, Tier};
 use crate::ledger::{KeyBucket, Ledger};
 use crate::limits::{Bucket, WindowState};
-use crate::policy::{Class, Limit, Resource};
 use crate::queue::{ClassQueue, ServiceCount};
 use crate::scheduler::Scheduler;
 use crate::views::explain::first_of;
+use rampmeter_policy::arithmetic::{Credit, StartCost};
+use rampmeter_policy::ids::{ClassId, LimitId, Tier};
+use rampmeter_policy::{Class, Limit, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;

@@ -1,7 +1,7 @@
 //! Whose limit an answer speaks of, if the call was charged to several.
 
 use crate::prelude::*;
-use rampmeter_scheduler_core::policy::applies::Pattern;
+use rampmeter_policy::spec::Pattern;
 
 /// A limit for each guild, one for messages, one for all calls, and a cap on calls in flight.
 fn bot() -> ResourceSpec {

@@ -2,13 +2,13 @@
 
 use crate::prelude::*;
 use proptest::prelude::*;
+use rampmeter_policy::spec::MAX_KEY_LABELS;
+use rampmeter_policy::spec::{
+    FairShare, MAX_BOUND, MAX_CLASSES, MAX_HORIZON, MAX_LIMITS, MAX_PERIOD, MAX_RESERVATION, SpecField,
+};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_scheduler_core::event::{Ask, Settle};
 use rampmeter_scheduler_core::identity::Identity;
-use rampmeter_scheduler_core::policy::applies::MAX_KEY_LABELS;
-use rampmeter_scheduler_core::policy::spec::{
-    FairShare, MAX_BOUND, MAX_CLASSES, MAX_HORIZON, MAX_LIMITS, MAX_PERIOD, MAX_RESERVATION, SpecField,
-};
 
 const MOST: f64 = 1e9;
 const LEAST: f64 = 0.000_001;

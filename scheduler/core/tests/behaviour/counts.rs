@@ -1,9 +1,9 @@
 //! Bounds of counts: each is reached, and items beyond it are left out.
 
 use crate::prelude::*;
+use rampmeter_policy::spec::MAX_PERIOD;
 use rampmeter_protocol::reason::Reason;
 use rampmeter_scheduler_core::durability::snapshot::DebitSnapshot;
-use rampmeter_scheduler_core::policy::spec::MAX_PERIOD;
 
 /// One request per period for each guild.
 fn each_in(period: Span) -> ResourceSpec {

@@ -1,7 +1,7 @@
 //! Levels that do not overflow.
 
 use crate::prelude::*;
-use rampmeter_scheduler_core::policy::spec::MAX_PERIOD;
+use rampmeter_policy::spec::MAX_PERIOD;
 
 /// The largest amounts within the longest period, in numbers without a common divisor.
 #[test]

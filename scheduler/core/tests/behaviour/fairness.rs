@@ -1,7 +1,7 @@
 //! Clients share a class fairly: start-time fair queueing on the dominant share.
 
 use crate::prelude::*;
-use rampmeter_scheduler_core::policy::spec::Pattern;
+use rampmeter_policy::spec::Pattern;
 
 /// Ten requests in a second, of which client `a` may make five.
 fn with_a_cap() -> ResourceSpec {

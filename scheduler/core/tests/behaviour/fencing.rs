@@ -3,8 +3,8 @@
 use crate::prelude::*;
 use proptest::prelude::*;
 use proptest::sample::Index;
+use rampmeter_scheduler_core::checkpoint_number::CheckpointNumber;
 use rampmeter_scheduler_core::durability::snapshot::{KeySnapshot, NewPage};
-use rampmeter_scheduler_core::ids::CheckpointNumber;
 use std::sync::LazyLock;
 
 mod keys;

@@ -1,7 +1,7 @@
 //! Limits for some requests only, and limits with a bucket for each key.
 
 use crate::prelude::*;
-use rampmeter_scheduler_core::policy::spec::{Bounds, Pattern, Unmatched};
+use rampmeter_policy::spec::{Bounds, Pattern, Unmatched};
 
 fn keyed(name: &str, capacity: f64, period: u64, key: &[&str]) -> LimitSpec {
     let applies = Applies { key: key.iter().map(ToString::to_string).collect(), ..Applies::default() };

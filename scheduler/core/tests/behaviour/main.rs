@@ -6,6 +6,12 @@
 /// What most of these tests use.
 mod prelude {
     pub(crate) use crate::common::*;
+    pub(crate) use rampmeter_policy::Resource;
+    pub(crate) use rampmeter_policy::observation::{Observation, Scope, Verdict};
+    pub(crate) use rampmeter_policy::refusal::Refusal;
+    pub(crate) use rampmeter_policy::spec::{
+        Algorithm, Alignment, Applies, ClassSpec, Learn, LimitSpec, Margin, ResourceSpec, StartPolicy,
+    };
     pub(crate) use rampmeter_protocol::amount::Amount;
     pub(crate) use rampmeter_protocol::epoch::Epoch;
     pub(crate) use rampmeter_protocol::explain::Question;
@@ -14,15 +20,9 @@ mod prelude {
     pub(crate) use rampmeter_protocol::request::Mode;
     pub(crate) use rampmeter_protocol::time::{Span, Time};
     pub(crate) use rampmeter_protocol::wall_clock::WallClockOrigin;
-    pub(crate) use rampmeter_scheduler_core::adaptation::observation::{Observation, Scope, Verdict};
     pub(crate) use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
     pub(crate) use rampmeter_scheduler_core::durability::snapshot::Snapshot;
     pub(crate) use rampmeter_scheduler_core::event::{Event, Outcome};
-    pub(crate) use rampmeter_scheduler_core::policy::resource::Resource;
-    pub(crate) use rampmeter_scheduler_core::policy::spec::{
-        Algorithm, Alignment, Applies, ClassSpec, Learn, LimitSpec, Margin, ResourceSpec, StartPolicy,
-    };
-    pub(crate) use rampmeter_scheduler_core::refusal::Refusal;
     pub(crate) use rampmeter_scheduler_core::scheduler::Scheduler;
     pub(crate) use std::collections::{BTreeMap, BTreeSet};
 }

@@ -1,7 +1,7 @@
 //! The limits that apply to a request, and its keys.
 
 use crate::prelude::*;
-use rampmeter_scheduler_core::policy::spec::{Pattern, SpecField};
+use rampmeter_policy::spec::{Pattern, SpecField};
 
 fn limits(applies: Vec<Applies>) -> ResourceSpec {
     let one = |(number, applies)| LimitSpec {

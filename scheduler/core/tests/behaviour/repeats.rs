@@ -1,8 +1,8 @@
 //! Permits have ids: a repeated request gets the same answer and is charged once.
 
 use crate::prelude::*;
-use rampmeter_scheduler_core::policy::spec::{Bounds, MAX_IDLE_PERMITS};
-use rampmeter_scheduler_core::refusal::Bounded;
+use rampmeter_policy::refusal::Bounded;
+use rampmeter_policy::spec::{Bounds, MAX_IDLE_PERMITS};
 
 scripts! {
     the_same_id_gets_the_same_start_and_is_charged_once(ten_per_second()): "

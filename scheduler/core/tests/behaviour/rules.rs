@@ -2,8 +2,8 @@
 
 use crate::prelude::*;
 use proptest::prelude::*;
+use rampmeter_policy::spec::Unmatched;
 use rampmeter_protocol::status::ShadowStatus;
-use rampmeter_scheduler_core::policy::spec::Unmatched;
 
 /// A limit of requests under another name.
 fn called(name: &str, capacity: f64, period: u64) -> LimitSpec {

@@ -1,8 +1,8 @@
 //! Capacities that the upstream states in its answers.
 
 use crate::prelude::*;
+use rampmeter_policy::spec::Follow;
 use rampmeter_scheduler_core::command::Note;
-use rampmeter_scheduler_core::policy::spec::Follow;
 
 /// A hundred in each second, in windows.
 fn windows() -> ResourceSpec {

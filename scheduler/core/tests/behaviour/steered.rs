@@ -1,8 +1,8 @@
 //! Limits whose capacities in force the driver steers, and limits that begin with what is left.
 
 use crate::prelude::*;
-use rampmeter_scheduler_core::adaptation::observation::Reading;
-use rampmeter_scheduler_core::ids::LimitId;
+use rampmeter_policy::ids::LimitId;
+use rampmeter_policy::observation::Reading;
 
 /// Ten requests a second, of which an eighth is in force at first.
 fn steered() -> ResourceSpec {

@@ -1,8 +1,8 @@
 //! Requests whose cost no limit counts.
 
 use crate::prelude::*;
+use rampmeter_policy::spec::Uncounted;
 use rampmeter_protocol::cost::Cost;
-use rampmeter_scheduler_core::policy::spec::Uncounted;
 
 /// Five of `unit` in ten seconds.
 fn five(unit: &str) -> ResourceSpec {

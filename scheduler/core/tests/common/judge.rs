@@ -1,8 +1,8 @@
 //! A slow judge of limits, which shares no code with the core.
 
+use rampmeter_policy::spec::{Algorithm, Alignment, LimitSpec};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{Algorithm, Alignment, LimitSpec};
 use std::collections::BTreeMap;
 
 /// A token bucket that replays all calls on every question. Levels are in millionths times the

@@ -36,6 +36,9 @@
 
 use super::amount;
 use super::world::{BROADCAST, SETTLER, SentAnswer, Wish, World, wish};
+use rampmeter_policy::Resource;
+use rampmeter_policy::observation::{Observation, Reading, Scope, Verdict};
+use rampmeter_policy::spec::ResourceSpec;
 use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
@@ -44,10 +47,7 @@ use rampmeter_protocol::reason::{Holder, Reason};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::wall_clock::WallClockOrigin;
-use rampmeter_scheduler_core::adaptation::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::event::{Event, Outcome};
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::ResourceSpec;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 
 /// Plays `script` from the origin of time; every line must be answered as it says.

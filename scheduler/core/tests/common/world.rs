@@ -1,23 +1,24 @@
 //! A scheduler and its answers.
 
 use super::amount;
+use rampmeter_policy::Bill;
+use rampmeter_policy::BucketName;
+use rampmeter_policy::Call;
+use rampmeter_policy::Resource;
+use rampmeter_policy::observation::Observation;
+use rampmeter_policy::refusal::Refusal;
+use rampmeter_policy::spec::ResourceSpec;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::adaptation::observation::Observation;
-use rampmeter_scheduler_core::command::{BucketName, Command, FreezeNotice, Note};
+use rampmeter_scheduler_core::command::{Command, FreezeNotice, Note};
 use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
 use rampmeter_scheduler_core::identity::Identity;
-use rampmeter_scheduler_core::policy::bill::Bill;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::ResourceSpec;
-use rampmeter_scheduler_core::policy::succession::Call;
-use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use std::collections::BTreeMap;
 

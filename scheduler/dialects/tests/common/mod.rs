@@ -3,11 +3,11 @@
 #![allow(dead_code, reason = "each test takes what it needs")]
 
 use rampmeter_dialects::{Dialect, DialectReading, Reader};
+use rampmeter_policy::observation::{Reading, Scope, Verdict};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::settle::{Headers, Response};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::Span;
-use rampmeter_scheduler_core::adaptation::observation::{Reading, Scope, Verdict};
 
 /// Wed, 21 Oct 2026 07:28:00 GMT
 pub(crate) const NOW: u64 = 1_792_567_680_000;

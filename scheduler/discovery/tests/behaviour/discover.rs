@@ -2,15 +2,15 @@
 
 use crate::world::{World, ms};
 use rampmeter_discovery::{DiscoveredSnapshot, Evidence};
+use rampmeter_policy::Resource;
+use rampmeter_policy::observation::{Described, Observation, Reading, Scope, Verdict};
+use rampmeter_policy::refusal::Refusal;
+use rampmeter_policy::spec::{Applies, Discover, LimitSpec, MAX_PERIOD, Margin, Pattern, ResourceSpec};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::adaptation::observation::{Described, Observation, Reading, Scope, Verdict};
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{Applies, Discover, LimitSpec, MAX_PERIOD, Margin, Pattern, ResourceSpec};
-use rampmeter_scheduler_core::refusal::Refusal;
 
 const RATE: &str = "learned-rate";
 const IN_FLIGHT: &str = "learned-in-flight";

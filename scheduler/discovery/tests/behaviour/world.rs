@@ -1,6 +1,10 @@
 //! A core that discovers limits, and the calls under its permits.
 
 use rampmeter_discovery::{DiscoveredSnapshot, Discovery};
+use rampmeter_policy::Resource;
+use rampmeter_policy::observation::Observation;
+use rampmeter_policy::refusal::Refusal;
+use rampmeter_policy::spec::{LimitSpec, ResourceSpec};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
@@ -8,13 +12,9 @@ use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::status::LimitStatus;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::adaptation::observation::Observation;
 use rampmeter_scheduler_core::command::Command;
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::event::{Ask, Event, Outcome, Settle};
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec};
-use rampmeter_scheduler_core::refusal::Refusal;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use std::collections::BTreeMap;
 

@@ -4,12 +4,12 @@ use crate::leadership::resource_state::ResourceState;
 use crate::leadership::standby::witnesses::{self, CERTAINLY_OVER, Latest};
 use crate::messages::reply::ReplyTo;
 use rampmeter_discovery::{DiscoveredSnapshot, Discovery};
+use rampmeter_policy::Resource;
+use rampmeter_policy::spec::StartPolicy;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::StartPolicy;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_store::{ClockReading, Revision, StateRecord, StoreError, StoredEntry, StoredState};
 

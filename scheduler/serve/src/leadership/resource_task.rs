@@ -18,8 +18,8 @@ use crate::permits::permit_thread::PermitThreads;
 use crate::stop::{Stop, stopped};
 use rampmeter_account::SentinelHub;
 use rampmeter_config::Configured;
+use rampmeter_policy::Resource;
 use rampmeter_protocol::log_throttle::LogThrottle;
-use rampmeter_scheduler_core::policy::resource::Resource;
 
 /// Serves one resource until the process stops.
 pub(crate) struct ResourceTask {

@@ -1,11 +1,11 @@
 //! What a scheduler applies to a resource, in a few bytes, so that schedulers can compare it.
 
 use rampmeter_config::Configured;
+use rampmeter_policy::Resource;
+use rampmeter_policy::spec::{LimitSpec, ResourceSpec};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::DifferingScheduler;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Debug;

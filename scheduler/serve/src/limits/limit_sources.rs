@@ -2,13 +2,13 @@
 
 use crate::limits::provider_view::ProviderView;
 use crate::limits::rulebook::RulebookReceiver;
+use rampmeter_policy::Limit;
+use rampmeter_policy::Resource;
+use rampmeter_policy::spec::{LimitSpec, ResourceSpec};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::news::LimitNews;
 use rampmeter_protocol::status::{ProviderStatus, RulesStatus};
 use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::policy::limit::Limit;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{LimitSpec, ResourceSpec};
 use rampmeter_store::RulesRevision;
 use std::time::Duration;
 

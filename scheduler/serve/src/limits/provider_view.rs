@@ -4,14 +4,14 @@ use rampmeter_account::matching::{NewLimit, limits_of, new_levels, new_limits, u
 use rampmeter_account::poll_schedule::{PollSchedule, Topic};
 use rampmeter_account::{Contract, KIND, ProvidedLevel, ProviderError, SentinelHub};
 use rampmeter_config::Configured;
+use rampmeter_policy::Resource;
+use rampmeter_policy::ids::LimitId;
+use rampmeter_policy::spec::{ResourceSpec, SpecError};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::{ProviderState, ProviderStatus};
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::ids::LimitId;
-use rampmeter_scheduler_core::policy::resource::Resource;
-use rampmeter_scheduler_core::policy::spec::{ResourceSpec, SpecError};
 
 /// What a provider says.
 #[derive(Clone, Debug)]

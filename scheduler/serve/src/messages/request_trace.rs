@@ -1,12 +1,12 @@
 //! A request that is recorded as a span, while it waits for its answer.
 
+use rampmeter_policy::Resource;
 use rampmeter_protocol::cost::{Cost, REQUESTS};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::reason::Reason;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::Time;
 use rampmeter_protocol::trace_context::TraceContext;
-use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_telemetry::{Kind, Span, SpanIds, Value};
 use std::borrow::Cow;
 use std::sync::OnceLock;

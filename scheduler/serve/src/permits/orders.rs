@@ -6,13 +6,13 @@ use crate::messages::inbound::Address;
 use crate::permits::answers::loop_request::{LoopRequest, Report};
 use crate::permits::permit_loop::PermitLoop;
 use rampmeter_config::limits_text;
+use rampmeter_policy::Resource;
 use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::news::News;
 use rampmeter_protocol::status::{RulesStatus, Status, StatusQuery};
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::policy::resource::Resource;
 
 impl PermitLoop {
     /// Does what the rest of the process asks for, but for the end of the term.

@@ -10,8 +10,8 @@ use crate::permits::watch::stall_detector::HEARTBEAT;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::news::News;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_scheduler_core::checkpoint_number::CheckpointNumber;
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::ids::CheckpointNumber;
 use rampmeter_store::RulesRevision;
 use tokio::sync::{mpsc, oneshot};
 

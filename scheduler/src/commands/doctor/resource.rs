@@ -3,11 +3,11 @@
 use super::finding::Symptom;
 use crate::commands::output::human::{amount, count, duration, escaped};
 use rampmeter_config::{Configured, ResourceRules};
+use rampmeter_policy::spec::LimitSpec;
 use rampmeter_protocol::reason::PauseCause;
 use rampmeter_protocol::recent::Recent;
 use rampmeter_protocol::status::{ClassStatus, DifferingScheduler, LimitStatus, ProviderState, Status};
 use rampmeter_protocol::usage::DayUsage;
-use rampmeter_scheduler_core::policy::spec::LimitSpec;
 
 /// The calls of a day after which each unit should have cost something.
 const CALLS_OF_ALL_KINDS: i64 = 20;

@@ -1,9 +1,9 @@
 //! Parts of worlds.
 
+use rampmeter_policy::spec::{FairShare, LimitSpec, ResourceSpec};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::policy::spec::{FairShare, LimitSpec, ResourceSpec};
 use rampmeter_simulator::outcome::FleetOutcome;
 use std::collections::BTreeMap;
 

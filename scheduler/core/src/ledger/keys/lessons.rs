@@ -6,8 +6,8 @@
 use super::Keys;
 use crate::adaptation::AdaptiveLimit;
 use crate::collections::Slot;
-use crate::policy::KeyCharge;
-use crate::policy::spec::Learn;
+use rampmeter_policy::KeyCharge;
+use rampmeter_policy::spec::Learn;
 use rampmeter_protocol::time::{Span, Time};
 
 /// The number of keys that learn from answers at once. They remember many levels.
@@ -65,10 +65,10 @@ impl Keys {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::LimitId;
-    use crate::policy::Resource;
-    use crate::policy::applies::Applies;
-    use crate::policy::spec::{LimitSpec, ResourceSpec};
+    use rampmeter_policy::Resource;
+    use rampmeter_policy::ids::LimitId;
+    use rampmeter_policy::spec::Applies;
+    use rampmeter_policy::spec::{LimitSpec, ResourceSpec};
     use rampmeter_protocol::amount::Amount;
     use rampmeter_protocol::name::Name;
 

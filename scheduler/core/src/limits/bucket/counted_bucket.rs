@@ -11,13 +11,13 @@
 mod blocks;
 mod readings;
 
-use crate::arithmetic::{Correction, Credit, StartCost};
-use crate::ids::Tier;
 use crate::limits::freeze::Freeze;
 use crate::limits::timeline::StartKey;
 use crate::limits::usage::UsageBlock;
 use crate::limits::windows::{UpstreamReports, Windows, start_in_window};
-use crate::policy::Limit;
+use rampmeter_policy::Limit;
+use rampmeter_policy::arithmetic::{Correction, Credit, StartCost};
+use rampmeter_policy::ids::Tier;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::cmp::Ordering;

@@ -4,15 +4,15 @@
 //! two promises: when that gap pays the demand, and whether every later promise can still be paid.
 //! If not, the search goes on after the last promise that lacks something.
 
-use crate::arithmetic::{Correction, Credit, StartCost};
-use crate::ids::Tier;
 use crate::limits::freeze::Freeze;
 use crate::limits::level_history::{HighWaterMarks, LevelHistory, MAX_FEW, MAX_LEVELS};
 use crate::limits::pending_debits::{DebitSnapshot, PendingDebits};
 use crate::limits::timeline::{CommittedStart, Gap, StartKey, Timeline, just_after};
 use crate::limits::usage::{BucketRecord, CountedUsage, NEAR, UsageBlock, level_when_paid, paid_at};
 use crate::limits::windows::BucketReading;
-use crate::policy::Limit;
+use rampmeter_policy::Limit;
+use rampmeter_policy::arithmetic::{Correction, Credit, StartCost};
+use rampmeter_policy::ids::Tier;
 use rampmeter_protocol::time::{Span, Time};
 
 /// Pending debits have this serial number; starts are numbered from one on.

@@ -1,10 +1,10 @@
 //! Labels that keyed limits need and that requests may lack.
 
+use rampmeter_policy::Resource;
+use rampmeter_policy::ids::LimitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::LimitStatus;
-use rampmeter_scheduler_core::ids::LimitId;
-use rampmeter_scheduler_core::policy::resource::Resource;
 
 /// Once this many requests lack a label, workers evidently do not send it.
 const MANY: u32 = 10;
@@ -88,10 +88,10 @@ impl MissingLabels {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rampmeter_policy::spec::{Applies, LimitSpec, Pattern, ResourceSpec};
     use rampmeter_protocol::amount::Amount;
     use rampmeter_protocol::epoch::Epoch;
     use rampmeter_protocol::time::{Span, Time};
-    use rampmeter_scheduler_core::policy::spec::{Applies, LimitSpec, Pattern, ResourceSpec};
     use rampmeter_scheduler_core::scheduler::Scheduler;
 
     fn name(name: &str) -> Name {

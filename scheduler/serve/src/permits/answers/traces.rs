@@ -4,6 +4,7 @@
 
 use crate::messages::message_trace::ElementTrace;
 use crate::messages::request_trace::{Attributes, RequestTrace, amounts, counted, text};
+use rampmeter_policy::Resource;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::millis::Millis;
@@ -14,7 +15,6 @@ use rampmeter_protocol::settle::{Fate, Report, Settle};
 use rampmeter_protocol::time::{Span as Length, Time};
 use rampmeter_protocol::trace_context::TraceContext;
 use rampmeter_scheduler_core::command::Grant;
-use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_telemetry::{Kind, Span, SpanIds, Spans, Value};
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};

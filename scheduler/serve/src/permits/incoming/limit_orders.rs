@@ -4,12 +4,12 @@
 use crate::messages::inbound::Address;
 use crate::messages::reply::ReplyTo;
 use crate::permits::answers::core_driver::CoreDriver;
+use rampmeter_policy::ids::LimitId;
 use rampmeter_protocol::limit_order::{FreezeOrder, LimitOrder, LimitOrderDone};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::news::News;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::ids::LimitId;
 
 impl CoreDriver {
     /// Ends the pauses of limits, and tells clients.

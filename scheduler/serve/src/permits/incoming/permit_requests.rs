@@ -6,6 +6,7 @@ use crate::messages::reply::ReplyTo;
 use crate::permits::incoming::pricing::{Priced, Unpriced};
 use crate::permits::permit_loop::PermitLoop;
 use rampmeter_nats::entropy::secret;
+use rampmeter_policy::Resource;
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::cost::Cost;
@@ -16,7 +17,6 @@ use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::trace_context::TraceContext;
 use rampmeter_scheduler_core::event::Event;
-use rampmeter_scheduler_core::policy::resource::Resource;
 use rampmeter_scheduler_core::wire;
 use std::sync::Arc;
 

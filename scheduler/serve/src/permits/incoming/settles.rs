@@ -6,12 +6,12 @@ use crate::messages::reply::ReplyTo;
 use crate::permits::incoming::permit_requests::{COMMON_INBOX, in_trace};
 use crate::permits::permit_loop::PermitLoop;
 use bytes::Bytes;
+use rampmeter_policy::observation::{Observation, Verdict};
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::incoming::{Incoming, Invalid};
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Time;
-use rampmeter_scheduler_core::adaptation::observation::{Observation, Verdict};
 use rampmeter_scheduler_core::wire;
 
 /// What to do about a header that can't be read.

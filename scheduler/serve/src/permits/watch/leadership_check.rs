@@ -2,7 +2,7 @@
 
 use crate::permits::watch::stall_detector::{ProcessWatch, StallDetector, uptime};
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::ids::CheckpointNumber;
+use rampmeter_scheduler_core::checkpoint_number::CheckpointNumber;
 use std::sync::Arc;
 
 /// How long the loop waits for its own echo: far more than a round trip.

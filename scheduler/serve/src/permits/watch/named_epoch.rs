@@ -10,7 +10,7 @@
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::epoch::{Epoch, highest_of_a_leader};
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_scheduler_core::ids::CheckpointNumber;
+use rampmeter_scheduler_core::checkpoint_number::CheckpointNumber;
 
 /// How often the store is asked and the log is written, however many clients name such an epoch.
 const ASKED_EVERY: Span = Span::from_secs(60);

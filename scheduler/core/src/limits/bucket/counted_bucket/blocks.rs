@@ -5,13 +5,13 @@
 //! first, among those that have begun. So at any time, the places that are left are at least as many
 //! as the calls that still hold one, whichever place each call had.
 
-use crate::arithmetic::{Credit, StartCost};
 use crate::limits::bucket::counted_bucket::{CountedBucket, CountedCall};
 use crate::limits::pending_debits::DebitSnapshot;
 use crate::limits::timeline::StartKey;
 use crate::limits::usage::{BucketRecord, CountedUsage, MAX_BLOCKS, RecordTimes, UsageBlock, condensed, to_spans};
 use crate::limits::windows::UpstreamReports;
-use crate::policy::Limit;
+use rampmeter_policy::Limit;
+use rampmeter_policy::arithmetic::{Credit, StartCost};
 use rampmeter_protocol::time::{Span, Time};
 
 impl CountedBucket {

@@ -5,13 +5,13 @@
 //! amount is believed at once, a higher one only slowly.
 
 use super::CountedBucket;
-use crate::arithmetic::{Credit, StartCost};
 use crate::limits::freeze::Freeze;
 use crate::limits::level_history::MAX_LEVELS;
 use crate::limits::windows::{
     BucketReading, Claim, Interval, Phase, ReportEffect, UpstreamReports, WindowState, Windows,
 };
-use crate::policy::Limit;
+use rampmeter_policy::Limit;
+use rampmeter_policy::arithmetic::{Credit, StartCost};
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::time::{Span, Time};
 use std::borrow::Cow;

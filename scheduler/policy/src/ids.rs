@@ -2,16 +2,15 @@
 
 /// The index of a class in its resource, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClassId(pub(crate) u8);
+pub struct ClassId(pub u8);
 
 impl ClassId {
     /// The class with this index.
-    pub(crate) fn of_index(index: usize) -> Self {
+    pub fn of_index(index: usize) -> Self {
         ClassId(u8::try_from(index).expect("a resource has at most 16 classes"))
     }
 
-    /// The index into [`Resource::classes`](crate::policy::resource::Resource::classes).
-    #[must_use]
+    /// The index into [`Resource::classes`](crate::spec::Resource::classes).
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -19,11 +18,10 @@ impl ClassId {
 
 /// The index of a limit in its resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LimitId(pub(crate) u8);
+pub struct LimitId(pub u8);
 
 impl LimitId {
-    /// The index into [`Resource::limits`](crate::policy::resource::Resource::limits).
-    #[must_use]
+    /// The index into [`Resource::limits`](crate::spec::Resource::limits).
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -32,19 +30,19 @@ impl LimitId {
 /// The headroom that a start has to leave: an index into the resource's distinct headrooms, the
 /// smallest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Tier(u8);
+pub struct Tier(u8);
 
 impl Tier {
     /// The tier of starts that leave no headroom.
-    pub(crate) const NO_HEADROOM: Tier = Tier(0);
+    pub const NO_HEADROOM: Tier = Tier(0);
 
     /// The tier with this index.
-    pub(crate) fn of_index(index: usize) -> Self {
+    pub fn of_index(index: usize) -> Self {
         Tier(u8::try_from(index).expect("a resource has at most one tier more than classes"))
     }
 
     /// The index into the resource's distinct headrooms.
-    pub(crate) const fn index(self) -> usize {
+    pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
@@ -52,8 +50,4 @@ impl Tier {
 /// The number of a client whose use is counted. Zero stands for all clients beyond the bound, and
 /// for calls whose client is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ClientNumber(pub(crate) u16);
-
-/// The number of a checkpoint, from 1 on; a later one is higher.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CheckpointNumber(pub u64);
+pub struct ClientNumber(pub u16);

@@ -22,38 +22,43 @@ pub enum Alignment {
 
 /// The bounds of windows that follow the wall clock.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct WindowAlignment {
+pub struct WindowAlignment {
     /// How time is cut; none means one window for ever.
-    pub(crate) alignment: Option<Alignment>,
-    pub(crate) length: Span,
+    pub alignment: Option<Alignment>,
+    /// The length of a periodic window.
+    pub length: Span,
     /// Starts stay this far from both ends of a window, because calls arrive later than they start
     /// and clocks differ.
-    pub(crate) guard: Span,
+    pub guard: Span,
     /// The same for ends that the upstream reported. The difference of clocks does not matter for
     /// these.
-    pub(crate) reported_guard: Span,
+    pub reported_guard: Span,
 }
 
 /// The time from `starts` on and before `ends`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Window {
-    pub(crate) starts: Time,
-    pub(crate) ends: Time,
+pub struct Window {
+    /// When it begins.
+    pub starts: Time,
+    /// When the next one begins.
+    pub ends: Time,
 }
 
 impl Window {
-    pub(crate) fn contains(self, time: Time) -> bool {
+    /// Whether `time` lies in it.
+    pub fn contains(self, time: Time) -> bool {
         self.starts <= time && time < self.ends
     }
 
-    pub(crate) fn length(self) -> Span {
+    /// How long it lasts.
+    pub fn length(self) -> Span {
         self.ends.since(self.starts)
     }
 }
 
 impl WindowAlignment {
     /// The window that `time` is in.
-    pub(crate) fn window(&self, wall_clock: WallClockOrigin, time: Time) -> Window {
+    pub fn window(&self, wall_clock: WallClockOrigin, time: Time) -> Window {
         let unix = wall_clock.unix_nanos(time);
         let bounds = match &self.alignment {
             None | Some(Alignment::FirstUse) => None,
@@ -71,7 +76,7 @@ impl WindowAlignment {
     }
 
     /// Whether all windows are as long as the period.
-    pub(crate) fn is_periodic(&self) -> bool {
+    pub fn is_periodic(&self) -> bool {
         self.alignment == Some(Alignment::Epoch)
     }
 }

@@ -27,7 +27,8 @@ pub struct Class {
     pub name: Name,
     /// The longest wait of its oldest request before that request is promoted.
     pub max_starvation: Option<Span>,
-    pub(crate) tier: Tier,
+    /// The headroom that its starts leave.
+    pub tier: Tier,
 }
 
 impl Class {
@@ -40,7 +41,7 @@ impl Class {
     /// When the oldest request for something is promoted: it goes ahead of all others once in each
     /// `max_starvation`. `came` is when this scheduler received it, and `served` when the class last
     /// got what the request waits for.
-    pub(crate) fn promotes_at(&self, came: Time, served: Time) -> Option<Time> {
+    pub fn promotes_at(&self, came: Time, served: Time) -> Option<Time> {
         self.max_starvation.map(|most| came.max(served) + most)
     }
 }
@@ -74,7 +75,6 @@ impl Resource {
     }
 
     /// All faults of a specification, with their fields; none if it is valid.
-    #[must_use]
     pub fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
         faults(spec)
     }
@@ -99,7 +99,6 @@ impl Resource {
 
     /// This resource by another wall clock, which its windows follow. By default time begins with
     /// 1970.
-    #[must_use]
     pub fn with_wall_clock(self, wall_clock: WallClockOrigin) -> Self {
         let limits = self.limits.iter().map(|limit| limit.clone().with_wall_clock(wall_clock)).collect();
         let shadow = self.shadow.map(|shadow| Arc::new((*shadow).clone().with_wall_clock(wall_clock)));
@@ -107,28 +106,29 @@ impl Resource {
     }
 
     /// How far ahead a start may be reserved.
-    pub(crate) fn max_ahead(&self) -> Span {
+    pub fn max_ahead(&self) -> Span {
         let longest = || self.limits.iter().map(|limit| limit.spec().period).max().unwrap_or(Span::ZERO);
         self.spec.max_ahead.unwrap_or_else(|| longest().clamp(*DEFAULT_AHEAD.start(), *DEFAULT_AHEAD.end()))
     }
 
-    pub(crate) fn wall_clock(&self) -> WallClockOrigin {
+    /// The wall clock that its windows follow.
+    pub fn wall_clock(&self) -> WallClockOrigin {
         self.wall_clock
     }
 
     /// The limits of `bill` that count calls in flight, each with the length of its lease.
-    pub(crate) fn leases(&self, bill: &Bill) -> impl Iterator<Item = (LimitId, Span)> {
+    pub fn leases(&self, bill: &Bill) -> impl Iterator<Item = (LimitId, Span)> {
         let occupied = bill.charged().filter(|limit| self[*limit].counts_calls_in_flight());
         occupied.map(|limit| (limit, self[limit].spec().period))
     }
 
     /// The charges of a bill to limits that count calls in flight.
-    pub(crate) fn in_flight_part(&self, bill: &Bill) -> Bill {
+    pub fn in_flight_part(&self, bill: &Bill) -> Bill {
         bill.map_charges(|limit, amount| self[limit].counts_calls_in_flight().then_some((limit, amount)))
     }
 
     /// The limits whose unused capacity is lost at the end of a window.
-    pub(crate) fn windowed(&self) -> LimitSet {
+    pub fn windowed(&self) -> LimitSet {
         let windowed = self.limits_by_id().filter(|(_, limit)| !limit.has_tokens() && !limit.counts_calls_in_flight());
         windowed.fold(LimitSet::NONE, |set, (id, _)| set.with(id))
     }
@@ -144,32 +144,32 @@ impl Resource {
     }
 
     /// The specification.
-    #[must_use]
     pub fn spec(&self) -> &ResourceSpec {
         &self.spec
     }
 
     /// Its name.
-    #[must_use]
     pub fn name(&self) -> &Name {
         &self.spec.name
     }
 
-    pub(crate) fn shadow(&self) -> &Resource {
+    /// Its shadow limits, as a resource.
+    pub fn shadow(&self) -> &Resource {
         self.shadow.as_deref().unwrap_or(self)
     }
 
     /// Its limits, without those in shadow mode.
-    #[must_use]
     pub fn limits(&self) -> &[Limit] {
         &self.limits
     }
 
-    pub(crate) fn shared_limits(&self) -> Arc<[Limit]> {
+    /// Its limits, to be kept elsewhere.
+    pub fn shared_limits(&self) -> Arc<[Limit]> {
         Arc::clone(&self.limits)
     }
 
-    pub(crate) fn credit(&self, limit: LimitId, amount: Amount) -> Credit {
+    /// `amount` as credit of `limit`.
+    pub fn credit(&self, limit: LimitId, amount: Amount) -> Credit {
         self[limit].rate().credit(amount)
     }
 
@@ -179,32 +179,31 @@ impl Resource {
     }
 
     /// Its classes, the most urgent first.
-    #[must_use]
     pub fn classes(&self) -> &[Class] {
         &self.classes
     }
 
     /// Its classes with their ids.
-    pub(crate) fn classes_by_id(&self) -> impl Iterator<Item = (ClassId, &Class)> + Clone {
+    pub fn classes_by_id(&self) -> impl Iterator<Item = (ClassId, &Class)> + Clone {
         (0..).map(ClassId).zip(&self.classes)
     }
 
     /// The class of requests that name none.
-    #[must_use]
     pub fn default_class(&self) -> ClassId {
         self.default_class
     }
 
     /// The longest refill time among the bill's charges, which is its dominant share. What some clients
     /// alone must keep to counts only if the bill has nothing else: it is no part of what all share.
-    pub(crate) fn dominant_share(&self, bill: &Bill) -> Span {
+    pub fn dominant_share(&self, bill: &Bill) -> Span {
         let client = self.spec.fair_share.as_ref().map(|fair| &fair.label);
         let is_own = |id: LimitId| client.is_some_and(|label| self[id].spec().applies.matching.contains_key(label));
         let refill = |(id, amount)| (!is_own(id), self[id].rate().refill_span(self.credit(id, amount)));
         bill.shared().map(refill).max().map_or(Span::ZERO, |(_, share)| share)
     }
 
-    pub(crate) fn weight(&self, client: &str) -> Weight {
+    /// The weight of a client in its fair share.
+    pub fn weight(&self, client: &str) -> Weight {
         let weights = self.spec.fair_share.as_ref().map(|fair| &fair.weights);
         weights.and_then(|weights| weights.get(client)).copied().unwrap_or(Weight::ONE)
     }
@@ -273,7 +272,7 @@ impl Resource {
 
     /// # Errors
     /// [`Refusal::NeverFits`] for a charge above a limit's capacity.
-    pub(crate) fn check_payable(&self, bill: &Bill) -> Result<(), Refusal> {
+    pub fn check_payable(&self, bill: &Bill) -> Result<(), Refusal> {
         let capacity = |limit: LimitId| self[limit].spec().capacity;
         let is_payable = |limit: LimitId, amount| amount <= capacity(limit) || self[limit].spec().is_steered();
         match bill.amounts().find(|(limit, amount)| !is_payable(*limit, *amount)) {
@@ -283,7 +282,7 @@ impl Resource {
     }
 
     /// `bill` with the actual cost of each unit that `actual` names.
-    pub(crate) fn corrected<'a>(&self, bill: &Bill, actual: impl Iterator<Item = (&'a str, Amount)> + Clone) -> Bill {
+    pub fn corrected<'a>(&self, bill: &Bill, actual: impl Iterator<Item = (&'a str, Amount)> + Clone) -> Bill {
         bill.map_charges(|limit, amount| {
             let actual = amount_of(&self[limit].spec().unit, actual.clone());
             Some((limit, actual.unwrap_or(amount)))
@@ -296,19 +295,18 @@ impl Resource {
     }
 
     /// The limit called `name`.
-    #[must_use]
     pub fn limit(&self, name: &str) -> Option<LimitId> {
         self.limits_by_id().find(|(_, limit)| *limit.spec().name == *name).map(|(id, _)| id)
     }
 
     /// Whether both resources differ at most in their limits, so that permits and queues can go on.
-    pub(crate) fn differs_in_limits_alone(&self, other: &Resource) -> bool {
+    pub fn differs_in_limits_alone(&self, other: &Resource) -> bool {
         let rest = |resource: &Resource| ResourceSpec { limits: Vec::new(), ..resource.spec().clone() };
         rest(self) == rest(other)
     }
 
     /// Whether bills of one resource are valid for the other.
-    pub(crate) fn shares_bills_with(&self, other: &Resource) -> bool {
+    pub fn shares_bills_with(&self, other: &Resource) -> bool {
         let (own, others) = (&self.spec.limits, &other.spec.limits);
         let is_same =
             |(own, other): (&LimitSpec, &LimitSpec)| own.shadow == other.shadow && own.is_same_for_calls(other);
@@ -316,14 +314,13 @@ impl Resource {
     }
 
     /// Whether a limit counts this unit, be it in shadow mode or not.
-    #[must_use]
     pub fn counts(&self, unit: &str) -> bool {
         self.spec.limits.iter().any(|limit| *limit.unit == *unit)
     }
 
     /// # Errors
     /// [`Refusal::UnknownUnit`] for a unit that no limit counts.
-    pub(crate) fn check_units<'a>(&self, mut cost: impl Iterator<Item = (&'a str, Amount)>) -> Result<(), Refusal> {
+    pub fn check_units<'a>(&self, mut cost: impl Iterator<Item = (&'a str, Amount)>) -> Result<(), Refusal> {
         // A limit that counts the unit may be discovered later.
         match cost.find(|(unit, _)| !self.counts(unit) && self.spec.discover != Discover::All) {
             Some((unit, _)) => Err(Refusal::UnknownUnit { unit: unit.to_owned(), known: self.units() }),
@@ -343,16 +340,17 @@ impl Resource {
 
     /// Whether all conditions of `limit` hold for these labels, even if labels of its key are
     /// missing.
-    #[must_use]
     pub fn conditions_hold(&self, limit: LimitId, labels: &Labels<'_>) -> bool {
         self.matcher.conditions_hold(limit, labels)
     }
 
-    pub(crate) fn tier(&self, class: ClassId) -> Tier {
+    /// The tier of a class.
+    pub fn tier(&self, class: ClassId) -> Tier {
         self.classes()[class.index()].tier
     }
 
-    pub(crate) fn units(&self) -> Vec<Name> {
+    /// The units that its limits count, each once, in order.
+    pub fn units(&self) -> Vec<Name> {
         let units: BTreeSet<&Name> = self.spec.limits.iter().map(|limit| &limit.unit).collect();
         units.into_iter().cloned().collect()
     }
@@ -367,7 +365,7 @@ impl Index<LimitId> for Resource {
 }
 
 /// A cost, as [`Resource::bill`] takes it.
-pub(crate) fn by_unit(cost: &[(String, Amount)]) -> impl Iterator<Item = (&str, Amount)> + Clone {
+pub fn by_unit(cost: &[(String, Amount)]) -> impl Iterator<Item = (&str, Amount)> + Clone {
     cost.iter().map(|(unit, amount)| (unit.as_str(), *amount))
 }
 

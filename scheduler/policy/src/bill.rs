@@ -1,11 +1,13 @@
 //! The amounts that one call takes from each bucket.
 
-use crate::command::BucketName;
 use crate::ids::{ClientNumber, LimitId};
-use crate::policy::spec::MAX_LIMITS;
+use crate::spec::MAX_LIMITS;
 use rampmeter_protocol::amount::Amount;
 use smallvec::SmallVec;
 use std::sync::Arc;
+
+/// A bucket: its limit, and its key if the limit has a bucket for each key.
+pub type BucketName = (LimitId, Option<Arc<str>>);
 
 /// Amounts by limit, in the order of limits. An unkeyed limit without a charge is left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -16,15 +18,15 @@ pub struct Bill {
     /// All limits that apply to the call, even those that charge it nothing.
     applicable: LimitSet,
     /// The client for which the call counts.
-    pub(crate) client: ClientNumber,
+    pub client: ClientNumber,
     /// The kind of call, if the resource learns costs by kind.
-    pub(crate) kind: Option<Arc<str>>,
+    pub kind: Option<Arc<str>>,
     /// The labels of the call by which discovered limits may apply, if the resource discovers limits.
     pub traits: Option<Arc<CallTraits>>,
     /// The estimate before learned corrections, if these changed the charge.
-    pub(crate) estimated: Option<Box<Bill>>,
+    pub estimated: Option<Box<Bill>>,
     /// The charges of limits in shadow mode, which have buckets of their own.
-    pub(crate) shadow: Option<Box<Bill>>,
+    pub shadow: Option<Box<Bill>>,
 }
 
 /// The labels of a call by which discovered limits may apply.
@@ -38,9 +40,11 @@ pub struct CallTraits {
 
 /// A key and its limit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct KeyName {
-    pub(crate) limit: LimitId,
-    pub(crate) key: Arc<str>,
+pub struct KeyName {
+    /// The limit.
+    pub limit: LimitId,
+    /// The key, within the limit.
+    pub key: Arc<str>,
 }
 
 /// The amount that a call takes from the bucket of one key.
@@ -55,7 +59,8 @@ pub struct KeyCharge {
 }
 
 impl KeyCharge {
-    pub(crate) fn name(&self) -> KeyName {
+    /// The key and its limit.
+    pub fn name(&self) -> KeyName {
         KeyName { limit: self.limit, key: Arc::clone(&self.key) }
     }
 }
@@ -77,7 +82,7 @@ impl Bill {
     }
 
     /// Sets the charge to `limit`. A `key` replaces the former key of this limit.
-    pub(crate) fn charge(&mut self, limit: LimitId, key: Option<Arc<str>>, amount: Amount) {
+    pub fn charge(&mut self, limit: LimitId, key: Option<Arc<str>>, amount: Amount) {
         let Some(key) = key else { return self.set(limit, amount) };
         self.applicable = self.applicable.with(limit);
         self.keyed.retain(|charge| charge.limit != limit);
@@ -97,11 +102,12 @@ impl Bill {
     }
 
     /// This bill, which then counts for `client`.
-    pub(crate) fn of_client(self, client: ClientNumber) -> Self {
+    pub fn of_client(self, client: ClientNumber) -> Self {
         Bill { client, ..self }
     }
 
-    pub(crate) fn estimate(&self) -> &Bill {
+    /// The charges before learned corrections.
+    pub fn estimate(&self) -> &Bill {
         self.estimated.as_deref().unwrap_or(self)
     }
 
@@ -111,19 +117,18 @@ impl Bill {
     }
 
     /// The charge to `limit`.
-    #[must_use]
     pub fn get(&self, limit: LimitId) -> Amount {
         let shared = self.shared().find(|(known, _)| *known == limit).map(|(_, amount)| amount);
         shared.or_else(|| self.key_charge(limit).map(|charge| charge.amount)).unwrap_or(Amount::ZERO)
     }
 
     /// The charge to a key of `limit`, which may be zero.
-    pub(crate) fn key_charge(&self, limit: LimitId) -> Option<&KeyCharge> {
+    pub fn key_charge(&self, limit: LimitId) -> Option<&KeyCharge> {
         self.keyed.iter().find(|charge| charge.limit == limit)
     }
 
     /// The bucket of `limit` that the call is charged to.
-    pub(crate) fn bucket(&self, limit: LimitId) -> BucketName {
+    pub fn bucket(&self, limit: LimitId) -> BucketName {
         (limit, self.key_charge(limit).map(|charge| Arc::clone(&charge.key)))
     }
 
@@ -131,28 +136,30 @@ impl Bill {
         self.applicable == LimitSet::NONE
     }
 
-    pub(crate) fn only(&self, limit: LimitId) -> Bill {
+    /// The charge to `limit` alone.
+    pub fn only(&self, limit: LimitId) -> Bill {
         self.map_charges(|id, amount| (id == limit).then_some((id, amount)))
     }
 
-    pub(crate) fn keyed_part(&self) -> Bill {
+    /// The charges to keys alone.
+    pub fn keyed_part(&self) -> Bill {
         self.map_charges(|limit, amount| self.key_charge(limit).map(|_| (limit, amount)))
     }
 
     /// Whether a bucket pays for both bills.
-    pub(crate) fn shares_bucket_with(&self, other: &Bill) -> bool {
+    pub fn shares_bucket_with(&self, other: &Bill) -> bool {
         let shared = || self.shared().any(|(limit, _)| other.shared().any(|(of_other, _)| of_other == limit));
         let is_charged = |charge: &KeyCharge| other.keyed().any(|of_other| of_other.name() == charge.name());
         shared() || self.keyed().any(is_charged)
     }
 
     /// The charges of this bill in excess of `other`.
-    pub(crate) fn excess_over(&self, other: &Bill) -> Bill {
+    pub fn excess_over(&self, other: &Bill) -> Bill {
         self.map_charges(|limit, amount| Some((limit, amount.saturating_sub(other.get(limit)))))
     }
 
     /// Whether the call costs nothing.
-    pub(crate) fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.charged().next().is_none()
     }
 
@@ -179,32 +186,33 @@ impl Bill {
 
 /// A set of limits; bit `n` stands for the limit with index `n`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct LimitSet(u64);
+pub struct LimitSet(u64);
 
 const _: () = assert!(MAX_LIMITS <= u64::BITS as usize, "every limit has a bit");
 
 impl LimitSet {
-    #[must_use]
-    pub(crate) fn with(self, limit: LimitId) -> Self {
+    /// This set with one limit more.
+    pub fn with(self, limit: LimitId) -> Self {
         LimitSet(self.0 | 1 << limit.index())
     }
 
-    pub(crate) fn has(self, limit: LimitId) -> bool {
+    /// Whether the limit is in the set.
+    pub fn has(self, limit: LimitId) -> bool {
         self.0 & 1 << limit.index() != 0
     }
 
-    #[must_use]
-    pub(crate) fn and(self, other: LimitSet) -> Self {
+    /// The limits of both sets.
+    pub fn and(self, other: LimitSet) -> Self {
         LimitSet(self.0 & other.0)
     }
 
-    #[must_use]
-    pub(crate) fn without(self, other: LimitSet) -> Self {
+    /// The limits that are not in the other set.
+    pub fn without(self, other: LimitSet) -> Self {
         LimitSet(self.0 & !other.0)
     }
 
     /// The members in ascending order.
-    pub(crate) fn limits(self) -> impl Iterator<Item = LimitId> {
+    pub fn limits(self) -> impl Iterator<Item = LimitId> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
             let number = rest.trailing_zeros() as u8;
@@ -213,11 +221,13 @@ impl LimitSet {
         })
     }
 
-    pub(crate) const ALL: LimitSet = LimitSet(u64::MAX);
+    /// Every limit there may be.
+    pub const ALL: LimitSet = LimitSet(u64::MAX);
     /// No limit.
-    pub(crate) const NONE: LimitSet = LimitSet(0);
+    pub const NONE: LimitSet = LimitSet(0);
 
-    pub(crate) fn avoids(self, blocked: LimitSet) -> bool {
+    /// Whether no limit of the set is blocked.
+    pub fn avoids(self, blocked: LimitSet) -> bool {
         self.0 & blocked.0 == 0
     }
 }

@@ -1,10 +1,7 @@
 //! What a response of the upstream says about its limits.
 
-use crate::identity::User;
-use crate::limits::StartKey;
-use crate::policy::Bill;
 use rampmeter_protocol::amount::Amount;
-use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::time::Span;
 use std::ops::RangeInclusive;
 
 /// The name that dialects give to the limit of a whole account. No header describes this limit.
@@ -98,29 +95,8 @@ pub struct Described {
     pub is_keyed: Option<bool>,
 }
 
-/// A call that the upstream has answered.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ObservedCall<'a> {
-    /// When the scheduler learns of the response.
-    pub(crate) now: Time,
-    pub(crate) start: StartKey,
-    /// Who made the call, if known.
-    pub(crate) user: Option<User>,
-    pub(crate) bill: &'a Bill,
-    pub(crate) observation: &'a Observation,
-}
-
-impl ObservedCall<'_> {
-    /// When the call was made. A call that is answered before its start was made early, and counts
-    /// from now.
-    pub(crate) fn at(&self) -> Time {
-        self.start.at.min(self.now)
-    }
-}
-
 impl Scope {
     /// Whether a refusal with this scope may be by a limit that no answer describes.
-    #[must_use]
     pub fn may_be_unnamed(&self) -> bool {
         match self {
             Scope::Unnamed => true,
@@ -130,14 +106,13 @@ impl Scope {
     }
 
     /// Whether it is the limit of a whole account.
-    pub(crate) fn is_global(&self) -> bool {
+    pub fn is_global(&self) -> bool {
         matches!(self, Scope::Limit(name) if name == GLOBAL)
     }
 }
 
 impl Reading {
     /// A reading of a remaining amount in whole units, and of nothing else.
-    #[must_use]
     pub fn new(scope: Scope, remaining: Amount) -> Self {
         Reading {
             scope,
@@ -152,14 +127,13 @@ impl Reading {
 
     /// The range of amounts that may remain. A fraction may be rounded up; larger steps may be
     /// rounded either way.
-    pub(crate) fn remaining_range(&self) -> RangeInclusive<Amount> {
+    pub fn remaining_range(&self) -> RangeInclusive<Amount> {
         let coarse = self.remaining_grain.saturating_sub(Amount::ONE);
         self.remaining.saturating_sub(self.remaining_grain)..=self.remaining.saturating_add(coarse)
     }
 
     /// How far a time that is written as `reset` may be off: one second for whole seconds,
     /// otherwise one millisecond.
-    #[must_use]
     pub fn grain_of(reset: Option<Span>) -> Span {
         const SECOND: Span = Span::from_secs(1);
         let is_whole = reset.is_none_or(|reset| reset.nanos() % SECOND.nanos() == 0);

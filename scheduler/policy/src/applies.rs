@@ -16,7 +16,7 @@ pub const MAX_KEY_LABELS: usize = 4;
 /// By default a limit applies to every request and has one bucket.
 ///
 /// ```
-/// use rampmeter_scheduler_core::policy::applies::{Applies, Pattern};
+/// use crate::spec::{Applies, Pattern};
 ///
 /// // Each Discord server has a rate window of its own.
 /// let per_server = Applies {
@@ -52,13 +52,12 @@ pub enum Pattern {
 
 impl Applies {
     /// Whether the limit has one bucket for each key.
-    #[must_use]
     pub fn is_keyed(&self) -> bool {
         !self.key.is_empty()
     }
 
     /// Whether the limit applies by all labels of `other`, and by more.
-    pub(crate) fn is_narrower_than(&self, other: &Applies) -> bool {
+    pub fn is_narrower_than(&self, other: &Applies) -> bool {
         let (own, others): (BTreeSet<_>, BTreeSet<_>) = (self.labels().collect(), other.labels().collect());
         own.len() > others.len() && own.is_superset(&others)
     }
@@ -68,7 +67,6 @@ impl Applies {
     }
 
     /// Whether the limit applies to every request and has one bucket.
-    #[must_use]
     pub fn is_everything(&self) -> bool {
         self.matching.is_empty() && self.key.is_empty() && self.group.is_none()
     }
@@ -76,7 +74,7 @@ impl Applies {
 
 impl Pattern {
     /// Whether this pattern certainly matches every value that `other` matches.
-    pub(crate) fn covers(&self, other: &Pattern) -> bool {
+    pub fn covers(&self, other: &Pattern) -> bool {
         match (self, other) {
             (Pattern::OneOf(own), Pattern::OneOf(others)) => own.is_superset(others),
             (Pattern::OneOf(own), Pattern::Exact(value)) => own.contains(value),
@@ -84,7 +82,8 @@ impl Pattern {
         }
     }
 
-    pub(crate) fn expression(&self) -> Option<Result<Regex, regex::Error>> {
+    /// The expression of a pattern that is one.
+    pub fn expression(&self) -> Option<Result<Regex, regex::Error>> {
         if let Pattern::Regex(regex) = self { Some(Regex::new(regex)) } else { None }
     }
 }

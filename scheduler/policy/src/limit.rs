@@ -26,14 +26,19 @@ const GUARD_PART: u64 = 10;
 
 /// The kind of a limit's buckets.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Counting {
+pub enum Counting {
     /// Tokens that are refilled steadily.
     Tokens,
     /// Windows of time, each with its own capacity.
     Windows(WindowAlignment),
     /// Room that calls take up for this time. If `until_settled`, a call also stops taking up room
     /// when it is settled, and can be renewed.
-    Occupied { length: Span, until_settled: bool },
+    Occupied {
+        /// How long a call takes up room at most.
+        length: Span,
+        /// Whether its settle ends that.
+        until_settled: bool,
+    },
 }
 
 impl Counting {
@@ -68,12 +73,13 @@ pub struct Limit {
     full: Credit,
     headrooms: Vec<Credit>,
     counting: Counting,
-    pub(crate) wall_clock: WallClockOrigin,
+    /// The wall clock that its windows follow.
+    pub wall_clock: WallClockOrigin,
 }
 
 impl Limit {
     /// The limit of a valid `spec`, with the headroom of each tier in millionths of the capacity.
-    pub(crate) fn new(spec: &LimitSpec, headroom_ppm: &[u32]) -> Self {
+    pub fn new(spec: &LimitSpec, headroom_ppm: &[u32]) -> Self {
         let rate = Rate::new(spec.capacity, spec.period);
         let guard = |least: Span| match spec.margin {
             Margin::Fixed(Amount::ZERO) => Span::ZERO,
@@ -99,94 +105,93 @@ impl Limit {
 
     /// This limit with a rate that is `slower` [steps](crate::arithmetic::STEPS) lower, and with a
     /// full bucket that holds `short` less.
-    pub(crate) fn adapted(&self, slower: u16, short: Credit) -> Self {
+    pub fn adapted(&self, slower: u16, short: Credit) -> Self {
         let full = (self.full - short).max(self.full.divided_by(MIN_BURST_PART));
         Limit { rate: self.rate.slowed(slower), full, ..self.clone() }
     }
 
     /// This limit with its full level capped at `capacity` less the margin, or at half of
     /// `capacity` if that is more.
-    pub(crate) fn holding_at_most(self, capacity: Amount) -> Self {
+    pub fn holding_at_most(self, capacity: Amount) -> Self {
         let most = self.rate.credit(capacity);
         let full = self.full.min((most - self.rate.credit(self.margin)).max(most.divided_by(2)));
         Limit { full, ..self }
     }
 
     /// The specification.
-    #[must_use]
     pub fn spec(&self) -> &LimitSpec {
         &self.spec
     }
 
     /// The stock that is held back against jitter.
-    #[must_use]
     pub fn margin(&self) -> Amount {
         self.margin
     }
 
     /// The refill rate of its buckets.
-    pub(crate) fn rate(&self) -> &Rate {
+    pub fn rate(&self) -> &Rate {
         &self.rate
     }
 
     /// The level of a full bucket.
-    pub(crate) fn full(&self) -> Credit {
+    pub fn full(&self) -> Credit {
         self.full
     }
 
     /// Whether each key has a bucket of its own.
-    #[must_use]
     pub fn is_keyed(&self) -> bool {
         self.spec.applies.is_keyed()
     }
 
     /// Whether checkpoints list its keys. Other limits' keys start empty after a crash.
-    pub(crate) fn lists_keys(&self) -> bool {
+    pub fn lists_keys(&self) -> bool {
         self.is_keyed() && (self.counts_calls_in_flight() || self.has_long_period())
     }
 
     /// Whether an empty bucket stays below full for a long time.
-    pub(crate) fn has_long_period(&self) -> bool {
+    pub fn has_long_period(&self) -> bool {
         self.is_quota() || self.spec.period >= LONG_PERIOD
     }
 
     /// Whether forecasts tell when this limit is used up. They do for quotas and for limits of an
     /// hour or longer, unless these have keys or count calls in flight.
-    pub(crate) fn has_forecast(&self) -> bool {
+    pub fn has_forecast(&self) -> bool {
         let is_long = self.is_quota() || self.spec.period >= FORECAST_PERIOD;
         is_long && !self.is_keyed() && !self.counts_calls_in_flight()
     }
 
     /// Applies to the calls that `other` applies to, which differs in nothing else.
-    pub(crate) fn widen(&mut self, other: &Limit) {
+    pub fn widen(&mut self, other: &Limit) {
         self.spec = Arc::clone(&other.spec);
     }
 
     /// This limit by another wall clock.
-    pub(crate) fn with_wall_clock(self, wall_clock: WallClockOrigin) -> Self {
+    pub fn with_wall_clock(self, wall_clock: WallClockOrigin) -> Self {
         Limit { wall_clock, ..self }
     }
 
     /// The wall time at `time`, in nanoseconds since 1970. Saturates in 2554.
-    pub(crate) fn unix_nanos(&self, time: Time) -> u64 {
+    pub fn unix_nanos(&self, time: Time) -> u64 {
         u64::try_from(self.wall_clock.unix_nanos(time)).unwrap_or(u64::MAX)
     }
 
-    pub(crate) fn counting(&self) -> &Counting {
+    /// The kind of its buckets.
+    pub fn counting(&self) -> &Counting {
         &self.counting
     }
 
-    pub(crate) fn has_tokens(&self) -> bool {
+    /// Whether its buckets refill steadily.
+    pub fn has_tokens(&self) -> bool {
         self.counting == Counting::Tokens
     }
 
     /// Whether calls take up room until they are settled.
-    pub(crate) fn counts_calls_in_flight(&self) -> bool {
+    pub fn counts_calls_in_flight(&self) -> bool {
         matches!(self.counting, Counting::Occupied { until_settled: true, .. })
     }
 
     /// How time is cut into windows, if it is.
-    pub(crate) fn alignment(&self) -> Option<&WindowAlignment> {
+    pub fn alignment(&self) -> Option<&WindowAlignment> {
         match &self.counting {
             Counting::Windows(alignment) => Some(alignment),
             Counting::Tokens | Counting::Occupied { .. } => None,
@@ -194,12 +199,12 @@ impl Limit {
     }
 
     /// Whether a request is refused, not queued, once the limit is used up.
-    pub(crate) fn is_quota(&self) -> bool {
+    pub fn is_quota(&self) -> bool {
         matches!(self.spec.algorithm, Algorithm::Quota(_))
     }
 
     /// The latest time at which a call that starts at `time` stops counting; none for tokens.
-    pub(crate) fn counts_until(&self, time: Time) -> Option<Time> {
+    pub fn counts_until(&self, time: Time) -> Option<Time> {
         match &self.counting {
             Counting::Tokens => None,
             Counting::Windows(alignment) => Some(alignment.window(self.wall_clock, time).ends),
@@ -208,7 +213,7 @@ impl Limit {
     }
 
     /// How much longer calls count under `other`; none unless both limits are sliding windows.
-    pub(crate) fn counts_longer_as(&self, other: &Limit) -> Option<Span> {
+    pub fn counts_longer_as(&self, other: &Limit) -> Option<Span> {
         match (&self.counting, &other.counting) {
             (Counting::Occupied { length, until_settled: false }, Counting::Occupied { length: longer, .. }) => {
                 Some(longer.saturating_sub(*length)).filter(|more| *more > Span::ZERO)
@@ -219,35 +224,38 @@ impl Limit {
 
     /// The nanosecond after a steadily refilled bucket is at level zero, if its level is `level` at
     /// `now`. This lies in the past for a positive level.
-    pub(crate) fn empty_at(&self, now: Time, level: Credit) -> Time {
+    pub fn empty_at(&self, now: Time, level: Credit) -> Time {
         let refill = |credit| self.rate.refill_span(credit);
         let empty = if level <= Credit::ZERO { now + refill(-level) } else { now - refill(level) };
         empty + Span::from_nanos(1)
     }
 
-    pub(crate) fn start_cost(&self, amount: Amount, tier: Tier) -> StartCost {
+    /// What a start of `tier` takes that costs `amount`.
+    pub fn start_cost(&self, amount: Amount, tier: Tier) -> StartCost {
         StartCost { credit: self.rate.credit(amount), tier }
     }
 
     /// The lowest rate to assume, in millionths of the nominal rate; none if the limit never
     /// learns.
-    pub(crate) fn floor(&self) -> Option<u32> {
+    pub fn floor(&self) -> Option<u32> {
         let Learn::Above(share) = self.spec.learn else { return None };
         // Learning estimates a rate, and only token buckets have one.
         self.has_tokens().then(|| parts_per_million(share))
     }
 
-    pub(crate) fn tiers(&self) -> usize {
+    /// How many tiers there are.
+    pub fn tiers(&self) -> usize {
         self.headrooms.len()
     }
 
-    pub(crate) fn headroom(&self, tier: Tier) -> Credit {
+    /// What a start of `tier` has to leave.
+    pub fn headroom(&self, tier: Tier) -> Credit {
         self.headrooms[tier.index()]
     }
 
     /// The level at which a start of `tier` may take `cost`, with the tier's headroom left. A cost
     /// that never leaves the headroom needs a full bucket.
-    pub(crate) fn demand(&self, cost: Credit, tier: Tier) -> Credit {
+    pub fn demand(&self, cost: Credit, tier: Tier) -> Credit {
         (cost + self.headrooms[tier.index()]).min(self.full)
     }
 }

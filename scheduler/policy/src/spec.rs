@@ -1,6 +1,6 @@
 //! The specification of a resource: plain values that [`Resource::new`] validates once.
 //!
-//! [`Resource::new`]: crate::policy::resource::Resource::new
+//! [`Resource::new`]: crate::spec::Resource::new
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::lateness::LATENESS;
@@ -11,8 +11,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-pub use super::applies::{Applies, Pattern};
-pub use crate::arithmetic::alignment::Alignment;
+pub use super::applies::{Applies, MAX_KEY_LABELS, Pattern};
+pub use crate::arithmetic::Alignment;
 
 /// The largest number of limits of a resource: a set of limits is a word of 64 bits.
 pub const MAX_LIMITS: usize = 64;
@@ -67,7 +67,6 @@ pub struct ResourceSpec {
 
 impl ResourceSpec {
     /// A resource with these limits and default values.
-    #[must_use]
     pub fn new(name: Name, limits: Vec<LimitSpec>) -> Self {
         ResourceSpec {
             name,
@@ -92,7 +91,6 @@ impl ResourceSpec {
     }
 
     /// Whether it has written limits, or discovers all kinds of limits.
-    #[must_use]
     pub fn has_limits(&self) -> bool {
         !self.limits.is_empty() || self.discover == Discover::All
     }
@@ -210,7 +208,6 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// As configuration and status write it.
-    #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
             Algorithm::TokenBucket => "token-bucket",
@@ -251,7 +248,6 @@ pub struct LimitSpec {
 
 impl LimitSpec {
     /// A token bucket for every request, with default values.
-    #[must_use]
     pub fn new(name: Name, unit: Name, capacity: Amount, period: Span) -> Self {
         let (algorithm, margin, learn, applies) =
             (Algorithm::default(), Margin::Auto, Learn::default(), Applies::default());
@@ -260,7 +256,6 @@ impl LimitSpec {
     }
 
     /// Whether the driver [steers](Learn::Steered) the capacity in force.
-    #[must_use]
     pub fn is_steered(&self) -> bool {
         matches!(self.learn, Learn::Steered(_))
     }
@@ -325,7 +320,6 @@ pub struct ClassSpec {
 
 impl ClassSpec {
     /// A class without headroom and promotion.
-    #[must_use]
     pub fn new(name: Name) -> Self {
         ClassSpec { name, headroom: 0.0, max_starvation: None }
     }
@@ -352,9 +346,9 @@ pub const MAX_IDLE_PERMITS: usize = 65_536;
 
 /// How long a permit is remembered after its start or the end of its lease: long enough for calls
 /// that take minutes to settle.
-pub(crate) const RETENTION: Span = Span::from_secs(300);
+pub const RETENTION: Span = Span::from_secs(300);
 /// The shortest time for which an ended permit is remembered, once permits reach their bound.
-pub(crate) const MIN_RETENTION: Span = Span::from_secs(60);
+pub const MIN_RETENTION: Span = Span::from_secs(60);
 
 /// Bounds on the scheduler's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -406,19 +400,17 @@ impl Weight {
 
     /// The virtual time that this service takes for a client of this weight: `service` ÷ weight,
     /// rounded up.
-    pub(crate) fn weighted(self, service: Span) -> Span {
+    pub fn weighted(self, service: Span) -> Span {
         let weighted = (u128::from(service.nanos()) * u128::from(Weight::ONE.0)).div_ceil(u128::from(self.0));
         Span::from_nanos(u64::try_from(weighted).unwrap_or(u64::MAX))
     }
 
     /// The weight as a factor.
-    #[must_use]
     pub fn times(self) -> f64 {
         f64::from(self.0) / 1e3
     }
 
     /// The nearest weight; none outside of 0.001 to a million.
-    #[must_use]
     pub fn new(times: f64) -> Option<Self> {
         (0.001..=1e6).contains(&times).then(|| Weight((times * 1e3).round() as u32))
     }

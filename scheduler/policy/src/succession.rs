@@ -16,31 +16,33 @@ use std::collections::BTreeMap;
 /// The labels and cost of a waiting request, to charge it again under new limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Call {
-    pub(crate) labels: Labels<'static>,
+    /// Its labels.
+    pub labels: Labels<'static>,
     cost: Vec<(String, Amount)>,
 }
 
 impl Call {
     /// A call with these labels and this cost, by unit.
-    #[must_use]
     pub fn new(labels: &Labels<'_>, cost: &Cost<'_>) -> Self {
         let cost = cost.iter().map(|(unit, amount)| (unit.to_owned(), amount)).collect();
         Call { labels: labels.clone().into_owned(), cost }
     }
 
     /// A call without labels, whose cost is the estimate of `bill`.
-    pub(crate) fn from_bill(bill: &Bill, resource: &Resource) -> Self {
+    pub fn from_bill(bill: &Bill, resource: &Resource) -> Self {
         let estimate = bill.estimate();
         let of = |id: LimitId| (resource[id].spec().unit.to_string(), estimate.get(id));
         let cost: BTreeMap<String, Amount> = estimate.limits().map(of).collect();
         Call { labels: Labels::new(), cost: cost.into_iter().collect() }
     }
 
-    pub(crate) fn labels(&self) -> impl Iterator<Item = (String, String)> {
+    /// Its labels, for a record.
+    pub fn labels(&self) -> impl Iterator<Item = (String, String)> {
         self.labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned()))
     }
 
-    pub(crate) fn cost(&self) -> impl Iterator<Item = (&str, Amount)> + Clone {
+    /// Its cost by unit.
+    pub fn cost(&self) -> impl Iterator<Item = (&str, Amount)> + Clone {
         by_unit(&self.cost)
     }
 }
@@ -50,7 +52,7 @@ impl Call {
 /// A limit continues as the limit with the same name, unit, algorithm, key and group. Capacity and
 /// period may differ, and the new limit may match more calls. Every other limit is new.
 #[derive(Clone, Debug)]
-pub(crate) struct Succession {
+pub struct Succession {
     /// New ids, by former index.
     to: Vec<Option<LimitId>>,
     /// Former ids, by new index.
@@ -58,7 +60,8 @@ pub(crate) struct Succession {
 }
 
 impl Succession {
-    pub(crate) fn between(before: &Resource, after: &Resource) -> Self {
+    /// The mapping from `before` to `after`.
+    pub fn between(before: &Resource, after: &Resource) -> Self {
         let id_of = |of: &Resource, is: &dyn Fn(&LimitSpec) -> bool| {
             of.limits_by_id().find(|(_, limit)| is(limit.spec())).map(|(id, _)| id)
         };
@@ -70,18 +73,18 @@ impl Succession {
     }
 
     /// The new id of a limit, if the limit continues.
-    pub(crate) fn of(&self, before: LimitId) -> Option<LimitId> {
+    pub fn of(&self, before: LimitId) -> Option<LimitId> {
         self.to[before.index()]
     }
 
     /// The former ids, by new index.
-    pub(crate) fn before(&self) -> &[Option<LimitId>] {
+    pub fn before(&self) -> &[Option<LimitId>] {
         &self.from
     }
 
     /// The levels of new limits without keys of which these amounts are left. If a limit is named
     /// twice, the first amount counts.
-    pub(crate) fn levels_of_new(&self, after: &Resource, left: &[(Name, Amount)]) -> Vec<(LimitId, Credit)> {
+    pub fn levels_of_new(&self, after: &Resource, left: &[(Name, Amount)]) -> Vec<(LimitId, Credit)> {
         let new = after.limits_by_id().filter(|(id, limit)| self.from[id.index()].is_none() && !limit.is_keyed());
         let level = |(id, limit): (LimitId, &Limit)| {
             let (_, amount) = left.iter().find(|(name, _)| *name == limit.spec().name)?;
@@ -91,7 +94,7 @@ impl Succession {
     }
 
     /// The former bill's charges to limits that continue, without charges in shadow mode.
-    pub(crate) fn bill(&self, before: &Bill) -> Bill {
+    pub fn bill(&self, before: &Bill) -> Bill {
         let mut bill = before.map_charges(|limit, amount| Some((self.of(limit)?, amount)));
         bill.client = before.client;
         bill.kind = before.kind.clone();
@@ -102,7 +105,7 @@ impl Succession {
 }
 
 /// Whether `after` differs from `before` in that some limits apply to more calls, and in nothing else.
-pub(crate) fn only_widens(before: &Resource, after: &Resource) -> bool {
+pub fn only_widens(before: &Resource, after: &Resource) -> bool {
     let (old, new) = (&before.spec().limits, &after.spec().limits);
     let is_wider = |(old, new): (&LimitSpec, &LimitSpec)| {
         let applies = Applies { matching: old.applies.matching.clone(), ..new.applies.clone() };

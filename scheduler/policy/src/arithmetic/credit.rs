@@ -26,41 +26,42 @@ use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 /// | the demand of 100 000 requests, the cost of 4 000 000 calls | 2²² costs: saturates | 125 |
 /// | what is owed: a backlog, a cost, and a level below zero | | 126 |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Credit(i128);
+pub struct Credit(i128);
 
 impl Credit {
     /// Nothing.
-    pub(crate) const ZERO: Credit = Credit(0);
+    pub const ZERO: Credit = Credit(0);
     /// More than any level or potential; sums with these stay in range.
-    pub(crate) const INFINITE: Credit = Credit(1 << 125);
+    pub const INFINITE: Credit = Credit(1 << 125);
     /// Less than any level or potential.
-    pub(crate) const MINUS_INFINITE: Credit = Credit(-(1 << 125));
+    pub const MINUS_INFINITE: Credit = Credit(-(1 << 125));
     /// The lowest level that debits can reach; corrections below it are not remembered.
-    pub(crate) const FLOOR: Credit = Credit(-(1 << 116));
+    pub const FLOOR: Credit = Credit(-(1 << 116));
 
     /// The sum, clamped to ±[`Credit::INFINITE`], which is a thousand times what any bucket holds.
-    pub(crate) fn saturating_add(self, other: Credit) -> Credit {
+    pub fn saturating_add(self, other: Credit) -> Credit {
         Credit(self.0 + other.0).min(Credit::INFINITE).max(Credit::MINUS_INFINITE)
     }
 
     /// One part of `parts` equal ones, rounded down.
-    pub(crate) fn divided_by(self, parts: u64) -> Credit {
+    pub fn divided_by(self, parts: u64) -> Credit {
         Credit(self.0.div_euclid(i128::from(parts)))
     }
 
-    pub(crate) fn times(self, count: u64) -> Credit {
+    /// `count` times this credit. Saturates.
+    pub fn times(self, count: u64) -> Credit {
         Credit(self.0.saturating_mul(i128::from(count)))
     }
 
     /// This credit divided by `each`, which is above zero; rounded up. Zero for negative credit.
-    pub(crate) fn div_ceil(self, each: Credit) -> u64 {
+    pub fn div_ceil(self, each: Credit) -> u64 {
         let times = (self.0.max(0) + each.0 - 1) / each.0.max(1);
         u64::try_from(times).unwrap_or(u64::MAX)
     }
 
     /// `span` × this credit ÷ `whole`, rounded down. `whole` is above zero and at least this
     /// credit.
-    pub(crate) fn share_of(self, whole: Credit, span: Span) -> Span {
+    pub fn share_of(self, whole: Credit, span: Span) -> Span {
         const FRACTION_BITS: u32 = 30;
         const COARSE: u32 = 40;
         let (part, whole) = match whole.0 >> (120 - FRACTION_BITS) {
@@ -73,7 +74,7 @@ impl Credit {
 
     /// This credit in millionths of `whole`, which is above zero. The result is always above the
     /// exact share, by at most one millionth.
-    pub(crate) fn ppm_of(self, whole: Credit) -> u64 {
+    pub fn ppm_of(self, whole: Credit) -> u64 {
         let share = self.0.max(0).saturating_mul(1_000_000) / whole.0.max(1);
         u64::try_from(share).unwrap_or(u64::MAX).saturating_add(1)
     }
@@ -117,24 +118,28 @@ impl SubAssign for Credit {
 
 /// The amount that one start takes from a bucket, and the tier of the start.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct StartCost {
-    pub(crate) credit: Credit,
-    pub(crate) tier: Tier,
+pub struct StartCost {
+    /// The amount.
+    pub credit: Credit,
+    /// The headroom that the start has to leave.
+    pub tier: Tier,
 }
 
 /// The charge of a call, and its actual cost.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Correction {
-    pub(crate) charged: Credit,
-    pub(crate) actual: Credit,
+pub struct Correction {
+    /// What was charged.
+    pub charged: Credit,
+    /// What it has cost.
+    pub actual: Credit,
 }
 
 /// The number of equal steps by which [`Rate::slowed`] divides a rate.
-pub(crate) const STEPS: u16 = 1024;
+pub const STEPS: u16 = 1024;
 
 /// How fast a bucket refills: its capacity within its period, as a reduced fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rate {
+pub struct Rate {
     /// Credit per nanosecond.
     per_nano: i128,
     /// Credit per millionth of a unit.
@@ -143,7 +148,7 @@ pub(crate) struct Rate {
 
 impl Rate {
     /// The rate that refills `capacity` within `period`; both must be above zero.
-    pub(crate) fn new(capacity: Amount, period: Span) -> Self {
+    pub fn new(capacity: Amount, period: Span) -> Self {
         let (micros, nanos) = (capacity.micros(), period.nanos());
         assert!(micros > 0 && nanos > 0, "a limit's capacity and period are above zero");
         let common = greatest_common_divisor(micros, nanos);
@@ -152,58 +157,58 @@ impl Rate {
     }
 
     /// This rate, lower by `steps` of [`STEPS`] equal parts. Its credit has the same unit.
-    pub(crate) fn slowed(&self, steps: u16) -> Self {
+    pub fn slowed(&self, steps: u16) -> Self {
         assert!(steps < STEPS, "a rate stays above zero");
         let per_nano = self.per_nano / i128::from(STEPS) * i128::from(STEPS - steps);
         Rate { per_nano, per_micro: self.per_micro }
     }
 
     /// `amount` as credit, exactly.
-    pub(crate) fn credit(&self, amount: Amount) -> Credit {
+    pub fn credit(&self, amount: Amount) -> Credit {
         Credit(i128::from(amount.micros()) * self.per_micro)
     }
 
     /// `micros` millionths of a unit as credit, which may be negative. Saturates at ±2¹¹⁶ parts.
-    pub(crate) fn credit_of_micros(&self, micros: i128) -> Credit {
+    pub fn credit_of_micros(&self, micros: i128) -> Credit {
         Credit(micros.saturating_mul(self.per_micro)).max(Credit::FLOOR).min(-Credit::FLOOR)
     }
 
     /// `credit` in millionths of a unit, rounded down: no report shows more than there is.
-    pub(crate) fn micros(&self, credit: Credit) -> i128 {
+    pub fn micros(&self, credit: Credit) -> i128 {
         credit.0.div_euclid(self.per_micro)
     }
 
     /// `credit` in units, rounded down to millionths, for people to read.
-    pub(crate) fn units(&self, credit: Credit) -> f64 {
+    pub fn units(&self, credit: Credit) -> f64 {
         self.micros(credit) as f64 / Amount::ONE.micros() as f64
     }
 
     /// `credit` in millionths of a unit, rounded up. Negative credit is zero; the largest result is
     /// `u64::MAX`.
-    pub(crate) fn micros_up(&self, credit: Credit) -> u64 {
+    pub fn micros_up(&self, credit: Credit) -> u64 {
         let up = -((-credit.0.max(0)).div_euclid(self.per_micro));
         u64::try_from(up).unwrap_or(u64::MAX)
     }
 
     /// The nanoseconds that refill `credit`, negative for negative credit. The result is rounded
     /// down, so that the smallest shortfall shows.
-    pub(crate) fn nanos_of(&self, credit: Credit) -> i128 {
+    pub fn nanos_of(&self, credit: Credit) -> i128 {
         credit.0.div_euclid(self.per_nano)
     }
 
     /// The refill within `span`.
-    pub(crate) fn refill_within(&self, span: Span) -> Credit {
+    pub fn refill_within(&self, span: Span) -> Credit {
         Credit(self.per_nano * i128::from(span.nanos()))
     }
 
     /// The refill until `time`, counted from the origin of time.
-    pub(crate) fn refill(&self, time: Time) -> Credit {
+    pub fn refill(&self, time: Time) -> Credit {
         Credit(self.per_nano * i128::from(time.nanos()))
     }
 
     /// The first nanosecond at which [`Rate::refill`] is at least `credit`; the end of time if none
     /// is.
-    pub(crate) fn refilled_at(&self, credit: Credit) -> Time {
+    pub fn refilled_at(&self, credit: Credit) -> Time {
         if credit <= Credit::ZERO {
             return Time::ORIGIN;
         }
@@ -212,7 +217,7 @@ impl Rate {
     }
 
     /// How long the refill of `credit` takes, rounded up.
-    pub(crate) fn refill_span(&self, credit: Credit) -> Span {
+    pub fn refill_span(&self, credit: Credit) -> Span {
         self.refilled_at(credit).since(Time::ORIGIN)
     }
 }
@@ -227,7 +232,7 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::MAX_PERIOD;
+    use crate::spec::MAX_PERIOD;
 
     fn amount(units: f64) -> Amount {
         Amount::new(units).unwrap()

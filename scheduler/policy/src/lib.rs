@@ -1,0 +1,24 @@
+//! What is configured, what a call costs of it, and what an answer of the upstream says of it.
+//!
+//! [`spec::ResourceSpec`] is a configuration as it is written, and [`Resource`] one that is valid,
+//! with exact amounts. [`Resource::bill`] says what a call takes from each limit. Nothing here has
+//! a state: levels, queues and permits are the core's.
+
+#![allow(clippy::must_use_candidate, reason = "nearly every method is a question, asked for its answer alone")]
+
+mod applies;
+pub mod arithmetic;
+mod bill;
+mod checks;
+pub mod ids;
+mod limit;
+pub mod observation;
+pub mod refusal;
+mod resource;
+pub mod spec;
+mod succession;
+
+pub use bill::{Bill, BucketName, CallTraits, KeyCharge, KeyName, LimitSet};
+pub use limit::{Counting, Limit};
+pub use resource::{Class, Resource, by_unit};
+pub use succession::{Call, Succession, only_widens};
