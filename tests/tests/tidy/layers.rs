@@ -50,11 +50,7 @@ const CIRCLES: &[(&str, &str, &str)] = &[
     ("worker-sdk/src/client.rs", "worker-sdk/src/builder.rs", "`Client::builder` begins with its builder"),
     ("jobs/src/queue.rs", "jobs/src/queue_builder.rs", "`Queue::builder` begins with its builder"),
     ("jobs/src/queue.rs", "jobs/src/worker/mod.rs", "`Queue::worker` leads to the worker of the queue"),
-    (
-        "worker-sdk/src/permit/mod.rs",
-        "worker-sdk/src/permit/request_future.rs",
-        "a permit that became void asks for another",
-    ),
+    ("worker-sdk/src/permit/mod.rs", "worker-sdk/src/permit/acquire.rs", "a permit that became void asks for another"),
     (
         "worker-sdk/src/resource.rs",
         "worker-sdk/src/permit/acquire.rs",

@@ -2,8 +2,8 @@
 
 use crate::asks::ask::Ask;
 use crate::command::{Denial, Grant};
+use crate::event::{AskNumber, BatchNumber, ResourceNumber};
 use crate::leases::Lease;
-use crate::numbers::{AskNumber, BatchNumber, ResourceNumber};
 use crate::outbox::outbox_of;
 use crate::{Session, Settle};
 use rampmeter_protocol::answer::{Answer, Granted, Refused};

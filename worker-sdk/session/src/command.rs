@@ -1,7 +1,7 @@
 //! All that a session has its driver do.
 
+use super::event::{AskNumber, BatchNumber, ResourceNumber};
 use super::freeze::{Freeze, Freezes};
-use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
 use rampmeter_protocol::answer::{Granted, Refused};
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;

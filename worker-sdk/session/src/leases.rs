@@ -1,6 +1,6 @@
 //! The leases of calls in flight.
 
-use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
+use super::event::{AskNumber, BatchNumber, ResourceNumber};
 use rampmeter_protocol::settle::Asked;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};

@@ -32,7 +32,6 @@ mod event;
 mod fallback;
 mod freeze;
 mod leases;
-mod numbers;
 mod outbox;
 mod relaying;
 mod renewing;
@@ -43,11 +42,11 @@ mod without_scheduler;
 
 pub use command::{Command, Denial, Grant};
 pub use event::Event;
+pub use event::{AskNumber, BatchNumber, ResourceNumber};
 pub use fallback::patience::{Patience, PatienceError};
 pub use fallback::safe_rate::{SafeRate, SafeRateError};
 pub use fallback::unreachable::Unreachable;
 pub use freeze::{Freeze, Freezes};
-pub use numbers::{AskNumber, BatchNumber, ResourceNumber};
 
 /// Tests the example of the package's page.
 #[cfg(doctest)]

@@ -1,6 +1,6 @@
 //! What a session does differently for clients that decide for themselves.
 
-use super::numbers::{AskNumber, ResourceNumber};
+use super::event::{AskNumber, ResourceNumber};
 use super::{Session, SessionOptions};
 use crate::asks::longest_silence::LongestSilence;
 use rampmeter_protocol::lateness::BaseDelay;

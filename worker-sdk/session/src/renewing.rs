@@ -2,7 +2,7 @@
 
 use super::Session;
 use super::command::Command;
-use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
+use super::event::{AskNumber, BatchNumber, ResourceNumber};
 use super::outbox::payload::ArrayPayload;
 use rampmeter_protocol::answer::Refused;
 use rampmeter_protocol::code::{Code, Remedy};

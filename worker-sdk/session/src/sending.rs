@@ -1,9 +1,9 @@
 //! What a session sends, and what it repeats.
 
 use crate::Session;
-use crate::asks::unsent::MessageGroup;
 use crate::command::Command;
-use crate::numbers::{AskNumber, BatchNumber, ResourceNumber};
+use crate::event::{AskNumber, BatchNumber, ResourceNumber};
+use crate::outbox::MessageGroup;
 use crate::outbox::outbox_of;
 use crate::outbox::payload::ArrayPayload;
 use rampmeter_protocol::time::{Span, Time};

@@ -2,7 +2,7 @@
 
 use super::Session;
 use super::command::{Command, Denial, Grant};
-use super::numbers::{AskNumber, ResourceNumber};
+use super::event::{AskNumber, ResourceNumber};
 use super::outbox::outbox_of;
 use super::silence::known_schedulers::KnownSchedulers;
 use super::silence::reachability::Verdict;

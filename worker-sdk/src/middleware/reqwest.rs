@@ -2,9 +2,9 @@
 
 use crate::middleware::acquire_setter::AcquireSetter;
 use crate::middleware::watched_body::WatchedBody;
+use crate::permit::acquire::RequestSpec;
 use crate::permit::acquire::{Acquire, REPEATS};
 use crate::permit::outcome::Reply;
-use crate::permit::request_future::RequestSpec;
 use crate::{Call, Outcome, Resource};
 use http::Extensions;
 use reqwest_middleware::reqwest::{Body, Request, Response, ResponseBuilderExt};

@@ -3,18 +3,17 @@
 pub(super) mod acquire;
 pub mod call;
 pub(super) mod outcome;
-pub(super) mod request_future;
 pub(super) mod run;
 pub(super) mod span;
 
 use crate::{Call, Cost, Error, Resource};
+use acquire::{RequestFuture, RequestSpec};
 use call::Unsettled;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::time::Time;
 use rampmeter_worker_session::Grant;
-use request_future::{RequestFuture, RequestSpec};
 use span::PermitSpan;
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use crate::error::RunError;
 use crate::permit::acquire::Acquire;
+use crate::permit::acquire::RequestSpec;
 use crate::permit::outcome::Reply;
-use crate::permit::request_future::RequestSpec;
 
 impl Acquire {
     /// Gets a permit, waits for its start, calls, and settles.

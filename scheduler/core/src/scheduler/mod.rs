@@ -5,7 +5,6 @@
 
 mod change;
 mod dispatch;
-mod dispatch_plan;
 mod estimates;
 mod feedback;
 mod granting;
@@ -22,7 +21,7 @@ use crate::ledger::usage_meter::Use;
 use crate::ledger::{Ledger, ShadowLimits, UsageMeter};
 use crate::permits::Permits;
 use crate::queue::{Queues, RecentService};
-use dispatch_plan::DispatchPlan;
+use dispatch::DispatchPlan;
 use pending_answers::PendingAnswers;
 use rampmeter_policy::Resource;
 use rampmeter_policy::ids::LimitId;

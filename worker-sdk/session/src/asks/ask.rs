@@ -1,7 +1,7 @@
 //! One request for a permit that is not answered yet.
 
 use crate::asks::longest_silence::LongestSilence;
-use crate::numbers::{BatchNumber, ResourceNumber};
+use crate::event::{BatchNumber, ResourceNumber};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::lateness::OneWayDelay;

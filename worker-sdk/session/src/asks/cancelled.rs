@@ -1,6 +1,6 @@
 //! Asks that no caller waits for, but that a scheduler may still grant.
 
-use crate::numbers::{AskNumber, ResourceNumber};
+use crate::event::{AskNumber, ResourceNumber};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 

@@ -2,7 +2,7 @@
 
 #![expect(deprecated, reason = "the only hash of the standard library that takes a key, SipHash-2-4")]
 
-use crate::numbers::AskNumber;
+use crate::event::AskNumber;
 use rampmeter_protocol::id::PermitId;
 use std::collections::BTreeMap;
 use std::hash::{Hasher, SipHasher};

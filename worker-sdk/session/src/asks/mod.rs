@@ -4,9 +4,8 @@ pub(super) mod ask;
 pub(super) mod cancelled;
 pub(super) mod ids;
 pub(super) mod longest_silence;
-pub(super) mod unsent;
 
-use super::numbers::{AskNumber, BatchNumber, ResourceNumber};
+use super::event::{AskNumber, BatchNumber, ResourceNumber};
 use ask::{Ask, Due};
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::request::PermitRequest;

@@ -5,7 +5,7 @@
 //! confirmed settle is not: after a crash it might free the place of a call that came after it.
 
 use super::payload::{ArrayPayload, MAX_ELEMENTS};
-use crate::numbers::BatchNumber;
+use crate::event::BatchNumber;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::trace_context::TraceContexts;
 use std::collections::VecDeque;

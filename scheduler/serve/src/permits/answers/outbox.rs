@@ -1,8 +1,8 @@
 //! Writes answers, and publishes them in the order in which they were written.
 
 use crate::connection::round_trip;
-use crate::messages::array::Arrays;
 use crate::messages::inbound::{Address, user_of};
+use crate::messages::reply::Arrays;
 use crate::messages::reply::{Envelope, ReplyTo, Waited};
 use crate::permits::answers::fitting::fitting;
 use crate::permits::answers::undelivered::Undelivered;
