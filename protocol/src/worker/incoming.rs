@@ -9,7 +9,6 @@ use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::fmt;
-use std::marker::PhantomData;
 
 /// The content of a payload. A wrong element of an array leaves the other elements valid.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,15 +77,10 @@ fn parse_one<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Invalid> {
 
 /// Reads an array in one go, and element by element only if one is wrong.
 fn parse_many<'a, T: Deserialize<'a>>(text: &'a str) -> Incoming<T> {
-    match serde_json::from_str::<Batch<Object<T>>>(text) {
-        Ok(Batch(all)) => Incoming::Many(all.into_iter().map(|Object(message)| Ok(message)).collect()),
-        Err(_) => parse_each(text),
-    }
-}
-
-fn parse_each<'a, T: Deserialize<'a>>(text: &'a str) -> Incoming<T> {
-    match serde_json::from_str::<Batch<&'a RawValue>>(text) {
-        Ok(Batch(all)) => Incoming::Many(all.into_iter().map(|element| parse_one(element.get())).collect()),
+    let room = (text.len() / USUAL_ELEMENT).min(MAX_BATCH);
+    let one_by_one = || read_array(text, 0, |element: &RawValue| parse_one(element.get()));
+    match read_array(text, room, |Object(message)| Ok(message)).or_else(|_| one_by_one()) {
+        Ok(all) => Incoming::Many(all),
         // Every JSON value is a valid element, so only the number of elements can be wrong.
         Err(error) if error.is_data() => {
             Incoming::One(Err(Invalid::whole(format!("an array has at most {MAX_BATCH} elements"))))
@@ -95,34 +89,39 @@ fn parse_each<'a, T: Deserialize<'a>>(text: &'a str) -> Incoming<T> {
     }
 }
 
-/// An array of at most [`MAX_BATCH`] elements. A longer array is read no further: elements of three
-/// bytes would take a hundred times as much memory as the message.
-struct Batch<T>(Vec<T>);
+/// The bytes of a small element. A message has room for as many elements from the start, because large
+/// ones would be copied each time that it grows.
+const USUAL_ELEMENT: usize = 80;
 
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for Batch<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_seq(BatchVisitor(PhantomData))
-    }
+fn read_array<'a, T: Deserialize<'a>, U>(text: &'a str, room: usize, take: fn(T) -> U) -> serde_json::Result<Vec<U>> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let all = json.deserialize_seq(Elements { room, take })?;
+    json.end().map(|()| all)
 }
 
-struct BatchVisitor<T>(PhantomData<T>);
+/// The elements of an array, of which there are at most [`MAX_BATCH`]. A longer array is read no further:
+/// elements of three bytes would take a hundred times as much memory as the message.
+struct Elements<T, U> {
+    room: usize,
+    take: fn(T) -> U,
+}
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for BatchVisitor<T> {
-    type Value = Batch<T>;
+impl<'de, T: Deserialize<'de>, U> Visitor<'de> for Elements<T, U> {
+    type Value = Vec<U>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "an array of at most {MAX_BATCH} elements")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
-        let mut elements = Vec::new();
+        let mut elements = Vec::with_capacity(self.room);
         while let Some(element) = sequence.next_element()? {
             if elements.len() == MAX_BATCH {
                 return Err(serde::de::Error::invalid_length(MAX_BATCH + 1, &self));
             }
-            elements.push(element);
+            elements.push((self.take)(element));
         }
-        Ok(Batch(elements))
+        Ok(elements)
     }
 }
 
