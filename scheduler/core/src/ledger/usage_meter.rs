@@ -183,11 +183,14 @@ pub(crate) struct ClientNames {
     numbers: HashMap<Arc<str>, ClientNumber>,
     /// The last number that was looked at.
     looked_at: usize,
+    /// The client that asked last, which often asks next.
+    last: ClientNumber,
 }
 
 impl Default for ClientNames {
     fn default() -> Self {
-        ClientNames { names: vec![(Arc::from(OTHERS), Time::NEVER)], numbers: HashMap::default(), looked_at: 0 }
+        let (names, numbers) = (vec![(Arc::from(OTHERS), Time::NEVER)], HashMap::default());
+        ClientNames { names, numbers, looked_at: 0, last: ClientNumber::default() }
     }
 }
 
@@ -198,9 +201,12 @@ impl ClientNames {
 
     /// The number of a client that asks at `now`.
     pub(crate) fn number(&mut self, now: Time, client: &str) -> ClientNumber {
-        if let Some(number) = self.numbers.get(client) {
+        let is_last = self.last != ClientNumber::default() && **self.name(self.last) == *client;
+        let known = if is_last { Some(self.last) } else { self.numbers.get(client).copied() };
+        if let Some(number) = known {
             self.names[usize::from(number.0)].1 = now;
-            return *number;
+            self.last = number;
+            return number;
         }
         let Some(index) = self.next_index(now) else { return ClientNumber::default() };
         assert!(index > 0, "no client has the number of all others");
