@@ -38,6 +38,12 @@ pub async fn printed(program: Program, arguments: &[&str]) -> Result<String, Str
     }
 }
 
+/// Runs `program` with `arguments` and these environment variables: its exit code, and what it prints and complains of.
+pub async fn told(program: Program, arguments: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String) {
+    let output = run_in(program, arguments, environment).await;
+    (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+}
+
 /// Runs `program` with `arguments` and these environment variables to its end.
 pub async fn run_in(program: Program, arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = plain(program);

@@ -1,6 +1,6 @@
 //! Limits that people change while schedulers run.
 
-use crate::process::{Program, run};
+use crate::process::{Program, told};
 use async_nats::jetstream::{self, kv};
 use rampmeter_nats_server::Server;
 use tempfile::NamedTempFile;
@@ -24,8 +24,7 @@ pub async fn limits(program: Program, nats: &Server, arguments: &[&str]) -> Said
 }
 
 async fn said(program: Program, nats: &Server, arguments: &[&str]) -> Said {
-    let output = run(program, &[arguments, &["--nats", nats.url()]].concat()).await;
-    (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
+    told(program, &[arguments, &["--nats", nats.url()]].concat(), &[]).await
 }
 
 /// The bucket with the rules of schedulers that have the default prefix.

@@ -2,10 +2,12 @@
 
 use crate::api::http;
 use crate::nats;
-use crate::patience::within;
+use crate::openmetrics::Page;
+use crate::patience::{until, within};
 use rampmeter_config as config;
 use rampmeter_nats_server::Server;
 use rampmeter_scheduler::running::{self, Running};
+use serde_json::Value;
 use std::path::Path;
 
 /// A resource `hub` of four requests, none of which comes back while a test runs.
@@ -73,6 +75,26 @@ pub async fn stop(running: Running) {
 pub async fn page(running: &Running, path: &str) -> (u16, String) {
     let address = running.http().expect("the tests' configuration has HTTP");
     get(&format!("http://{address}{path}")).await
+}
+
+/// The metrics of a scheduler.
+pub async fn metrics(running: &Running) -> Page {
+    Page::parse(&page(running, "/metrics").await.1).unwrap()
+}
+
+/// What a scheduler says of its readiness: status and content.
+pub async fn readiness(running: &Running) -> (u16, Value) {
+    let (status, text) = page(running, "/readyz").await;
+    (status, serde_json::from_str(&text).unwrap())
+}
+
+/// Why a resource is not ready, as soon as it is not.
+pub async fn trouble(running: &Running, resource: &str) -> String {
+    until("the resource is in trouble", async || {
+        let (status, body) = readiness(running).await;
+        (status == 503).then(|| body["resources"][resource]["reason"].as_str().map(str::to_owned))?
+    })
+    .await
 }
 
 /// The page at `url`: status and text.
