@@ -25,10 +25,4 @@ impl Rng {
         let ahead = u128::from(self.0.draw()) % width;
         range.start + Duration::from_millis(u64::try_from(ahead).unwrap_or_default())
     }
-
-    /// The time between two of many independent arrivals, `mean` on average.
-    pub fn arrival(&mut self, mean: Duration) -> Duration {
-        let uniform = (self.0.draw() >> 11) as f64 / (1_u64 << 53) as f64;
-        mean.mul_f64(-(1.0 - uniform).ln())
-    }
 }

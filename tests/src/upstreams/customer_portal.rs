@@ -91,11 +91,6 @@ impl Portal {
         &self.url
     }
 
-    /// The upstream that it tells of.
-    pub fn upstream(&self) -> Arc<Upstream> {
-        self.shared.upstream.clone()
-    }
-
     /// Sets the fault of an endpoint, or removes it.
     pub fn set_fault(&self, endpoint: Endpoint, fault: Option<Fault>) {
         let faults = &mut self.shared.book.lock().unwrap().faults;
