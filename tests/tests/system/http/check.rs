@@ -37,15 +37,16 @@ async fn calls_pass_until_the_limit_is_reached() {
     assert_eq!((refused.status, &refused.body["code"]), (429, &json!("not_in_time")));
 }
 
-/// The test itself answers for the resource, and shows the requests.
-async fn witness(client: &Client, answer: Value) -> tokio::sync::mpsc::UnboundedReceiver<Value> {
+/// The test itself gives these answers for the resource, again and again, and shows the requests.
+async fn witness(client: &Client, answers: Vec<Value>) -> tokio::sync::mpsc::UnboundedReceiver<Value> {
     let mut asked = client.subscribe("rampmeter.permit.other").await.unwrap();
     client.flush().await.unwrap();
     let (client, (heard, hear)) = (client.clone(), tokio::sync::mpsc::unbounded_channel());
     tokio::spawn(async move {
+        let mut answers = answers.into_iter().cycle();
         while let Some(message) = asked.next().await {
             let request: Value = serde_json::from_slice(&message.payload).unwrap();
-            let mut answer = answer.clone();
+            let mut answer = answers.next().unwrap();
             answer["id"] = request["id"].clone();
             client.publish(message.reply.unwrap(), answer.to_string().into()).await.unwrap();
             heard.send(request).ok();
@@ -54,47 +55,12 @@ async fn witness(client: &Client, answer: Value) -> tokio::sync::mpsc::Unbounded
     hear
 }
 
-const LABELS: &str = r#"
-[http.check]
-resource = "other"
-class = "bulk"
-TRUSTED
-[http.check.labels]
-client = "header:x-api-key"
-route = "path"
-method = "method"
-address = "client-address"
-"#;
-
-#[tokio::test]
-async fn labels_come_from_where_they_are_configured_to() {
-    let fields = [
-        ("x-api-key", "team-a"),
-        ("x-original-uri", "/tiles/1?token=secret"),
-        ("x-original-method", "PUT"),
-        ("x-forwarded-for", "6.6.6.6, 9.9.9.9"),
-    ];
-    let with_key = json!({"route": "/mine", "method": "GET", "address": "127.0.0.1", "client": "team-a"});
-    let believed = json!({"route": "/tiles/1", "method": "PUT", "address": "9.9.9.9", "client": "team-a"});
-    for (trusted, path, labels) in [("10.0.0.0/8", "/check/mine", &with_key), ("127.0.0.1", "/check", &believed)] {
-        let trust = format!("trusted_proxies = [{trusted:?}]");
-        let nats = nats::start().await;
-        let client = nats::connect(&nats).await;
-        let mut asked = witness(&client, json!({"status": "granted", "delay_ms": 0, "epoch": 1})).await;
-        let front = Front::start(&nats, &LABELS.replace("TRUSTED", &trust), API).await;
-        assert_eq!(front.get(path, &fields).await.status, 200);
-        let asked = asked.recv().await.unwrap();
-        assert_eq!(&asked["labels"], labels, "{trust}");
-        assert_eq!((&asked["class"], &asked["mode"]), (&json!("bulk"), &json!("allow")));
-    }
-}
-
 #[tokio::test]
 async fn a_query_states_labels_and_costs() {
     let nats = nats::start().await;
     let client = nats::connect(&nats).await;
-    let mut asked = witness(&client, json!({"status": "granted", "delay_ms": 0, "epoch": 1})).await;
-    let check = "[http.check]\nresource = \"other\"\ntrusted_proxies = [\"127.0.0.1\"]\nlabels = { client = \"query:key\" }\n\
+    let mut asked = witness(&client, vec![json!({"status": "granted", "delay_ms": 0, "epoch": 1})]).await;
+    let check = "[http.check]\nresource = \"other\"\nclass = \"bulk\"\ntrusted_proxies = [\"127.0.0.1\"]\nlabels = { client = \"query:key\" }\n\
         cost = { requests = 2, units = { from = \"query:units\", default = 1, max = 50 } }\n";
     let front = Front::start(&nats, check, API).await;
     #[rustfmt::skip]
@@ -111,6 +77,7 @@ async fn a_query_states_labels_and_costs() {
         assert_eq!(front.get(path, &headers).await.status, 200, "{path}");
         let asked = asked.recv().await.unwrap();
         assert_eq!((&asked["labels"], &asked["cost"]), (&labels, &json!({"requests": 2, "units": units})), "{path}");
+        assert_eq!((&asked["class"], &asked["mode"]), (&json!("bulk"), &json!("allow")));
     }
     for (path, original, reason) in [
         ("/check?units=7", "/a?units=8", "`x-original-uri` and `/check?…` contradict each other"),
@@ -134,16 +101,16 @@ async fn every_refusal_has_its_status() {
         ("never_fits",      422,    None),
         ("unknown_class",   400,    None),
     ];
-    for (code, status, retry_after) in table {
-        let nats = nats::start().await;
-        let client = nats::connect(&nats).await;
+    let refusal = |(code, _, retry_after): &(&str, u16, Option<&str>)| {
         let retry_after_ms = retry_after.map(|_| 2000.5);
-        let refused =
-            json!({"status": "refused", "code": code, "message": "", "retry_after_ms": retry_after_ms, "epoch": 1});
-        let _asked = witness(&client, refused).await;
-        // A refusal by another scheduler is no outage.
-        let check = "[http.check]\nresource = \"other\"\non_unavailable = \"allow\"";
-        let front = Front::start(&nats, check, API).await;
+        json!({"status": "refused", "code": code, "message": "", "retry_after_ms": retry_after_ms, "epoch": 1})
+    };
+    let nats = nats::start().await;
+    let _asked = witness(&nats::connect(&nats).await, table.iter().map(refusal).collect()).await;
+    // A refusal by another scheduler is no outage.
+    let check = "[http.check]\nresource = \"other\"\non_unavailable = \"allow\"";
+    let front = Front::start(&nats, check, API).await;
+    for (code, status, retry_after) in table {
         let response = front.get("/check", &[]).await;
         assert_eq!((response.status, response.header("retry-after")), (status, retry_after), "{code}");
     }
@@ -169,27 +136,6 @@ async fn throttle_holds_an_answer_back_before_it_refuses() {
         assert!(*at + Duration::from_millis(5) >= earliest, "{answers:?}");
     }
     assert!(answers.iter().all(|(status, _)| [200, 429].contains(status)), "{answers:?}");
-}
-
-#[tokio::test]
-async fn a_held_back_request_delays_no_other() {
-    let nats = nats::start().await;
-    let check = "[http.check]\nresource = \"api\"\nthrottle = \"60s\"";
-    // Five a second, so the last one's turn comes in time.
-    let busy = PACED.replace("capacity = 1", "capacity = 500").replace("250ms", "100s");
-    let front = Front::start(&nats, check, &busy).await;
-    let worker = Worker::connect(&nats, "api").await;
-    worker.ask(json!({"cost": {"requests": 500}})).await;
-    let held = join_all((0..200).map(|_| front.get("/check", &[])));
-    let others = async {
-        until("all wait", async || (worker.status().await.classes[0].queued > 150).then_some(())).await;
-        front.get("/healthz", &[]).await.status
-    };
-    tokio::select! {
-        _ = held => panic!("no request is held back"),
-        status = others => assert_eq!(status, 200),
-    }
-    worker.until_queued(0).await;
 }
 
 #[tokio::test]

@@ -1,19 +1,12 @@
 //! The protocol over HTTP: `/v1/permit` and `/v1/settle`.
 
 use crate::prelude::*;
-const HUB: &str = r#"
-[[resource]]
-name = "hub"
-classes = [{ name = "urgent" }, { name = "bulk" }]
-limit = [{ name = "few", capacity = 4, period = "400h", margin = 0 }]
-"#;
-
 /// One call in a quarter of a second.
 const SLOW: &str = "[[resource]]\nname = \"slow\"\n[[resource.limit]]\nname = \"pace\"\ncapacity = 1\nperiod = \"250ms\"\nmargin = 0\n";
 
 #[tokio::test]
 async fn answers_are_those_of_nats_with_the_status_of_http() {
-    let (_nats, front) = Front::alone("", HUB).await;
+    let (_nats, front) = Front::alone("", FOUR).await;
     let retry_after = Some((100 * 3600).to_string());
     #[rustfmt::skip]
     let table = [
@@ -58,7 +51,7 @@ async fn a_scheduler_that_leads_asks_itself_without_nats() {
     let client = nats::connect(&nats).await;
     let mut asked = client.subscribe("rampmeter.permit.hub").await.unwrap();
     client.flush().await.unwrap();
-    let front = Front::start(&nats, "", HUB).await;
+    let front = Front::start(&nats, "", FOUR).await;
     for body in [r#"{"id": "a"}"#, r#"[{"id": "b", "mode": "wait"}, {"id": "c"}]"#] {
         assert_eq!(front.post("/v1/permit/hub", body).await.status, 200, "{body}");
     }
@@ -103,7 +96,7 @@ async fn an_array_is_answered_in_one_array() {
 
 #[tokio::test]
 async fn a_wait_is_a_long_poll() {
-    let (_nats, front, worker) = Worker::beside_front("", HUB).await;
+    let (_nats, front, worker) = Worker::beside_front("", FOUR).await;
     assert_eq!(worker.ask(json!({"id": "all", "cost": {"requests": 4}})).await["status"], "granted");
     let polling = front.post("/v1/permit/hub", r#"{"id": "late", "mode": "wait"}"#);
     let giving_back = async {
@@ -117,7 +110,7 @@ async fn a_wait_is_a_long_poll() {
 /// A permit that was granted while another element of its array waited goes back, too.
 #[tokio::test]
 async fn answers_that_no_client_takes_are_given_back() {
-    let (_nats, front, worker) = Worker::beside_front("", HUB).await;
+    let (_nats, front, worker) = Worker::beside_front("", FOUR).await;
     {
         let body = r#"[{"id": "a"}, {}, {"cost": {"requests": 5}}, {"mode": "wait", "cost": {"requests": 4}}]"#;
         let polling = front.post("/v1/permit/hub", body);
@@ -133,8 +126,8 @@ async fn answers_that_no_client_takes_are_given_back() {
 
 #[tokio::test]
 async fn any_scheduler_answers_for_the_leader() {
-    let (nats, leader) = scheduler::alone(HUB).await;
-    let front = Front::start(&nats, "", HUB).await;
+    let (nats, leader) = scheduler::alone(FOUR).await;
+    let front = Front::start(&nats, "", FOUR).await;
     let first = front.post("/v1/permit/hub", r#"{"id": "a"}"#).await;
     assert_eq!((first.status, &first.body["epoch"]), (200, &json!(1)));
     scheduler::stop(leader).await;
@@ -143,20 +136,8 @@ async fn any_scheduler_answers_for_the_leader() {
 }
 
 #[tokio::test]
-async fn the_scheduler_learns_which_clients_are_gone() {
-    let (mut nats, front) = Front::alone("", HUB).await;
-    nats.kill().await.unwrap();
-    let response = front.post("/v1/permit/hub", r#"{"id": "a"}"#).await;
-    let expected = json!({
-        "status": "refused", "id": "a", "code": "unavailable", "retry_after_ms": 1000.0, "epoch": 0,
-        "message": "no scheduler answers for resource `hub`",
-    });
-    assert_eq!((response.status, response.header("retry-after"), response.body.clone()), (503, Some("1"), expected));
-}
-
-#[tokio::test]
 async fn a_stop_answers_every_request() {
-    let (_nats, front, worker) = Worker::beside_front("", HUB).await;
+    let (_nats, front, worker) = Worker::beside_front("", FOUR).await;
     worker.ask(json!({"cost": {"requests": 4}})).await;
     let url = format!("http://{}/v1/permit/hub", front.address());
     let polling = tokio::spawn(async move {

@@ -2,7 +2,6 @@
 
 use crate::prelude::*;
 use rampmeter_tests::certificates::{Authority, Issued};
-use rampmeter_tests::process::run_in;
 use std::io;
 
 const TOKEN: &str = "canary-token-of-the-front";
@@ -40,7 +39,9 @@ async fn permits_are_encrypted_by_a_certificate_that_may_be_replaced() {
     within("it ends", plain.read_to_end(&mut received)).await.ok();
     assert!(!received.starts_with(b"HTTP"), "a client without encryption is answered");
     let new = next.issue("front", &["localhost"]);
+    // Half of a change cannot be used, and leaves the former certificate in force.
     std::fs::copy(&new.cert, &shown.cert).unwrap();
+    answered(&running, &former, &[]).await.unwrap();
     std::fs::copy(&new.key, &shown.key).unwrap();
     until("the new certificate counts", async || answered(&running, &next, &[]).await.ok()).await;
 }
@@ -91,9 +92,9 @@ async fn a_certificate_that_cannot_be_used_is_found_by_check_too() {
     let tls = format!("[http.tls]\ncert_file = {:?}\nkey_file = {:?}\n{}", file.path(), file.path(), few(100, "1s"));
     let configuration = file_with(scheduler::configuration(nats.url(), &tls));
     for command in ["serve", "check"] {
-        let output = run_in(RAMPMETER, &[command, "--config", configuration.path().to_str().unwrap()], &[]).await;
-        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
-        assert!(!output.status.success() && said.contains("`http.tls`: "), "{command}: {said}");
+        let arguments = [command, "--config", configuration.path().to_str().unwrap()];
+        let (code, said) = process::told(RAMPMETER, &arguments, &[]).await;
+        assert!(code == Some(1) && said.contains("`http.tls`: "), "{command}: {said}");
         assert!(said.contains("it has no private key in PEM") && !said.contains("canary"), "{command}: {said}");
     }
 }
