@@ -1,7 +1,6 @@
 //! The proxy sends a secret of its own to the upstream, and shows it nowhere else.
 
 use crate::prelude::*;
-use rampmeter_tests::process::run;
 
 const LIMITS: &str = "[http]\nlisten = \"\"\n[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\n\
     capacity = 100\nperiod = \"1s\"\n";
@@ -132,20 +131,19 @@ async fn proxies_share_the_token_of_the_scheduler() {
 
 #[tokio::test]
 async fn a_secret_that_is_missing_or_would_be_seen_keeps_a_proxy_from_starting() {
-    let refused = async |upstream: &str, credential: &str| {
+    #[rustfmt::skip]
+    let table = [
+        ("https://a.example",   "secret_env = \"RAMPMETER_NEVER_SET\"",       "`RAMPMETER_NEVER_SET` is not set"),
+        ("http://a.example",    "secret_env = \"PATH\"",                      "would go over the network for all to read"),
+        ("https://a.example",   "secret_env = \"PATH\"\nsecret_file = \"a\"", "give one of"),
+        ("https://a.example",   "secret_env = \"canary-secret\"",             "the name of an environment variable"),
+    ];
+    for (upstream, credential, expected) in table {
         let file = file_with(proxy(upstream, credential) + LIMITS);
         let folder = tempfile::tempdir().unwrap();
         let (path, data) = (file.path().to_str().unwrap(), folder.path().to_str().unwrap());
-        let output = run(RAMPMETER, &["proxy", path, "--listen", "127.0.0.1:0", "--data", data]).await;
-        assert!(!output.status.success());
-        String::from_utf8(output.stderr).unwrap()
-    };
-    let unset = refused("https://a.example", "secret_env = \"RAMPMETER_NEVER_SET\"").await;
-    assert!(unset.contains("`RAMPMETER_NEVER_SET` is not set"), "{unset}");
-    let seen = refused("http://a.example", "secret_env = \"PATH\"").await;
-    assert!(seen.contains("would go over the network for all to read"), "{seen}");
-    let both = refused("https://a.example", "secret_env = \"PATH\"\nsecret_file = \"a\"").await;
-    assert!(both.contains("give one of"), "{both}");
-    let pasted = refused("https://a.example", "secret_env = \"canary-secret\"").await;
-    assert!(pasted.contains("the name of an environment variable"), "{pasted}");
+        let started = process::printed(RAMPMETER, &["proxy", path, "--listen", "127.0.0.1:0", "--data", data]).await;
+        let said = started.unwrap_err();
+        assert!(said.contains(expected), "{credential}: {said}");
+    }
 }

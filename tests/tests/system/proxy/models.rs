@@ -61,34 +61,6 @@ fn chat(content: &str, most: u32) -> String {
     format!(r#"{{"messages":[{{"role":"user","content":{content}}}],"max_tokens":{most},"model":"m"}}"#)
 }
 
-/// The keys stand behind megabytes of pictures, and the texts have no space.
-#[tokio::test]
-async fn each_body_costs_what_it_has_however_long_it_is() {
-    let upstream = model("application/json", "{}").await;
-    let limits = preset("openai", 100, 60_000).await;
-    let proxy = proxy(&limits, &upstream, "").await;
-    let picture = |bytes| {
-        let data = "A".repeat(bytes);
-        format!(r#"[{{"type":"image_url","image_url":{{"url":"data:image/png;base64,{data}"}}}}]"#)
-    };
-    let text = |part: &str, times| format!("\"{}\"", part.repeat(times));
-    #[rustfmt::skip]
-    let table = [
-        ("a picture of 20 MiB",                     picture(20 << 20),                              57_000, 200),
-        ("a picture of 1.2 MB",                     picture(1_200_000),                             57_000, 200),
-        ("the same, beyond what is left",           picture(1_200_000),                             59_500, 422),
-        ("40 000 Chinese characters",               text("漢", 40_000),                             1,      200),
-        ("more of them than the limit has",         text("漢", 80_000),                             1,      422),
-        ("40 kB of minified JSON",                  text(r#"{\"id\":123,\"name\":\"foo\"},"#, 1500), 30_000, 200),
-        ("240 kB of it",                            text(r#"{\"id\":123,\"name\":\"foo\"},"#, 9000), 1,      422),
-    ];
-    for (number, (what, content, most, expected)) in table.into_iter().enumerate() {
-        // Each has a model of its own, and so limits of its own.
-        let body = chat(&content, most).replace("\"model\":\"m\"", &format!("\"model\":\"m{number}\""));
-        assert_eq!(post(&proxy, "/v1/chat/completions", body).await, expected, "{what}");
-    }
-}
-
 /// A body beyond `settings::MAX_SCANNED` is passed on, but does not tell what it costs.
 #[tokio::test]
 async fn a_body_that_is_not_understood_costs_the_default_or_is_refused() {

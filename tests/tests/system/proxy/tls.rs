@@ -38,24 +38,6 @@ async fn both_sides_may_be_encrypted_and_choose_http2() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_replaced_counts_without_a_restart() {
-    let (former, next) = (Authority::new("former"), Authority::new("next"));
-    let upstream = RawUpstream::start([]).await;
-    let shown = former.issue("proxy", &["localhost"]);
-    let inner = encrypted(&upstream, &shown).await;
-    assert_eq!(status(&trusting(&inner, former.ca_file()).await).await, 200);
-    // Half of a change cannot be used, and leaves the former certificate in force.
-    let new = next.issue("proxy", &["localhost"]);
-    std::fs::copy(&new.cert, &shown.cert).unwrap();
-    assert_eq!(status(&trusting(&inner, former.ca_file()).await).await, 200);
-    std::fs::copy(&new.key, &shown.key).unwrap();
-    until("the new certificate counts", async || {
-        (status(&trusting(&inner, next.ca_file()).await).await == 200).then_some(())
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn clients_are_told_apart_by_their_certificates() {
     let (authority, other) = (Authority::new("first"), Authority::new("second"));
     let (nats, upstream) = (nats::start().await, RawUpstream::start([]).await);
