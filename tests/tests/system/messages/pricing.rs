@@ -89,10 +89,8 @@ async fn a_request_without_a_price_is_refused_and_charged_nothing() {
 /// A resource that does not say so prices nothing.
 #[tokio::test]
 async fn pricing_is_off_by_default() {
-    let nats = nats::start().await;
     let plain = HUB.replace("pricing = \"sentinel-hub\"\n", "");
-    let _running = scheduler::start(&nats, &plain).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(&plain).await;
     let answer = worker.ask(asking(&process(512, TWO_BANDS))).await;
     assert_eq!(answer["code"], "invalid_request", "{answer}");
     assert!(answer["message"].as_str().unwrap().contains("set `pricing`"), "{answer}");
@@ -105,12 +103,10 @@ async fn others_do_not_wait_for_a_price() {
     let (heavy, light) = (Worker::connect(&nats, "hub").await, Worker::connect(&nats, "hub").await);
     let long = asking(&process(512, &format!("function setup() {{ while (1) {{}} }}{}", ";".repeat(60_000))));
     let flood = Value::Array(vec![long; 16]).to_string();
-    let inbox = heavy.client().new_inbox();
-    let mut answers = heavy.client().subscribe(inbox.clone()).await.unwrap();
-    heavy.client().publish_with_reply(heavy.subject("permit"), inbox, flood.into()).await.unwrap();
+    let mut answers = heavy.send("permit", flood).await;
     heavy.client().flush().await.unwrap();
     assert_eq!(light.ask(json!({ "mode": "allow" })).await["status"], "granted");
     assert!(answers.next().now_or_never().is_none(), "the permit came behind the prices");
-    let refused: Value = serde_json::from_slice(&within("prices", answers.next()).await.unwrap().payload).unwrap();
+    let refused = answers.body().await;
     assert_eq!(refused[15]["code"], "invalid_request", "{refused}");
 }

@@ -23,7 +23,7 @@ async fn stage() -> (Server, Running) {
 
 /// How many permits each class got.
 async fn granted_by_class(scheduler: &Running) -> [f64; 3] {
-    let page = Page::parse(&scheduler::page(scheduler, "/metrics").await.1).unwrap();
+    let page = scheduler::metrics(scheduler).await;
     let granted = |class| page.value("rampmeter_wait_seconds_count", &[("resource", "hub"), ("class", class)]);
     ["interactive", "standard", "bulk"].map(granted)
 }
@@ -56,17 +56,6 @@ async fn every_element_of_an_array_is_of_the_class_in_the_subject() {
     let statuses: Vec<&str> =
         answers.as_array().unwrap().iter().map(|answer| answer["status"].as_str().unwrap()).collect();
     assert_eq!(statuses, ["granted", "refused", "granted"]);
-}
-
-#[tokio::test]
-async fn a_class_that_the_resource_has_not_is_refused_with_those_that_it_has() {
-    let (_nats, _scheduler, worker) = Worker::beside_scheduler(HUB).await;
-    let answer: Value =
-        serde_json::from_slice(&worker.request("permit-urgent", json!({"id": "a"}).to_string()).await.payload).unwrap();
-    assert_eq!(answer["code"], "unknown_class", "{answer}");
-    let odd: Value =
-        serde_json::from_slice(&worker.request("permit-", json!({"id": "a"}).to_string()).await.payload).unwrap();
-    assert_eq!(odd["message"], "`rampmeter.permit-.hub` is not a subject of the protocol");
 }
 
 /// The SDK on behalf of a user that may ask for one class only, and of one that may ask for all.
