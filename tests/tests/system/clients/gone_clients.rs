@@ -1,7 +1,6 @@
 //! Clients that disappear while they wait cost other clients neither time nor tokens.
 
 use crate::prelude::*;
-use rampmeter_tests::proxy::Proxy;
 
 /// The number of requests of one client that is gone.
 const GONE: usize = 10_000;
@@ -80,26 +79,4 @@ async fn ten_thousand_requests_of_a_client_that_is_gone_delay_no_other() {
     for (inboxes, progress) in [(Inboxes::One, false), (Inboxes::Numbered, true), (Inboxes::Numbered, false)] {
         undisturbed(async || starts_behind(inboxes, progress).await).await;
     }
-}
-
-/// The grant comes while the worker is cut off. Once connected again, the worker repeats its
-/// request at once, under the same id and with its age.
-#[tokio::test]
-async fn a_worker_that_is_cut_off_for_a_second_gets_its_permit() {
-    let (nats, _running, worker) = Worker::beside_scheduler(API).await;
-    for cost in [10, 2] {
-        worker.ask(json!({ "mode": "reserve", "cost": { "requests": cost } })).await;
-    }
-    let network = Proxy::start(nats.port()).await;
-    let client = Client::connect(network.url()).await.unwrap();
-    let waiting = client.resource("api").unwrap().acquire(1);
-    let waiting = tokio::spawn(waiting.into_future());
-    worker.until_queued(1).await;
-    network.cut();
-    until("the grant has come back", async || (worker.status().await.counters.returned > 0).then_some(())).await;
-    network.heal();
-    let permit = within("a permit", waiting).await.unwrap().unwrap();
-    let counters = worker.status().await.counters;
-    assert_eq!((counters.granted, counters.returned), (4, 1), "it was granted twice and charged once");
-    drop(permit);
 }

@@ -24,26 +24,20 @@ async fn next(worker: &Worker, clock: &Clock) -> Time {
     clock.now()
 }
 
-/// A call that lasts three times as long as its limit keeps a call without a report.
-async fn outlasts(client: &Client, worker: &Worker) -> bool {
-    let call = resource(client).acquire(1).await.unwrap().begin();
+/// The call lasts three times as long as its limit keeps a call without a report.
+#[tokio::test]
+async fn a_call_that_lasts_keeps_its_place_and_gives_it_back() {
+    let (nats, _running, worker) = Worker::beside_scheduler(&one()).await;
+    let client = Client::connect(nats.url()).await.unwrap();
+    let call = resource(&client).acquire(1).await.unwrap().begin();
     let clock = Clock::start();
     let over = async {
         let_pass(3 * TIME_TO_LIVE, "a call is in flight").await;
         drop(call);
         clock.now()
     };
-    let (over, next) = tokio::join!(over, next(worker, &clock));
-    let stats = client.stats();
-    assert_eq!(stats.unrenewed, 0);
-    next >= over
-}
-
-#[tokio::test]
-async fn a_call_that_lasts_keeps_its_place_and_gives_it_back() {
-    let (nats, _running, worker) = Worker::beside_scheduler(&one()).await;
-    let client = Client::connect(nats.url()).await.unwrap();
-    assert!(outlasts(&client, &worker).await, "no other call got in meanwhile");
+    let (over, start) = tokio::join!(over, next(&worker, &clock));
+    assert!(start >= over && client.stats().unrenewed == 0, "no other call got in meanwhile");
     // The place of the call is free when its time to live is over.
     next(&worker, &Clock::start()).await;
 }

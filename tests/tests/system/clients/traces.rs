@@ -115,41 +115,9 @@ async fn a_permit_and_its_settle_are_spans_of_the_callers_trace() {
     assert_eq!(waited.links, [(TRACE.to_owned(), settled.id)]);
     assert_eq!(waited.attributes["rampmeter.queue.reason"], "frozen");
     assert_eq!(waited.attributes["rampmeter.queue.position"], 0);
+    assert!(waited.attributes.contains_key("rampmeter.queue.limit"), "{waited:#?}");
     assert!(waited.attributes["rampmeter.wait"].as_f64().unwrap() > 0.5, "{waited:#?}");
     stage.process.stop().await;
-}
-
-#[tokio::test]
-async fn a_request_that_waits_tells_why() {
-    let stage = Stage::set("sample = 0.0").await;
-    for _ in 0..2 {
-        stage.send("permit", HeaderMap::new(), &json!({})).await;
-    }
-    let inbox = stage.worker.client().new_inbox();
-    let mut answers = stage.worker.client().subscribe(inbox.clone()).await.unwrap();
-    let ask = json!({"mode": "wait"}).to_string();
-    for _ in 0..2 {
-        let (subject, sent) = (stage.worker.subject("permit"), headers(&[&traceparent(true)]));
-        let client = stage.worker.client();
-        client.publish_with_reply_and_headers(subject, inbox.clone(), sent, ask.clone().into()).await.unwrap();
-    }
-    within("all are granted", async {
-        for _ in 0..2 {
-            answers.next().await.unwrap();
-        }
-    })
-    .await;
-    let spans = stage.collector.spans_named("permit hub", 2).await;
-    spans.iter().for_each(assert_part_of_the_trace);
-    let last = spans.iter().max_by_key(|span| span.end).unwrap();
-    let attribute = |key: &str| last.attributes[key].clone();
-    assert_eq!(
-        (attribute("rampmeter.queue.reason"), attribute("rampmeter.queue.position")),
-        (json!("stock"), json!(1))
-    );
-    assert_eq!((attribute("rampmeter.queue.limit"), attribute("rampmeter.limit")), (json!("few"), json!("few")));
-    assert!(attribute("rampmeter.wait").as_f64().unwrap() > 0.9, "{last:#?}");
-    assert!(last.end - last.start > 500_000_000, "{last:#?}");
 }
 
 #[tokio::test]
