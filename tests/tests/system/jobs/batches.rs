@@ -79,15 +79,6 @@ async fn no_job_is_published_after_one_that_fails() {
     assert_eq!(counts().await, [3, 1]);
 }
 
-#[tokio::test]
-async fn no_job_is_published_if_one_is_invalid() {
-    let nats = nats::start().await;
-    let queue = guilds::queue(nats.url()).await;
-    let partly = queue.publish_all(jobs(0..5).chain([Job::new("", "")])).await.unwrap_err();
-    assert_eq!((partly.published.len(), partly.error.kind()), (0, QueueErrorKind::InvalidArgument), "{partly}");
-    assert_eq!(queue.status().await.unwrap(), []);
-}
-
 /// Whatever was under way: each job is there once, and each group is in order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_survive_a_server_that_is_killed() {

@@ -67,25 +67,6 @@ impl Log {
     }
 }
 
-/// The limit allows five at once and ten in a second; a call takes two seconds. One at a time would
-/// be half a call in a second.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn slow_calls_fill_the_window_of_their_group() {
-    let stage = Stage::start(10).await;
-    let upstream = Guilds::start_slow(10, SECOND, 2 * SECOND).await;
-    let worker = guilds::worker(&stage.queue, stage.discord.clone()).concurrency(30);
-    let worker = worker.start(guilds::handler(upstream.url())).await.unwrap();
-    stage.publish(0..60).await;
-    until("all jobs are done", async || (upstream.done() == 60).then_some(())).await;
-    let calls = upstream.calls();
-    assert!(calls.iter().all(|call| !call.throttled), "{calls:?}");
-    let at_once = |from: Duration| calls.iter().filter(|call| (from..from + 2 * SECOND).contains(&call.at)).count();
-    let most = calls.iter().map(|call| at_once(call.at)).max().unwrap();
-    assert!(most > 10, "{most} calls in flight at most");
-    stage.until_counts((0, 0, 0)).await;
-    worker.stop().await;
-}
-
 #[tokio::test]
 async fn no_more_jobs_of_a_group_run_than_are_allowed() {
     let stage = Stage::start(1000).await;

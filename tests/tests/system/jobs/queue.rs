@@ -156,22 +156,6 @@ async fn a_job_that_is_answered_429_waits_for_another_permit() {
     worker.stop().await;
 }
 
-#[tokio::test]
-async fn a_job_published_twice_under_one_id_is_one_job() {
-    let stage = Stage::start(1000).await;
-    let log = Log::default();
-    let first = stage.queue.publish(job("a", "1").id("only")).await.unwrap();
-    let again = stage.queue.publish(job("a", "1").id("only")).await.unwrap();
-    assert_eq!((first.duplicate, again.duplicate, again.sequence), (false, true, first.sequence));
-    let worker = worker(&stage, &log).await;
-    publish(&stage, "a", "2").await;
-    assert_eq!(log.reach(2).await, ["a/1", "a/2"]);
-    assert!(stage.queue.publish(job("a", "1").id("only")).await.unwrap().duplicate, "though it is done");
-    publish(&stage, "a", "3").await;
-    assert_eq!(log.reach(3).await, ["a/1", "a/2", "a/3"]);
-    worker.stop().await;
-}
-
 /// The known weak points: new jobs take no slot of delayed ones, and a deleted job leaves nothing
 /// behind. Delayed jobs are counted right, and workers' clocks that are three seconds apart change
 /// nothing.
@@ -306,9 +290,11 @@ async fn a_worker_that_is_stopped_ends_what_runs_and_hands_the_rest_on() {
 async fn invalid_jobs_and_names_of_queues_are_refused() {
     let stage = Stage::start(10).await;
     for job in [Job::new("", ""), Job::new("a", "").class("-"), Job::new("a", "").id("no spaces")] {
-        let error = stage.queue.publish(job).await.unwrap_err();
-        assert_eq!(error.kind(), QueueErrorKind::InvalidArgument, "{error}");
+        let partly = stage.queue.publish_all([Job::new("a", ""), job.clone()]).await.unwrap_err();
+        let errors = [partly.error, stage.queue.publish(job).await.unwrap_err()];
+        assert!(errors.iter().all(|error| error.kind() == QueueErrorKind::InvalidArgument), "{errors:?}");
     }
+    assert_eq!(stage.queue.status().await.unwrap(), [], "no job is published beside one that is invalid");
     let error = Queue::open(stage.nats.url(), "a.b").await.unwrap_err();
     assert_eq!(error.kind(), QueueErrorKind::InvalidArgument, "{error}");
     let error = stage.queue.worker(stage.discord.clone()).class("a b");
