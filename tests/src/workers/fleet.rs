@@ -49,18 +49,6 @@ impl Fleet {
             worker.expect("no worker sees an error");
         }
     }
-
-    /// Stops the workers where they are. None may have seen an error by then.
-    pub async fn stop(mut self) {
-        self.workers.abort_all();
-        while let Some(worker) = self.workers.join_next().await {
-            let error = worker.err();
-            assert!(error.is_none_or(|error| error.is_cancelled()), "no worker sees an error");
-        }
-        for client in self.clients {
-            client.close().await;
-        }
-    }
 }
 
 async fn work(resource: Resource, job: Job, calls: usize) {

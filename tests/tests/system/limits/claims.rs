@@ -73,7 +73,7 @@ async fn a_settle_with_a_wrong_unit_counts_as_far_as_it_can() {
     let status = worker.status().await;
     assert_eq!((status.counters.upstream_429, status.counters.settled), (2, 2));
     assert_eq!(worker.limit("in-flight").await.level, 10.0);
-    let page = Page::parse(&scheduler::page(&running, "/metrics").await.1).unwrap();
+    let page = scheduler::metrics(&running).await;
     let counted = page.value("rampmeter_refused_settles_total", &[("resource", "hub"), ("code", "unknown_unit")]);
     assert_eq!(counted, 2.0);
 }

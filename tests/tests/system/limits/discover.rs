@@ -49,10 +49,6 @@ fn found(limit: &LimitStatus) -> &DiscoveredStatus {
     limit.found.as_ref().unwrap()
 }
 
-async fn learned(nats: &Server) -> String {
-    process::printed(RAMPMETER, &["limits", "get", "--learned", "--nats", nats.url()]).await.unwrap()
-}
-
 #[tokio::test]
 async fn routes_of_discord_share_the_bucket_that_answers_name_over_a_kill_and_a_stop() {
     let (nats, upstream) = (nats::start().await, preset("discord").await);
@@ -103,17 +99,13 @@ async fn what_was_found_of_github_is_written_as_a_configuration() {
     assert!((4990.0..5000.0).contains(&core.level), "{core:?}");
     let rate = limit(&worker, "learned-rate").await;
     assert!(rate.capacity / rate.period_ms <= 0.01, "it begins low: {rate:?}");
-    let status = process::run(RAMPMETER, &["status", "--nats", nats.url()]).await;
-    let words = String::from_utf8(status.stdout).unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+    let status = printed_at(&nats, &["status"]).await.unwrap();
+    let words = status.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("the upstream's headers tell of it"), "{words}");
-
-    let text = learned(&nats).await;
+    let text = printed_at(&nats, &["limits", "get", "--learned"]).await.unwrap();
     assert!(text.contains("# Found by headers"), "{text}");
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("learned.toml");
-    std::fs::write(&file, &text).unwrap();
-    let checked = process::run(RAMPMETER, &["check", "--config", file.to_str().unwrap()]).await;
-    assert!(checked.status.success(), "{checked:?}\n{text}");
+    let file = file_with(&text);
+    process::printed(RAMPMETER, &["check", "--config", file.path().to_str().unwrap()]).await.unwrap();
     let written: toml::Table = toml::from_str(&text).unwrap();
     let core = &written["resource"][0]["limit"]
         .as_array()

@@ -1,7 +1,7 @@
-//! Clients that share a class, and explanations why they wait, over a real NATS server.
+//! Explanations why clients that share a class wait.
 
 use crate::prelude::*;
-use rampmeter_protocol::explain::{Explanation, State};
+use rampmeter_protocol::explain::Explanation;
 
 /// One request every 100 hours for all, shared by clients.
 const SLOW: &str = r#"
@@ -23,45 +23,10 @@ async fn wait(worker: &Worker, requests: &[(&str, &str)]) -> Answers {
 }
 
 #[tokio::test]
-async fn a_waiting_client_can_ask_why() {
-    let (_nats, _scheduler, worker) = Worker::beside_scheduler(SLOW).await;
-    wait(&worker, &[("h1", "heavy"), ("h2", "heavy"), ("l1", "light"), ("l2", "light")]).await;
-
-    let all = worker.explanation("").await;
-    let order: Vec<&str> = all.first.iter().map(|request| request.id.as_str()).collect();
-    assert_eq!((all.waiting, order, all.request), (4, vec!["h1", "l1", "h2", "l2"], None));
-    assert_eq!(all.limits[0].name.to_string(), "few");
-
-    let one = worker.explanation(r#"{"id": "h2"}"#).await;
-    let request = one.request.unwrap();
-    assert_eq!((request.state, request.position, one.waiting), (State::Waiting, 2, 2));
-    assert_eq!(request.client.as_deref(), Some("heavy"));
-    assert_eq!(request.limited_by.unwrap().to_string(), "few");
-    assert_eq!((request.eta_ms / 360_000_000.0).round(), 3.0, "in 300 hours");
-    assert_eq!(one.first.len(), 2);
-
-    let spent = worker.explanation(r#"{"id": "spent"}"#).await.request.unwrap();
-    assert_eq!(spent.state, State::Granted);
-    assert!(spent.eta_ms < 0.0);
-    for (question, code) in [
-        (r#"{"id": "nobody"}"#, "unknown_permit"),
-        (r#"{"request": "h1"}"#, "invalid_request"),
-        ("[]", "invalid_request"),
-    ] {
-        assert_eq!(body(&worker.request("explain", question).await)["code"], code, "{question}");
-    }
-    assert_eq!(worker.status().await.counters.refused, 0, "a question asks for no permit");
-}
-
-#[tokio::test]
 async fn the_command_tells_people() {
     let (nats, _scheduler, worker) = Worker::beside_scheduler(SLOW).await;
-    let explain = |arguments: &'static [&'static str]| {
-        let url = nats.url().to_owned();
-        async move {
-            let output = process::run(RAMPMETER, &[&["explain", "hub", "--nats", &url], arguments].concat()).await;
-            (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
-        }
+    let explain = async |arguments: &[&str]| {
+        process::said(RAMPMETER, &[&["explain", "hub", "--nats", nats.url()], arguments].concat()).await
     };
     assert_eq!(explain(&[]).await, (Some(0), "no request waits\n".to_owned(), String::new()));
     wait(&worker, &[("h1", "heavy"), ("l1", "light")]).await;
@@ -88,4 +53,8 @@ async fn the_command_tells_people() {
     let (code, _, error) = explain(&["nobody"]).await;
     assert_eq!(code, Some(1));
     assert!(error.contains("no such permit"), "{error}");
+    for wrong in [r#"{"request": "h1"}"#, "[]"] {
+        assert_eq!(body(&worker.request("explain", wrong).await)["code"], "invalid_request", "{wrong}");
+    }
+    assert_eq!(worker.status().await.counters.refused, 0, "a question asks for no permit");
 }

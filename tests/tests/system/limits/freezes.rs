@@ -24,8 +24,11 @@ async fn an_operator_pauses_limits_for_a_bounded_time() {
     worker.ask(json!({"id": "later", "cost": {"requests": 100}})).await;
 
     let run = async |arguments: &[&str]| printed_at(&nats, arguments).await;
+    let mut events = worker.events().await;
     let frozen = run(&["freeze", "hub", "--limit", "few", "--for", "10m"]).await;
     assert_eq!(frozen.as_deref(), Ok("hub: few frozen for 10 min\n"));
+    let announced = event(&mut events, "freeze").await;
+    assert_eq!((&announced["limits"], &announced["for_ms"]), (&json!(["few"]), &json!(600_000.0)), "{announced}");
     let limit = worker.limit("few").await;
     assert!((500_000.0..=600_000.0).contains(&limit.frozen_ms), "{limit:?}");
     assert_eq!(limit.paused_by, Some(PauseCause::Operator));
@@ -67,30 +70,4 @@ async fn a_wrong_freeze_is_refused_with_its_reason() {
     let refused = body(&worker.request("freeze", "[]").await);
     assert_eq!(refused["code"], "invalid_request", "{refused}");
     assert_eq!(worker.limit("few").await.paused_by, None);
-}
-
-/// Starts that were promised within the pause are void, and the next leader goes on with the pause.
-#[tokio::test]
-async fn a_freeze_voids_promises_and_survives_a_hand_over() {
-    let nats = nats::start().await;
-    let hub = HUB.replace("400h", "100s");
-    let first = scheduler::start(&nats, &hub).await;
-    let worker = Worker::connect(&nats, "hub").await;
-    let mut events = worker.events().await;
-    worker.ask(json!({"cost": {"requests": 100}})).await;
-    worker.ask(json!({"id": "promised", "cost": {"requests": 10}})).await;
-    let done = body(&worker.request("freeze", r#"{"for_ms": 3600000}"#).await);
-    assert_eq!((&done["limits"], &done["epoch"]), (&json!(["few"]), &json!(1)), "{done}");
-    let announced = event(&mut events, "freeze").await;
-    assert_eq!((&announced["limits"], &announced["for_ms"]), (&json!(["few"]), &json!(3_600_000.0)), "{announced}");
-
-    let _second = scheduler::begin(&nats, &hub).await;
-    scheduler::stop(first).await;
-    let limit = until("the next one leads", async || {
-        let status = worker.status_of_leader().await;
-        (status.epoch > Epoch::FIRST).then(|| status.limits[0].clone())
-    });
-    let limit = limit.await;
-    assert!(limit.frozen_ms > 3_000_000.0, "{limit:?}");
-    assert_eq!(limit.paused_by, Some(PauseCause::Operator));
 }

@@ -1,33 +1,6 @@
-//! Limits for some requests, and limits with a bucket for each key, over NATS.
+//! Limits with a bucket for each key, over NATS.
 
 use crate::prelude::*;
-
-/// Requests that no limit is for are refused.
-const HUB: &str = r#"
-[[resource]]
-name = "hub"
-unmatched = "refuse"
-limit = [
-    { name = "per-client", key = ["client"], capacity = 5, period = "100s", margin = 0 },
-    { name = "heavy", match = { route = "^/heavy/", method = ["PUT", "PATCH"] }, capacity = 1, period = "100s", margin = 0 },
-]
-"#;
-
-#[tokio::test]
-async fn what_no_limit_is_for_is_refused_where_the_resource_says_so() {
-    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
-    for (labels, code) in [
-        (json!({}), json!("no_limit")),
-        (json!({"clinet": "a"}), json!("no_limit")),
-        (json!({"route": "/heavy/1", "method": "GET"}), json!("no_limit")),
-        (json!({"route": "/heavy/1", "method": "PUT"}), Value::Null),
-        (json!({"route": "/heavy/2", "method": "PATCH"}), json!("not_in_time")),
-        (json!({"client": "a"}), Value::Null),
-    ] {
-        let answer = worker.ask(json!({"mode": "allow", "labels": labels})).await;
-        assert_eq!(answer["code"], code, "{labels}: {answer}");
-    }
-}
 
 /// More keys than one value of the store has room for; most of them can be recorded.
 const WINDOWS: &str = r#"

@@ -4,7 +4,6 @@ mod claims;
 mod dialects;
 mod discover;
 mod fair_queue;
-mod feedback;
 mod freezes;
 mod keys;
 mod pauses;
