@@ -3,7 +3,6 @@
 
 use crate::prelude::*;
 use rampmeter_tests::pair::Member;
-use rampmeter_tests::process::run;
 use rampmeter_tests::rules;
 
 const HUB: &str = r#"
@@ -59,11 +58,10 @@ async fn which_scheduler_differs_and_in_which_limit_is_told_everywhere() {
         assert_eq!((&warning["level"], &fields["resource"]), (&json!("WARN"), &json!("hub")));
         assert_eq!((&fields["scheduler"], &fields["differs"]), (&json!(other), &json!("limit `few`")));
     }
-    let output = run(RAMPMETER, &["status", "--nats", nats.url()]).await;
+    let output = printed_at(&nats, &["status"]).await.unwrap();
     let line = format!(
         "warning: {standby} has another configuration: limit `few`; what counts depends on which scheduler leads\n"
     );
-    let output = String::from_utf8(output.stdout).unwrap();
     assert!(output.contains(&line), "{output}");
 }
 

@@ -28,9 +28,9 @@ async fn ask_once(worker: &Worker, request: Value) -> Value {
 }
 
 async fn named_in_readiness(running: &Running) -> Option<u64> {
-    let (status, page) = scheduler::page(running, "/readyz").await;
+    let (status, page) = scheduler::readiness(running).await;
     assert_eq!(status, 200, "{page}");
-    serde_json::from_str::<Value>(&page).unwrap()["resources"]["hub"]["named_epoch"].as_u64()
+    page["resources"]["hub"]["named_epoch"].as_u64()
 }
 
 /// By mistake a client may send the time.
@@ -53,26 +53,11 @@ async fn a_higher_epoch_takes_no_stock_and_refuses_no_call() {
         }
         assert_eq!(worker.status().await.epoch, risen);
         until("readiness tells it", async || named_in_readiness(&running).await).await;
-        let page = Page::parse(&scheduler::page(&running, "/metrics").await.1).unwrap();
+        let page = scheduler::metrics(&running).await;
         let counted = page.value("rampmeter_named_epochs_total", &[("resource", "hub")]);
         assert!((1.0..=13.0).contains(&counted), "{counted}");
         assert_eq!(page.value("rampmeter_store_went_back_total", &[("resource", "hub")]), 0.0);
     }
-}
-
-#[tokio::test]
-async fn a_client_that_has_seen_another_leader_is_served() {
-    let (nats, _running) = scheduler::alone(HUB).await;
-    let client = Client::connect(nats.url()).await.unwrap();
-    let hub = client.resource("hub").unwrap();
-    drop(within("a permit", hub.acquire(1).into_future()).await.unwrap());
-    // The announcement of a leader whose state the store has lost.
-    let other = json!({ "event": "leader", "epoch": 41, "leader": "scheduler-other" });
-    nats::connect(&nats).await.publish("rampmeter.event.hub", other.to_string().into()).await.unwrap();
-    drop(within("a permit", hub.acquire(1).into_future()).await.unwrap());
-    drop(within("a permit", hub.acquire(1).into_future()).await.unwrap());
-    let worker = Worker::connect(&nats, "hub").await;
-    assert!(levels(&worker).await[0] >= 97.0, "the other leader's stock is ours");
 }
 
 #[tokio::test]

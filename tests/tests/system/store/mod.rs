@@ -5,7 +5,6 @@ mod first_start;
 mod hand_over;
 mod hearsay;
 mod large_records;
-mod loss;
 mod restart;
 mod rollback;
 mod spread;

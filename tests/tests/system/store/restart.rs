@@ -85,17 +85,6 @@ async fn a_stop_is_in_time_though_nats_hangs_and_readiness_is_off_meanwhile() {
     assert!(took < DRAIN + Span::from_secs(1), "{took}");
 }
 
-/// The level and the epoch with which a scheduler of `resource` starts, after one term of a leader
-/// and then `damage` to the store.
-async fn level_after(resource: &str, damage: impl AsyncFnOnce(&Server)) -> (f64, Epoch) {
-    let nats = nats::start().await;
-    scheduler::stop(scheduler::start(&nats, resource).await).await;
-    damage(&nats).await;
-    let _running = scheduler::start(&nats, resource).await;
-    let status = Worker::connect(&nats, "hub").await.status().await;
-    (status.limits[0].level, status.epoch)
-}
-
 #[tokio::test]
 async fn a_store_that_never_knew_the_resource_starts_as_configured() {
     for (start, full) in [("full", true), ("empty", false)] {
@@ -109,15 +98,15 @@ async fn a_store_that_never_knew_the_resource_starts_as_configured() {
 
 #[tokio::test]
 async fn damaged_state_starts_empty() {
-    let before = unix_ms();
-    let damage = async |nats: &Server| {
-        let bucket = nats::state_bucket(nats).await;
-        let mut value = bucket.get("state.hub").await.unwrap().unwrap().to_vec();
-        *value.last_mut().unwrap() ^= 1;
-        bucket.put("state.hub", Bytes::from(value)).await.unwrap();
-    };
-    let (level, epoch) = level_after(HUB, damage).await;
-    assert!(level < CAPACITY / 2.0, "{level}");
+    let (before, nats) = (unix_ms(), nats::start().await);
+    scheduler::stop(scheduler::start(&nats, HUB).await).await;
+    let bucket = nats::state_bucket(&nats).await;
+    let mut value = bucket.get("state.hub").await.unwrap().unwrap().to_vec();
+    *value.last_mut().unwrap() ^= 1;
+    bucket.put("state.hub", Bytes::from(value)).await.unwrap();
+    let _running = scheduler::start(&nats, HUB).await;
+    let Status { limits, epoch, .. } = Worker::connect(&nats, "hub").await.status().await;
+    assert!(limits[0].level < CAPACITY / 2.0, "{limits:?}");
     assert!(epoch >= Epoch::new(before), "the epoch is unknown, so it begins above all earlier ones: {epoch}");
 }
 
@@ -128,12 +117,7 @@ async fn state_of_a_newer_build_is_left_alone() {
     let bucket = nats::state_bucket(&nats).await;
     bucket.put("state.hub", "rampmeter 3 2 00000000\n{}".into()).await.unwrap();
     let running = scheduler::begin(&nats, HUB).await;
-    let reason = until("the reason", async || {
-        let (status, body) = scheduler::page(&running, "/readyz").await;
-        let body: Value = serde_json::from_str(&body).unwrap();
-        (status == 503).then(|| body["resources"]["hub"]["reason"].as_str().map(str::to_owned))?
-    })
-    .await;
+    let reason = scheduler::trouble(&running, "hub").await;
     assert!(reason.contains("its state is in format 3, which a newer build wrote"), "{reason}");
     assert_eq!(bucket.get("state.hub").await.unwrap().unwrap(), "rampmeter 3 2 00000000\n{}");
 }

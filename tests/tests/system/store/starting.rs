@@ -1,5 +1,5 @@
-//! A scheduler that finds no store. It reports at once that there can be no store, and waits for a
-//! store that may come.
+//! A scheduler that finds no store, or may not write to it. It reports at once that there can be no store, and
+//! waits for a store that may come.
 
 use crate::prelude::*;
 
@@ -27,6 +27,21 @@ async fn more_replicas_than_servers() {
     let nats = nats::start().await;
     let expected = "a NATS server alone keeps no 3 replicas; set `nats.replicas = 1`, or run a cluster of nats-servers";
     assert_eq!(scheduler::refused(&configuration(nats.url(), 3)).await, expected);
+}
+
+/// Its only user may not write the state of `hub`.
+const DENIES: &str = r#"
+authorization { users: [{ user: all, password: all, permissions: { publish: { deny: "$KV.rampmeter.state.hub" } } }] }
+no_auth_user: all
+"#;
+
+#[tokio::test]
+async fn a_write_that_is_denied_says_which_permission_is_missing() {
+    let (_folder, nats) = nats::configured(DENIES).await;
+    let running = scheduler::begin(&nats, HUB).await;
+    let reason = scheduler::trouble(&running, "hub").await;
+    let expected = r#"Permissions Violation for Publish to "$KV.rampmeter.state.hub""#;
+    assert!(reason.contains(expected), "{reason}");
 }
 
 async fn until_it_waits(process: &Process) {
