@@ -72,8 +72,8 @@ async fn schedulers_workers_and_commands_show_certificates_and_get_what_they_wan
     client.close().await;
 
     let url = plain_url(&nats);
-    let status = process::run(RAMPMETER, &[&["status", "--nats", &url][..], &wishes.arguments()[..]].concat()).await;
-    assert!(status.status.success(), "{}", String::from_utf8_lossy(&status.stderr));
+    let arguments = [&["status", "--nats", &url][..], &wishes.arguments()[..]].concat();
+    process::printed(RAMPMETER, &arguments).await.unwrap();
     scheduler::stop(scheduler).await;
 }
 
@@ -82,9 +82,8 @@ async fn check_refused(url: &str, wishes: &Wishes, reason: &str) {
     let scheduler = scheduler::refused(&wishes.configuration(url)).await;
     let client = wishes.client().connect(url).await.expect_err("refused");
     assert_eq!(client.kind(), ErrorKind::Connect);
-    let command = process::run(RAMPMETER, &[&["status", "--nats", url][..], &wishes.arguments()[..]].concat()).await;
-    assert!(!command.status.success());
-    let command = String::from_utf8(command.stderr).unwrap();
+    let arguments = [&["status", "--nats", url][..], &wishes.arguments()[..]].concat();
+    let command = process::printed(RAMPMETER, &arguments).await.unwrap_err();
     for message in [scheduler, client.to_string(), command] {
         assert!(message.contains(reason), "{message:?} does not say {reason:?}");
     }

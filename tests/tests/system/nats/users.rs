@@ -5,7 +5,6 @@ use crate::prelude::*;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nkeys::KeyPair;
-use rampmeter_tests::process::run;
 use rampmeter_tests::process::run_in;
 
 /// The value of a claim without a bound.
@@ -33,6 +32,14 @@ impl Guarded {
     fn configuration(&self, key: &str, file: &Path) -> String {
         let keyed = format!("[nats]\n{key} = {file:?}");
         scheduler::configuration(self.nats.url(), HUNDRED).replace("[nats]", &keyed)
+    }
+
+    async fn client(&self, key: &str, file: &Path) -> Result<Client, rampmeter_worker_sdk::Error> {
+        let client = match key {
+            "nkey_file" => Client::builder().nkey_file(file),
+            _ => Client::builder().credentials_file(file),
+        };
+        client.connect(self.nats.url()).await
     }
 }
 
@@ -99,11 +106,7 @@ async fn check_comes_in(guarded: &Guarded, (key, option): (&str, &str), file: &P
     let trace = [("RAMPMETER_LOG", "trace")];
     let mut process = Process::begin_in(RAMPMETER, &guarded.configuration(key, file), &[], &trace);
     process.until_ready().await;
-    let client = match key {
-        "nkey_file" => Client::builder().nkey_file(file),
-        _ => Client::builder().credentials_file(file),
-    };
-    let client = client.connect(guarded.nats.url()).await.unwrap();
+    let client = guarded.client(key, file).await.unwrap();
     let permit = within("a permit", client.resource("hub").unwrap().acquire(1).into_future()).await.unwrap();
     permit.begin().settle(Outcome::status(200));
     let arguments = ["status", "--nats", guarded.nats.url(), option, file.to_str().unwrap()];
@@ -121,14 +124,9 @@ async fn check_comes_in(guarded: &Guarded, (key, option): (&str, &str), file: &P
 /// Schedulers, workers and commands stay out, and are told so without the seed.
 async fn check_stays_out(guarded: &Guarded, (key, option): (&str, &str), file: &Path, reason: &str, seed: &str) {
     let scheduler = scheduler::refused(&guarded.configuration(key, file)).await;
-    let client = match key {
-        "nkey_file" => Client::builder().nkey_file(file),
-        _ => Client::builder().credentials_file(file),
-    };
-    let client = client.connect(guarded.nats.url()).await.expect_err("refused");
-    let status = run(RAMPMETER, &["status", "--nats", guarded.nats.url(), option, file.to_str().unwrap()]).await;
-    assert!(!status.status.success());
-    let messages = [scheduler, String::from_utf8(status.stderr).unwrap()];
+    let client = guarded.client(key, file).await.expect_err("refused");
+    let status = printed_at(&guarded.nats, &["status", option, file.to_str().unwrap()]).await.unwrap_err();
+    let messages = [scheduler, status];
     assert!(messages.iter().all(|message| message.contains(reason)), "{messages:?} does not say {reason:?}");
     assert!(!format!("{messages:?}{client}{client:?}").contains(seed), "{messages:?} {client:?}");
 }
@@ -194,7 +192,7 @@ async fn messages_with_inboxes_of_no_user_are_dropped_unread_and_counted() {
         }
     }
     assert!(!heard.contains("u1.a.1") && !heard.contains("_INBOX_aa.x.1"), "{heard:?}");
-    let page = Page::parse(&scheduler::page(&scheduler, "/metrics").await.1).unwrap();
+    let page = scheduler::metrics(&scheduler).await;
     assert_eq!(page.value("rampmeter_foreign_replies_total", &[("resource", "hub")]), 4.0);
     assert_eq!(page.value("rampmeter_granted_total", &[("resource", "hub")]), 3.0);
     scheduler::stop(scheduler).await;
