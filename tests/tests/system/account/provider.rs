@@ -92,22 +92,6 @@ async fn if_the_provider_fails_known_limits_apply_and_the_reason_is_shown() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_is_gone_is_waited_for() {
-    let nats = nats::start().await;
-    let upstream = portal::upstream(&["requests=1000/PT1M"]).await;
-    let hub = portal::resource("hub", 1000, &upstream, "");
-    upstream.stop().await;
-    let process = portal::start(RAMPMETER, &nats, &hub).await;
-    let worker = Worker::connect(&nats, "hub").await;
-    let provider = provider_in(&worker, ProviderState::Failing).await;
-    let reason = provider.reason.unwrap();
-    assert!(reason.starts_with("access token: no connection: ") && reason.contains("refused"), "{reason}");
-    assert_eq!((provider.kind.as_str(), provider.contract_age_ms), ("sentinel-hub", None));
-    assert_eq!(worker.limit("per-minute").await.capacity, 1000.0);
-    process.stop().await;
-}
-
-#[tokio::test]
 async fn one_token_is_enough_until_it_is_not_accepted() {
     let nats = nats::start().await;
     let upstream = portal::upstream(&["requests=1000/PT1M"]).await;

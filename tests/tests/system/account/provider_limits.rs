@@ -2,7 +2,6 @@
 
 use crate::prelude::*;
 use rampmeter_protocol::resources::Resources;
-use rampmeter_tests::process::run_in;
 
 /// A resource that has only its provider's limits.
 fn without_limits(upstream: &Portal) -> String {
@@ -123,9 +122,7 @@ async fn levels_are_asked_for_where_there_are_some() {
 async fn check(resources: &str, environment: &[(&str, &str)]) -> (Option<i32>, String) {
     let file = file_with(scheduler::configuration("nats://127.0.0.1:1", resources));
     let arguments = ["check", "--ask-provider", "--config", file.path().to_str().unwrap()];
-    let output = run_in(RAMPMETER, &arguments, environment).await;
-    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
-    (output.status.code(), text.concat())
+    process::told(RAMPMETER, &arguments, environment).await
 }
 
 #[tokio::test]
@@ -167,8 +164,7 @@ async fn status_shows_the_provider() {
     let process = portal::start(RAMPMETER, &nats, &portal::resource("hub", 1000, &upstream, "")).await;
     let shown = async |words: &[&str]| {
         until("status shows the provider", async || {
-            let output = run_in(RAMPMETER, &["status", "--nats", nats.url()], &[]).await;
-            let text = String::from_utf8(output.stdout).unwrap();
+            let text = printed_at(&nats, &["status"]).await.unwrap();
             words.iter().all(|words| text.contains(words)).then_some(())
         })
         .await;

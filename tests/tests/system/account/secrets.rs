@@ -2,7 +2,6 @@
 
 use crate::prelude::*;
 use rampmeter_nats_server::Binary;
-use rampmeter_tests::process::run_in;
 
 const NATS_PASSWORD: &str = "canary-nats-password";
 const VERBOSE: [(&str, &str); 4] =
@@ -36,8 +35,7 @@ async fn page(process: &Process, path: &str) -> String {
 /// The output of `rampmeter status` once both providers are in `state`.
 async fn status_with(url: &str, state: ProviderState) -> String {
     until("all providers are so", async || {
-        let output = run_in(RAMPMETER, &["status", "--nats", url, "--json"], &VERBOSE).await;
-        let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        let (_, text) = process::told(RAMPMETER, &["status", "--nats", url, "--json"], &VERBOSE).await;
         let wanted = format!("\"state\": {}", serde_json::to_string(&state).unwrap());
         (text.matches(&wanted).count() == 2).then_some(text)
     })
@@ -88,9 +86,9 @@ async fn complaints(nats_url: &str, resources: &str) -> String {
     let config = file.path().to_str().unwrap();
     let mut said = String::new();
     for arguments in [&["serve", "--config", config][..], &["check", "--ask-provider", "--config", config]] {
-        let output = run_in(RAMPMETER, arguments, &VERBOSE).await;
-        assert!(!output.status.success(), "{arguments:?}\n{resources}");
-        said += &[output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        let (code, text) = process::told(RAMPMETER, arguments, &VERBOSE).await;
+        assert_eq!(code, Some(1), "{arguments:?}\n{resources}");
+        said += &text;
     }
     said
 }
