@@ -69,28 +69,6 @@ async fn a_raised_limit_lets_waiting_requests_go() {
 }
 
 #[tokio::test]
-async fn limits_come_and_go_while_requests_wait() {
-    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
-    spend(&worker, 10).await;
-    let ask = json!({"id": "a", "mode": "wait", "progress": true, "labels": {"client": "vip"}});
-    let mut waiting = worker.send("permit", ask.to_string()).await;
-    assert_eq!(waiting.body().await["limited_by"], "few");
-
-    // Another limit replaces it, full at first, and charges the waiting request.
-    let said = applied(&nats, &rules(&[("other", 4)]).replace("margin = 0", "margin = 0\nkey = [\"client\"]")).await;
-    assert!(said.contains("  + other: capacity = 4, key = [\"client\"], "), "{said}");
-    until("the request is granted", async || (waiting.body().await["status"] == "granted").then_some(())).await;
-    let status = worker.status().await;
-    assert_eq!(capacities(&status), [("other", 4.0)]);
-    let level = status.limits[0].level;
-    assert!((3.0..3.1).contains(&level), "the label that it came with decides: {level}");
-
-    // A charge to a removed limit is not returned; the other limit gets its own back.
-    assert_eq!(worker.settle(json!({"id": "a", "used": false})).await["status"], "settled");
-    assert!(worker.limit("other").await.level > 3.9);
-}
-
-#[tokio::test]
 async fn a_dry_run_changes_nothing_and_a_revision_that_has_passed_is_refused() {
     let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
     let (code, said) = apply(RAMPMETER, &nats, &rules(&[("few", 5)]), &["--dry-run"]).await;
