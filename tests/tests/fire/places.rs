@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 const TIME_TO_LIVE: Duration = Duration::from_secs(60);
 const CALL: Duration = Duration::from_millis(50);
 const PLACES: usize = 100;
+const WORKERS: usize = 2 * PLACES;
 /// The number of keys, which share the places.
 const KEYS: usize = 10;
 const CRASHES: Cycles = Cycles { usual: 3, long: 10 };
@@ -54,17 +55,12 @@ async fn free(worker: &Worker) -> usize {
     granted.len()
 }
 
-/// Crashes the scheduler while `workers` call, and waits until enough places are free.
+/// Crashes the scheduler while workers call, and waits until enough places are free.
 #[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
-async fn crashed(
-    worker: &Worker,
-    hub: &Resource,
-    (workers, enough): (usize, usize),
-    crash: impl AsyncFnOnce(),
-) -> Result<(), String> {
+async fn crashed(worker: &Worker, hub: &Resource, enough: usize, crash: impl AsyncFnOnce()) -> Result<(), String> {
     let stop = Arc::new(AtomicBool::new(false));
     let calling: Vec<_> =
-        (0..workers).map(|number| tokio::spawn(calls(hub.clone(), key(number), Arc::clone(&stop)))).collect();
+        (0..WORKERS).map(|number| tokio::spawn(calls(hub.clone(), key(number), Arc::clone(&stop)))).collect();
     crash().await;
     let clock = Clock::start();
     stop.store(true, Ordering::Relaxed);
@@ -77,7 +73,7 @@ async fn crashed(
     if most >= enough { Ok(()) } else { Err(format!("{most} of {PLACES} places")) }
 }
 
-async fn pair_crashes(resources: &str, workers: usize, enough: usize) -> Result<(), String> {
+async fn pair_crashes(resources: &str, enough: usize) -> Result<(), String> {
     let nats = nats::start().await;
     let configuration = scheduler::configuration(nats.url(), resources);
     let mut pair = Pair::start(RAMPMETER, [&configuration; 2]).await;
@@ -87,7 +83,7 @@ async fn pair_crashes(resources: &str, workers: usize, enough: usize) -> Result<
     for _ in 0..crashes {
         let leader = pair.leader().await;
         let process = pair.process_mut(leader);
-        crashed(&worker, &hub, (workers, enough), async || {
+        crashed(&worker, &hub, enough, async || {
             let_pass(dice.span(BETWEEN), "the leader writes checkpoints").await;
             process.kill().await;
         })
@@ -99,22 +95,12 @@ async fn pair_crashes(resources: &str, workers: usize, enough: usize) -> Result<
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_a_busy_limit() {
-    undisturbed(async || pair_crashes(&places(), 2 * PLACES, MOST).await).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_limit_of_which_half_is_used() {
-    undisturbed(async || pair_crashes(&places(), PLACES / 2, MOST).await).await;
+    undisturbed(async || pair_crashes(&places(), MOST).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_busy_keys() {
-    undisturbed(async || pair_crashes(&places_by_key(), 2 * PLACES, MOST_OF_KEYS).await).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_keys_of_which_half_is_used() {
-    undisturbed(async || pair_crashes(&places_by_key(), PLACES / 2, MOST_OF_KEYS).await).await;
+    undisturbed(async || pair_crashes(&places_by_key(), MOST_OF_KEYS).await).await;
 }
 
 /// No scheduler stands by.
@@ -126,7 +112,7 @@ async fn of_the_only_scheduler() {
         let (worker, client) = (Worker::connect(&nats, "hub").await, Client::connect(nats.url()).await.unwrap());
         let hub = client.resource("hub").unwrap();
         for _ in 0..CRASHES.count() {
-            crashed(&worker, &hub, (2 * PLACES, MOST), async || {
+            crashed(&worker, &hub, MOST, async || {
                 let_pass(BETWEEN.start, "the leader writes checkpoints").await;
                 process.kill().await;
                 process.restart();
