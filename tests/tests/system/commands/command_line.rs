@@ -9,38 +9,6 @@ async fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
     process::said(RAMPMETER, arguments).await
 }
 
-#[tokio::test]
-async fn help_tells_every_option() {
-    #[rustfmt::skip]
-    let table = [
-        ("serve",       vec!["--config", "--nats", "--listen", "--embedded-nats", "--data", "--verbose", "--log-format", "RAMPMETER_NATS"]),
-        ("demo",        vec!["--seconds", "--workers", "--open", "--json"]),
-        ("check",       vec!["--config", "--print-default", "--ask-provider"]),
-        ("status",      vec!["[RESOURCE]", "--json", "--watch", "--nats", "--credentials-file", "--prefix"]),
-        ("usage",       vec!["[RESOURCE]", "--days", "--csv", "--json", "--nats", "--credentials-file", "--prefix"]),
-        ("forecast",    vec!["[RESOURCE]", "--json", "--nats", "--credentials-file", "--prefix"]),
-        ("state",       vec!["[RESOURCE]", "init", "--json", "--nats", "--credentials-file", "--prefix"]),
-        ("explain",     vec!["<RESOURCE>", "[ID]", "--json", "--nats", "--credentials-file", "--prefix"]),
-        ("purge",       vec!["<RESOURCE>", "--client", "--class", "--json", "--nats", "--credentials-file", "--prefix"]),
-        ("thaw",        vec!["<RESOURCE>", "[LIMIT]", "--json", "--nats", "--credentials-file", "--prefix"]),
-        ("freeze",      vec!["<RESOURCE>", "--limit", "--for", "--json", "--nats", "--credentials-file", "--prefix"]),
-        ("empty",       vec!["<RESOURCE>", "[LIMIT]", "--all", "--json", "--nats", "--credentials-file", "--prefix"]),
-        ("simulate",    vec!["<SCENARIO>", "--strategy", "--seed", "--json"]),
-        ("pu",          vec!["--api", "--body", "--width", "--bands", "--samples", "--fusion", "--rules", "--json", "Examples:"]),
-        ("upstream",    vec!["--limit", "--listen", "--response-ms", "--jitter-ms", "--seed"]),
-    ];
-    let (code, overview, _) = run(&["--help"]).await;
-    assert_eq!(code, Some(0));
-    for (command, options) in table {
-        assert!(overview.contains(&format!("  {command} ")), "{overview}");
-        let (code, help, _) = run(&[command, "--help"]).await;
-        assert_eq!(code, Some(0), "{command}");
-        for option in options {
-            assert!(help.contains(option), "{command} {option}:\n{help}");
-        }
-    }
-}
-
 /// Options that many commands share stand below the command's own ones.
 #[tokio::test]
 async fn help_begins_with_what_is_the_commands_own() {

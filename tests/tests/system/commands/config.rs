@@ -22,6 +22,8 @@ margin = 1
 
 #[test]
 fn faults_are_reported_with_their_place() {
+    let classes: Vec<String> = (0..17).map(|number| format!("{{ name = \"c{number}\" }}")).collect();
+    let classes = format!("classes = [{{ name = \"bulk\" }}, {}]", classes.join(", "));
     #[rustfmt::skip]
     let table = [
         // instead of                       this,
@@ -61,17 +63,7 @@ fn faults_are_reported_with_their_place() {
         ("horizon = \"50ms\"",              "fair_share = \"team\"\nweights = { a = nan }",  "9:17: a weight is from 0.001 to 1e6, not NaN"),
         ("horizon = \"50ms\"",              "max_waiting = 0",                              "8:15: a bound is from 1 to 4294967295"),
         ("horizon = \"50ms\"",              "max_permits = 5000000000",                     "8:15: a bound is from 1 to 4294967295"),
-    ];
-    check_faults(VALID, &table);
-}
-
-/// Faults of `limit` and `default_class` are in the table above. The core finds each of these.
-#[test]
-fn wrong_fields_of_a_resource_are_reported_with_their_place() {
-    let classes: Vec<String> = (0..17).map(|number| format!("{{ name = \"c{number}\" }}")).collect();
-    let classes = format!("classes = [{{ name = \"bulk\" }}, {}]", classes.join(", "));
-    #[rustfmt::skip]
-    let table = [
+        ("horizon = \"50ms\"",              "max_keys = 0",                                 "8:12: a bound is from 1 to 4294967295"),
         ("horizon = \"50ms\"",              "horizon = \"61s\"",                            "8:11: `horizon` is from 0ns to 60s, not 61s"),
         ("horizon = \"50ms\"",              "reservation = \"49ms\"",                        "8:15: `reservation` is from 50ms to 60s, not 49ms"),
         ("horizon = \"50ms\"",              "validity = \"99ms\"",                           "8:12: `validity` is from 100ms to 31622400s, not 99ms"),
@@ -87,7 +79,7 @@ fn wrong_fields_of_a_resource_are_reported_with_their_place() {
 }
 
 #[test]
-fn faults_of_an_algorithm_are_reported_with_their_place() {
+fn faults_of_a_limit_are_reported_with_their_place() {
     #[rustfmt::skip]
     let table = [
         ("algorithm = \"token-bucket\"",    "algorithm = \"bucket\"",                       "12:13: algorithm `bucket` is not known; there are `token-bucket`, `leaky-bucket`, `fixed-window`, `sliding-window`, `concurrency`, `quota`"),
@@ -102,6 +94,12 @@ fn faults_of_an_algorithm_are_reported_with_their_place() {
         ("algorithm = \"token-bucket\"",    "algorithm = \"token-bucket\"\ntime_to_live = \"1s\"", "13:16: `time_to_live` is for `algorithm = \"concurrency\"`; leave it out"),
         ("algorithm = \"token-bucket\"",    "algorithm = \"concurrency\"\ntime_to_live = \"1s\"", "15:10: `period` has no meaning beside `time_to_live`; leave it out"),
         ("algorithm = \"token-bucket\"",    "algorithm = \"sliding-window\"\nrefill_interval = \"1s\"", "13:19: `refill_interval` is for buckets of tokens; give a `period`"),
+        ("unit = \"requests\"",             "match = { route = \"^(\" }",                   "11:9: not a regular expression: regex parse error"),
+        ("unit = \"requests\"",             "match = { route = 5 }",                        "11:19: a label is matched with a value, a \"prefix*\", a \"^regular expression\" or a list of values"),
+        ("unit = \"requests\"",             "match = { route = [] }",                       "11:19: an empty list matches nothing; name the values, or leave the label out"),
+        ("unit = \"requests\"",             "key = [\"a\", \"b\", \"c\", \"d\", \"e\"]",        "11:7: a key is of at most 4 labels, not 5"),
+        ("unit = \"requests\"",             "key = [\"a\", \"a\"]",                         "11:7: a label is named twice"),
+        ("unit = \"requests\"",             "key = [\"\"]",                                 "11:8: a label's key has 1 to 64 characters"),
     ];
     check_faults(VALID, &table);
 }
@@ -171,35 +169,6 @@ margin = "some"
     for (line, expected) in lines.iter().zip(expected) {
         assert!(line.starts_with(&format!("rampmeter.toml:{expected}")), "not {expected}:\n{message}");
     }
-}
-
-#[test]
-fn a_wrong_default_class_is_told_beside_a_limit_that_cannot_be_read() {
-    let wrong = VALID.replace("default_class = \"bulk\"", "default_class = \"bluk\"")
-        + "\n[[resource.limit]]\nname = \"x\"\ncapacity = 1\nperiod = 60\n";
-    let message = config::parse(Path::new("rampmeter.toml"), &wrong).unwrap_err().to_string();
-    let lines: Vec<&str> = message.lines().collect();
-    assert_eq!(lines.len(), 2, "{message}");
-    assert!(lines[0].ends_with("6:17: there is no class `bluk`; there are `urgent`, `bulk`"), "{message}");
-    assert!(lines[1].contains("a duration has a unit"), "{message}");
-    let lost = VALID.replace("classes = [{", "classes = 3 # [{");
-    let message = config::parse(Path::new("rampmeter.toml"), &lost).unwrap_err().to_string();
-    assert!(!message.contains("there is no class"), "classes that cannot be read are not missing: {message}");
-}
-
-#[test]
-fn wrong_matchers_are_reported_with_their_place() {
-    #[rustfmt::skip]
-    let table = [
-        ("unit = \"requests\"",             "match = { route = \"^(\" }",                   "11:9: not a regular expression: regex parse error"),
-        ("unit = \"requests\"",             "match = { route = 5 }",                        "11:19: a label is matched with a value, a \"prefix*\", a \"^regular expression\" or a list of values"),
-        ("unit = \"requests\"",             "match = { route = [] }",                       "11:19: an empty list matches nothing; name the values, or leave the label out"),
-        ("unit = \"requests\"",             "key = [\"a\", \"b\", \"c\", \"d\", \"e\"]",        "11:7: a key is of at most 4 labels, not 5"),
-        ("unit = \"requests\"",             "key = [\"a\", \"a\"]",                         "11:7: a label is named twice"),
-        ("unit = \"requests\"",             "key = [\"\"]",                                 "11:8: a label's key has 1 to 64 characters"),
-        ("horizon = \"50ms\"",              "max_keys = 0",                                 "8:12: a bound is from 1 to 4294967295"),
-    ];
-    check_faults(VALID, &table);
 }
 
 /// All keys of `[http]`; the lines count from 1.

@@ -173,7 +173,7 @@ async fn two_files() {
 }
 
 #[tokio::test]
-async fn rules_that_the_file_does_not_have() {
+async fn rules_that_the_file_does_not_have_and_a_file_that_cannot_be_read() {
     let mut ward = Ward::of_fifty(FIFTY).await;
     ward.work(5, Shift::default()).await;
     assert_eq!(rules::apply(RAMPMETER, &ward.nats, &FIFTY.replace("50", "30"), &[]).await.0, Some(0));
@@ -183,15 +183,8 @@ async fn rules_that_the_file_does_not_have() {
     assert!(findings(&arguments).await.1.contains("`calls` is 50 per 2 s in the file, and 30 per 2 s counts"));
     rules::put_by_hand(&ward.nats, "[[resource]]\nname = 5\n").await;
     assert_named(&["rules-refused"], &arguments).await;
-}
-
-#[tokio::test]
-async fn a_file_whose_tokens_cant_be_read() {
-    let mut ward = Ward::of_fifty(FIFTY).await;
-    ward.work(5, Shift::default()).await;
-    let text = format!("[http]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"/nowhere/tokens.toml\"\n{FIFTY}");
-    let file = file_with(&text);
-    let arguments = ["--nats", ward.nats.url(), "--config", file.path().to_str().unwrap()];
+    let tokens = "[http]\nlisten = \"127.0.0.1:0\"\ntokens_file = \"/nowhere/tokens.toml\"\n";
+    std::fs::write(file.path(), format!("{tokens}{FIFTY}")).unwrap();
     assert_named(&["file-invalid"], &arguments).await;
     assert!(findings(&arguments).await.1.contains("/nowhere/tokens.toml"));
 }

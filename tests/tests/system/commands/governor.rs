@@ -28,18 +28,6 @@ async fn let_through(worker: &Worker, labels: Value, count: usize) -> (usize, Op
 }
 
 #[tokio::test]
-async fn it_says_which_labels_workers_send() {
-    let text = imported(RATES, PROJECTS).await.unwrap();
-    let lines: Vec<&str> = text.lines().take_while(|line| line.starts_with('#')).collect();
-    let expected = [
-        "# Imported from the rates of EOM Governor; docs/limits.md describes both formats.",
-        "# Workers send three labels with each request: `route`, the path; `method`, such as GET; and",
-        "# `project`. A request that lacks one of them is not limited.",
-    ];
-    assert_eq!(lines, expected, "{text}");
-}
-
-#[tokio::test]
 async fn its_rules_count_as_they_are_documented() {
     let (_nats, _running, worker) = Worker::beside_scheduler(&imported(RATES, PROJECTS).await.unwrap()).await;
     #[rustfmt::skip]
@@ -74,10 +62,7 @@ async fn unsupported_rates_are_reported() {
         ("{}", "[]", "is not a list of Governor's rules"),
         (r#"[{"name": "a", "route": "/", "limit": 1}]"#, "[]", "missing field `drain_velocity`"),
         (r#"[{"name": "a", "route": "/", "limit": 1, "drain_velocity": 0}]"#, "[]", "a `drain_velocity` is above 0"),
-        (r#"[{"name": "a", "route": "(", "limit": 1, "drain_velocity": 1}]"#, "[]", "not a regular expression"),
-        (r#"[{"name": "a", "route": "/", "limit": -1, "drain_velocity": 1}]"#, "[]", "an amount is a number from 0"),
         ("[]", r#"[{"name": "a", "route": "/", "limit": 1, "drain_velocity": 1}]"#, "names no `project`"),
-        ("[]", "[]", "a resource has 1 to 64 limits"),
     ] {
         let error = imported(rates, projects).await.expect_err(rates);
         assert!(error.contains(message), "{rates} {projects}\n{error}\ninstead of {message}");

@@ -6,7 +6,6 @@ mod config;
 mod doctor;
 mod forecasts;
 mod governor;
-mod known_upstreams;
 mod logs;
 mod presets;
 mod processing_units;

@@ -5,22 +5,19 @@ use crate::prelude::*;
 
 /// Exit code, and standard output and standard error together.
 async fn state(arguments: &[&str]) -> (Option<i32>, String) {
-    let output = process::run(RAMPMETER, &[&["state"], arguments].concat()).await;
-    (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
-}
-
-fn configuration(nats: &Server) -> NamedTempFile {
-    file_with(scheduler::configuration(nats.url(), FOUR))
+    process::told(RAMPMETER, &[&["state"], arguments].concat(), &[]).await
 }
 
 /// `rampmeter state init` with these arguments.
 async fn init(nats: &Server, arguments: &[&str]) -> (Option<i32>, String) {
-    let file = configuration(nats);
+    let file = file_with(scheduler::configuration(nats.url(), FOUR));
     state(&[&["init", "--config", file.path().to_str().unwrap()], arguments].concat()).await
 }
 
-async fn delete_bucket(nats: &Server) {
-    jetstream::new(nats::connect(nats).await).delete_key_value("rampmeter").await.unwrap();
+/// The status once the leader has taken notice of a new state.
+async fn of_next_epoch(worker: &Worker) -> Status {
+    let next = async || Some(worker.status_of_leader().await).filter(|status| status.epoch > Epoch::FIRST);
+    until("the leader has taken notice", next).await
 }
 
 #[tokio::test]
@@ -80,10 +77,7 @@ async fn no_state_is_taken_by_mistake() {
 
     let (code, text) = init(&nats, &["--level", "empty", "--force"]).await;
     assert_eq!(code, Some(0), "{text}");
-    let status = until("the leader has taken notice", async || {
-        Some(worker.status_of_leader().await).filter(|status| status.epoch > Epoch::FIRST)
-    })
-    .await;
+    let status = of_next_epoch(&worker).await;
     assert!(text.contains(&format!("hub starts empty in epoch {}", status.epoch)), "{text}");
     assert!(status.limits[0].level < 0.1, "{:?}", status.limits);
 }
@@ -93,23 +87,15 @@ async fn no_state_is_taken_by_mistake() {
 #[tokio::test]
 async fn a_bucket_that_was_deleted_is_made_again_on_purpose() {
     let (nats, running) = scheduler::alone(FOUR).await;
-    delete_bucket(&nats).await;
-    let reason = until("the reason", async || {
-        let (status, body) = scheduler::page(&running, "/readyz").await;
-        let body: Value = serde_json::from_str(&body).unwrap();
-        (status == 503).then(|| body["resources"]["hub"]["reason"].as_str().map(str::to_owned))?
-    })
-    .await;
+    jetstream::new(nats::connect(&nats).await).delete_key_value("rampmeter").await.unwrap();
+    let reason = scheduler::trouble(&running, "hub").await;
     assert!(reason.contains("the KV bucket `rampmeter` is gone; `rampmeter state init` makes a new one"), "{reason}");
     assert_eq!(state(&["--nats", nats.url()]).await.0, Some(1), "there is no new bucket");
 
     let (code, text) = init(&nats, &["--level", "empty", "--force"]).await;
     assert_eq!(code, Some(0), "{text}");
     let worker = Worker::connect(&nats, "hub").await;
-    let status = until("the leader has taken notice", async || {
-        Some(worker.status_of_leader().await).filter(|status| status.epoch > Epoch::FIRST)
-    })
-    .await;
+    let status = of_next_epoch(&worker).await;
     assert!(status.limits[0].level < 0.1, "{:?}", status.limits);
     until("it is ready again", async || (scheduler::page(&running, "/readyz").await.0 == 200).then_some(())).await;
 }

@@ -107,8 +107,7 @@ async fn the_configuration_says_which_server_unless_an_argument_does() {
     let path = file.to_str().unwrap();
     let ask = async |arguments: &[&str], variables: &[(&str, &str)]| {
         let variables = [variables, &[("RAMPMETER_CONFIG", path)]].concat();
-        let output = process::run_in(RAMPMETER, &[&["status"], arguments].concat(), &variables).await;
-        (output.status.code(), String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap())
+        process::told(RAMPMETER, &[&["status"], arguments].concat(), &variables).await
     };
     let write = |url: &str, more: &str| std::fs::write(&file, format!("[nats]\nurl = \"{url}\"\n{more}")).unwrap();
     write(nats.url(), "\n[[resource]]\nname = 5\n");
@@ -193,22 +192,10 @@ async fn a_denied_inbox_is_told_with_the_remedy() {
 }
 
 #[tokio::test]
-async fn no_nats_server_is_said_clearly() {
-    let mut nats = nats::start().await;
-    nats.stop().await.unwrap();
-    let (code, output, error) = status(&nats, &[]).await;
-    assert_eq!((code, output.as_str()), (Some(1), ""));
-    let said = format!("rampmeter: no NATS server answers at {}; start one, or name another with --nats: ", nats.url());
-    assert_eq!(error, said + "IO error: Connection refused (os error 111)\n", "each cause once");
-}
-
-#[tokio::test]
 async fn learned_costs_are_shown() {
-    let nats = nats::start().await;
     let resource = "[[resource]]\nname = \"hub\"\nlearn_costs = [\"route\"]\n\
                     [[resource.limit]]\nname = \"units\"\nunit = \"units\"\ncapacity = 100000\nperiod = \"1m\"\n";
-    let process = Process::start(RAMPMETER, &nats, resource).await;
-    let worker = Worker::connect(&nats, "hub").await;
+    let (nats, process, worker) = Worker::beside_process(RAMPMETER, resource).await;
     for call in 0..100 {
         let id = format!("call-{call}");
         let labels = json!({"route": "/half"});
@@ -227,37 +214,29 @@ fn watch(nats: &Server, arguments: &[&str], stdout: impl Into<Stdio>) -> Child {
     command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null()).kill_on_drop(true).spawn().unwrap()
 }
 
-/// The texts that a program draws on its terminal, each of which begins where the one before did.
-struct Drawings(UnboundedReceiver<String>);
-
-impl Drawings {
-    fn of(terminal: File) -> Self {
-        let (sender, drawings) = unbounded_channel();
-        std::thread::spawn(move || {
-            let (mut terminal, mut text) = (BufReader::new(terminal), Vec::new());
-            while terminal.read_until(b'J', &mut text).is_ok_and(|read| read > 0) {
-                if text.ends_with(b"\x1b[J") {
-                    sender.send(String::from_utf8(std::mem::take(&mut text)).unwrap()).ok();
-                }
+/// The texts that a program draws on this terminal, each of which begins where the one before did.
+fn drawings(terminal: File) -> UnboundedReceiver<String> {
+    let (sender, drawings) = unbounded_channel();
+    std::thread::spawn(move || {
+        let (mut terminal, mut text) = (BufReader::new(terminal), Vec::new());
+        while terminal.read_until(b'J', &mut text).is_ok_and(|read| read > 0) {
+            if text.ends_with(b"\x1b[J") {
+                sender.send(String::from_utf8(std::mem::take(&mut text)).unwrap()).ok();
             }
-        });
-        Drawings(drawings)
-    }
+        }
+    });
+    drawings
+}
 
-    async fn until(&mut self, words: &str) {
-        let searching = async {
-            while let Some(drawing) = self.0.recv().await {
-                let text = drawing.strip_prefix("\x1b[H").expect("it begins in the upper left corner");
-                let text = text.strip_suffix("\x1b[J").unwrap().replace("\x1b[K\r\n", "\n");
-                assert!(!text.contains('\x1b'), "nothing else is cleared or moved: {drawing:?}");
-                if text.contains(words) {
-                    return;
-                }
-            }
-            panic!("it ended without `{words}`");
-        };
-        within(words, searching).await;
-    }
+async fn until_drawn(drawings: &mut UnboundedReceiver<String>, words: &str) {
+    until(words, async || {
+        let drawing = drawings.recv().await.expect("it goes on");
+        let text = drawing.strip_prefix("\x1b[H").expect("it begins in the upper left corner");
+        let text = text.strip_suffix("\x1b[J").unwrap().replace("\x1b[K\r\n", "\n");
+        assert!(!text.contains('\x1b'), "nothing else is cleared or moved: {drawing:?}");
+        text.contains(words).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -266,14 +245,14 @@ async fn a_watched_status_is_drawn_in_place_until_ctrl_c() {
     let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
     let terminal = openpty(Some(&size), None).unwrap();
     let mut watching = watch(&nats, &[], terminal.slave);
-    let mut drawings = Drawings::of(terminal.master.into());
-    drawings.until("rampmeter: no scheduler answers on `rampmeter.resources`").await;
+    let mut drawings = drawings(terminal.master.into());
+    until_drawn(&mut drawings, "rampmeter: no scheduler answers on `rampmeter.resources`").await;
     let running = scheduler::start(&nats, HUB).await;
-    drawings.until("\n0 granted").await;
+    until_drawn(&mut drawings, "\n0 granted").await;
     Worker::connect(&nats, "hub").await.ask(json!([{"cost": {"requests": 1}}])).await;
-    drawings.until("\n1 granted").await;
+    until_drawn(&mut drawings, "\n1 granted").await;
     scheduler::stop(running).await;
-    drawings.until("rampmeter: no ").await;
+    until_drawn(&mut drawings, "rampmeter: no ").await;
     kill(Pid::from_raw(i32::try_from(watching.id().unwrap()).unwrap()), Signal::SIGINT).unwrap();
     let ended = within("it ends", watching.wait()).await.unwrap();
     assert!(ended.success(), "{ended}");
