@@ -29,3 +29,26 @@ impl Stage {
         Stage { nats, queue, discord, _scheduler: running }
     }
 }
+
+/// The jobs that ran, in order, one a line.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    /// Notes an attempt at a job: its payload, and `#` with the number of the attempt after the first.
+    fn note(&self, attempt: &Attempt) -> String {
+        let again = if attempt.number > 1 { format!("#{}", attempt.number) } else { String::new() };
+        let line = format!("{}{again}", String::from_utf8_lossy(&attempt.payload));
+        self.0.lock().unwrap().push(line.clone());
+        line
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    async fn reach(&self, count: usize) -> Vec<String> {
+        until("jobs have begun", async || (self.lines().len() >= count).then_some(())).await;
+        self.lines()
+    }
+}
