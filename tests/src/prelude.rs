@@ -20,7 +20,7 @@ pub use crate::process::Process;
 pub use crate::proxy_process::ProxyProcess;
 pub use crate::raw_upstream::{Act, RawUpstream};
 pub use crate::rng::Rng;
-pub use crate::scheduler::{FOUR, HUNDRED};
+pub use crate::scheduler::{FOUR, HUNDRED, SHARED, TWO_UNITS};
 pub use crate::temporary::file_with;
 pub use crate::worker::{Answers, Worker, body, event};
 pub use crate::{guilds, nats, portal, process, repository, scheduler, shipped};

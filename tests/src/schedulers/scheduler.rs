@@ -23,6 +23,33 @@ name = "hub"
 limit = [{ name = "many", capacity = 100, period = "400h", margin = 0 }]
 "#;
 
+/// A resource `hub` of four requests and a hundred processing units. One more request comes every 100 hours: tests end
+/// before anything refills.
+pub const TWO_UNITS: &str = r#"
+[[resource]]
+name = "hub"
+max_ahead = "8000h"
+max_waiting = 2
+classes = [{ name = "urgent" }, { name = "bulk" }]
+limit = [
+    { name = "few", capacity = 4, period = "400h", margin = 0 },
+    { name = "units", unit = "processing-units", capacity = 100, period = "400h", margin = 0 },
+]
+"#;
+
+/// A resource `hub` of four requests, which its clients share, and another resource.
+pub const SHARED: &str = r#"
+[[resource]]
+name = "hub"
+fair_share = "client"
+classes = [{ name = "urgent" }, { name = "bulk" }]
+limit = [{ name = "few", capacity = 4, period = "400h", margin = 0 }]
+
+[[resource]]
+name = "other"
+limit = [{ name = "few", capacity = 4, period = "400h" }]
+"#;
+
 /// A whole configuration: `resources` on the server at `nats_url`, with HTTP on a free port.
 pub fn configuration(nats_url: &str, resources: &str) -> String {
     format!("[nats]\nurl = \"{nats_url}\"\n[http]\nlisten = \"127.0.0.1:0\"\n{resources}")

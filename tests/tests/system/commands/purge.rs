@@ -2,25 +2,13 @@
 
 use crate::prelude::*;
 
-/// Nothing refills while a test runs.
-const HUB: &str = r#"
-[[resource]]
-name = "hub"
-fair_share = "client"
-classes = [{ name = "urgent" }, { name = "bulk" }]
-limit = [{ name = "few", capacity = 4, period = "400h", margin = 0 }]
-[[resource]]
-name = "unshared"
-limit = [{ name = "few", capacity = 4, period = "400h" }]
-"#;
-
 async fn purge(nats: &Server, arguments: &[&str]) -> Result<String, String> {
     printed_at(nats, &[&["purge"], arguments].concat()).await
 }
 
 #[tokio::test]
 async fn it_ends_the_waits_of_a_client_of_a_class_and_of_all() {
-    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
+    let (nats, _running, worker) = Worker::beside_scheduler(SHARED).await;
     worker.ask(json!({ "cost": { "requests": 4 } })).await;
     let asked = |id: &str, client: &str, class: &str| {
         json!({ "id": id, "mode": "wait", "labels": { "client": client }, "class": class }).to_string()
@@ -51,7 +39,7 @@ async fn it_ends_the_waits_of_a_client_of_a_class_and_of_all() {
 /// Of each command that takes something away, what `--dry-run` and a terminal read of it.
 #[tokio::test]
 async fn it_is_said_before_it_is_done_and_asked_at_a_terminal() {
-    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
+    let (nats, _running, worker) = Worker::beside_scheduler(SHARED).await;
     worker.ask(json!({ "cost": { "requests": 1 } })).await;
     #[rustfmt::skip]
     let table = [
@@ -90,7 +78,7 @@ async fn at_terminal(nats: &Server, arguments: &[&str], typed: &str) -> String {
 
 #[tokio::test]
 async fn an_acquire_that_is_purged_fails_and_is_not_asked_again() {
-    let (nats, _running, worker) = Worker::beside_scheduler(HUB).await;
+    let (nats, _running, worker) = Worker::beside_scheduler(SHARED).await;
     worker.ask(json!({ "cost": { "requests": 4 } })).await;
     let client = Client::connect(nats.url()).await.unwrap();
     let acquiring = tokio::spawn(client.resource("hub").unwrap().acquire(1).into_future());
@@ -103,11 +91,11 @@ async fn an_acquire_that_is_purged_fails_and_is_not_asked_again() {
 
 #[tokio::test]
 async fn what_cannot_be_purged_is_said() {
-    let (nats, _running) = scheduler::alone(HUB).await;
+    let (nats, _running) = scheduler::alone(SHARED).await;
     let table: [(&[&str], &str); 4] = [
         (&["nowhere"], "no running scheduler owns resource `nowhere`"),
         (&["hub", "--class", "urgnt"], "`class`: no such class; there are `urgent`, `bulk`"),
-        (&["unshared", "--client", "a"], "`client`: the resource has no `fair_share`"),
+        (&["other", "--client", "a"], "`client`: the resource has no `fair_share`"),
         (&["no such name"], "invalid value"),
     ];
     for (arguments, expected) in table {
@@ -127,7 +115,7 @@ async fn what_cannot_be_purged_is_said() {
 #[tokio::test]
 async fn purges_beyond_the_bound_are_refused() {
     const ORDERS: usize = 1000;
-    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(SHARED).await;
     let mut answers = worker.send("purge", "").await;
     for _ in 1..ORDERS {
         worker.send_also(&answers, "purge", "").await;
@@ -153,7 +141,7 @@ const MANY: usize = 99_000;
 
 #[allow(clippy::print_stdout, reason = "what was measured, with --nocapture")]
 async fn ends_many() -> Result<(), String> {
-    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(SHARED).await;
     worker.ask(json!({ "cost": { "requests": 4 } })).await;
     // A client may hold at most four times as many places as are free, so there are a hundred.
     let asked = |number: usize| json!({ "mode": "wait", "labels": { "client": (number % 100).to_string() } });

@@ -1,19 +1,9 @@
 //! Health, readiness and metrics over HTTP.
 
 use crate::prelude::*;
-const HUB: &str = r#"
-[[resource]]
-name = "hub"
-classes = [{ name = "urgent" }, { name = "bulk" }]
-limit = [
-    { name = "few", capacity = 4, period = "400h", margin = 0 },
-    { name = "units", unit = "processing-units", capacity = 100, period = "400h", margin = 0 },
-]
-"#;
-
 #[tokio::test]
 async fn a_scheduler_that_leads_is_healthy_and_ready() {
-    let (_nats, running) = scheduler::alone(HUB).await;
+    let (_nats, running) = scheduler::alone(TWO_UNITS).await;
     assert_eq!(scheduler::page(&running, "/healthz").await, (200, "ok\n".to_owned()));
     let led = json!({"hub": {"state": "leading", "epoch": 1}});
     let expected = json!({"ready": true, "nats": true, "resources": led, "no_standby": ["hub"]});
@@ -28,7 +18,7 @@ async fn a_scheduler_that_leads_is_healthy_and_ready() {
 /// In readiness, in the status, and in the metrics of both.
 #[tokio::test]
 async fn it_is_told_who_leads_and_whether_another_stands_by() {
-    let (nats, running) = scheduler::alone(HUB).await;
+    let (nats, running) = scheduler::alone(TWO_UNITS).await;
     let stands_by = async |told: &str| {
         let (status, body) = scheduler::readiness(&running).await;
         assert_eq!(status, 200, "{body}");
@@ -38,7 +28,7 @@ async fn it_is_told_who_leads_and_whether_another_stands_by() {
         (shown && alone == (told == ", no standby").then(|| json!(["hub"]))).then_some(())
     };
     assert_eq!(stands_by(", no standby").await, Some(()));
-    let second = scheduler::start(&nats, HUB).await;
+    let second = scheduler::start(&nats, TWO_UNITS).await;
     until("the standby is seen", async || stands_by(", 1 standby").await).await;
     let leads = async |one| scheduler::metrics(one).await.value("rampmeter_leader", &[]);
     assert_eq!((leads(&running).await, leads(&second).await), (1.0, 0.0));
@@ -50,7 +40,7 @@ async fn it_is_told_who_leads_and_whether_another_stands_by() {
 
 #[tokio::test]
 async fn readiness_tells_why_not() {
-    let (mut nats, running) = scheduler::alone(HUB).await;
+    let (mut nats, running) = scheduler::alone(TWO_UNITS).await;
     nats.kill().await.unwrap();
     let body = until("not ready", async || {
         let (status, body) = scheduler::readiness(&running).await;
@@ -64,7 +54,7 @@ async fn readiness_tells_why_not() {
 /// Names are an interface: `deploy/check` has Prometheus ask for each that the dashboard and the rules use.
 #[tokio::test]
 async fn metrics_are_openmetrics() {
-    let (_nats, running) = scheduler::alone(HUB).await;
+    let (_nats, running) = scheduler::alone(TWO_UNITS).await;
     let response = http().get(format!("http://{}/metrics", running.http().unwrap())).send().await.unwrap();
     let kind = response.headers()["content-type"].to_str().unwrap().to_owned();
     assert_eq!(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -82,7 +72,7 @@ async fn metrics_are_openmetrics() {
 
 #[tokio::test]
 async fn metrics_tell_what_was_done() {
-    let (_nats, running, worker) = Worker::beside_scheduler(HUB).await;
+    let (_nats, running, worker) = Worker::beside_scheduler(TWO_UNITS).await;
     worker
         .ask(json!([{"id": "a", "cost": {"processing-units": 2.5}}, {"id": "b", "class": "bulk"}, {"id": "c"}]))
         .await;
@@ -139,7 +129,7 @@ async fn metrics_tell_what_was_done() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn metrics_tell_of_the_process() {
-    let (_nats, running) = scheduler::alone(HUB).await;
+    let (_nats, running) = scheduler::alone(TWO_UNITS).await;
     let page = scheduler::metrics(&running).await;
     assert_eq!(page.value("rampmeter_build_info", &[("version", env!("CARGO_PKG_VERSION"))]), 1.0);
     assert_eq!(page.kind("process_cpu_seconds"), Some("counter"));

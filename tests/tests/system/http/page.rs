@@ -2,19 +2,6 @@
 
 use crate::prelude::*;
 
-/// Nothing refills while a test runs.
-const HUB: &str = r#"
-[[resource]]
-name = "hub"
-fair_share = "client"
-classes = [{ name = "urgent" }, { name = "bulk" }]
-limit = [{ name = "few", capacity = 4, period = "400h", margin = 0 }]
-
-[[resource]]
-name = "other"
-limit = [{ name = "few", capacity = 4, period = "400h" }]
-"#;
-
 const TOKENS: &str = r#"
 [[token]]
 name = "worker"
@@ -42,7 +29,7 @@ const HOSTILE: &str = "<img src=x onerror=alert(1)>\u{202e}\"'`";
 /// A front with these tokens. The file is theirs.
 async fn guarded(nats: &Server) -> (Front, NamedTempFile) {
     let file = file_with(TOKENS);
-    (Front::start(nats, &format!("tokens_file = {:?}", file.path()), HUB).await, file)
+    (Front::start(nats, &format!("tokens_file = {:?}", file.path()), SHARED).await, file)
 }
 
 /// Posts `body` with a token, or gets `path` without a body.
@@ -93,7 +80,7 @@ async fn heard<T>(front: &Front, path: &str, mut found: impl FnMut(&str, Value) 
 
 #[tokio::test]
 async fn a_browser_may_run_nothing_but_the_files_of_the_page() {
-    let (_nats, front) = Front::alone("", HUB).await;
+    let (_nats, front) = Front::alone("", SHARED).await;
     for (path, content_type) in
         [("/", "text/html"), ("/assets/main.js", "text/javascript"), ("/assets/page.css", "text/css")]
     {
@@ -115,7 +102,7 @@ async fn a_browser_may_run_nothing_but_the_files_of_the_page() {
 
 #[tokio::test]
 async fn a_stream_tells_all_and_then_what_changes() {
-    let (nats, front) = Front::alone("", HUB).await;
+    let (nats, front) = Front::alone("", SHARED).await;
     let line = heard(&front, "/page/live", |name, data| (name == "whole").then_some(data)).await;
     assert_eq!(
         (&line["resources"]["hub"]["waiting"], &line["resources"]["other"]["limits"]),
@@ -144,8 +131,8 @@ async fn a_stream_tells_all_and_then_what_changes() {
 
 #[tokio::test]
 async fn every_scheduler_shows_what_another_one_leads() {
-    let (nats, leading) = scheduler::alone(HUB).await;
-    let front = Front::start(&nats, "", HUB).await;
+    let (nats, leading) = scheduler::alone(SHARED).await;
+    let front = Front::start(&nats, "", SHARED).await;
     let (_worker, _waiting) = one_waits(&nats, "a").await;
     let shown = heard(&front, "/page/live/hub", |name, data| (name == "whole").then_some(data)).await;
     assert_eq!((&shown["duty"], &shown["limits"]["few"]["level"]), (&json!("standing by"), &json!(0)), "{shown}");
@@ -156,7 +143,7 @@ async fn every_scheduler_shows_what_another_one_leads() {
 
 #[tokio::test]
 async fn hostile_names_are_data_and_ids_stay_secret() {
-    let (nats, front) = Front::alone("", HUB).await;
+    let (nats, front) = Front::alone("", SHARED).await;
     let (_worker, _waiting) = one_waits(&nats, HOSTILE).await;
     let list = waiting(&front, json!({})).await;
     assert_eq!(
@@ -182,7 +169,7 @@ async fn hostile_names_are_data_and_ids_stay_secret() {
 #[tokio::test]
 async fn without_a_token_that_operates_nothing_is_ordered() {
     let nats = nats::start().await;
-    let open = Front::start(&nats, "", HUB).await;
+    let open = Front::start(&nats, "", SHARED).await;
     let orders = [
         ("/page/order/freeze/hub", json!({"for_ms": 1000})),
         ("/page/order/thaw/hub", json!({})),
@@ -252,8 +239,8 @@ async fn without_a_token_that_operates_nothing_is_ordered() {
 
 #[tokio::test]
 async fn schedulers_are_listed_with_what_they_lead_and_what_the_store_holds() {
-    let (nats, front) = Front::alone("", HUB).await;
-    let _standby = scheduler::begin(&nats, HUB).await;
+    let (nats, front) = Front::alone("", SHARED).await;
+    let _standby = scheduler::begin(&nats, SHARED).await;
     let names =
         |value: &Value| value.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect();
     let list = until("each leads one resource", async || {
@@ -336,7 +323,7 @@ async fn rules_are_applied_after_their_difference_was_seen() {
 
 #[tokio::test]
 async fn ten_thousand_streams_are_no_more_than_their_bound() {
-    let (_nats, front) = Front::alone("", HUB).await;
+    let (_nats, front) = Front::alone("", SHARED).await;
     let (client, url) = (http(), format!("http://{}/page/live/hub", front.address()));
     let open = async || client.get(&url).send().await.unwrap();
     let together = join_all((0..200).map(|_| open())).await;
@@ -353,7 +340,7 @@ async fn ten_thousand_streams_are_no_more_than_their_bound() {
 
 #[tokio::test]
 async fn the_page_can_be_left_out() {
-    let (_nats, front) = Front::alone("page = false", HUB).await;
+    let (_nats, front) = Front::alone("page = false", SHARED).await;
     for path in ["/", "/assets/main.js", "/page/live", "/page/rights"] {
         assert_eq!(front.get(path, &[]).await.status, 404, "{path}");
     }

@@ -5,29 +5,15 @@ use crate::prelude::*;
 use rampmeter_protocol::bounds::MAX_EPOCH;
 use rampmeter_protocol::text::MAX_BRIEF;
 
-const HUB: &str = r#"
-[[resource]]
-name = "hub"
-classes = [{ name = "urgent" }, { name = "bulk" }]
-limit = [
-    { name = "many", capacity = 1000, period = "8000h", margin = 0 },
-    { name = "units", unit = "processing-units", capacity = 1000, period = "8000h", margin = 0 },
-]
-"#;
-
 /// The largest message that a nats-server takes by default.
 const MAX_PAYLOAD: usize = 1 << 20;
-
-async fn start() -> (Server, Running, Worker) {
-    Worker::beside_scheduler(HUB).await
-}
 
 /// The expected refusal: a code, and a part of the message.
 type Refused = (&'static str, &'static str);
 
 /// Sends each payload to `what`; all are refused as expected, and nothing changes.
 async fn check(what: &str, table: Vec<(Vec<u8>, Refused)>) {
-    let (_nats, _running, worker) = start().await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(TWO_UNITS).await;
     worker.ask(json!({"id": "granted-before"})).await;
     let before = worker.status().await;
     for (payload, (code, message)) in table {
@@ -151,7 +137,7 @@ async fn settles_with_wrong_fields() {
 
 #[tokio::test]
 async fn null_in_an_optional_field_means_that_it_is_absent() {
-    let (_nats, _running, worker) = start().await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(TWO_UNITS).await;
     for field in ["id", "class", "max_wait_ms", "epoch", "sent_unix_ms"] {
         assert_eq!(worker.ask(json!({field: null})).await["status"], "granted", "{field}");
     }
@@ -159,7 +145,7 @@ async fn null_in_an_optional_field_means_that_it_is_absent() {
 
 #[tokio::test]
 async fn payloads_of_requests_without_arguments_are_ignored() {
-    let (_nats, _running, worker) = start().await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(TWO_UNITS).await;
     for payload in [b"\xff\xff".to_vec(), b"{".to_vec(), vec![b'['; MAX_PAYLOAD]] {
         let status = worker.request("status", payload.clone()).await;
         assert_eq!(body(&status)["resource"], "hub");
@@ -172,7 +158,7 @@ async fn payloads_of_requests_without_arguments_are_ignored() {
 
 #[tokio::test]
 async fn a_request_without_reply_subject_gets_no_permit() {
-    let (_nats, _running, worker) = start().await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(TWO_UNITS).await;
     worker.tell("permit", "{}").await;
     worker.tell("permit", "[{}, {}]").await;
     worker.tell("settle", "no JSON").await;
@@ -183,7 +169,7 @@ async fn a_request_without_reply_subject_gets_no_permit() {
 /// that.
 #[tokio::test]
 async fn an_impossible_epoch_shuts_no_client_out() {
-    let (_nats, _running, worker) = start().await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(TWO_UNITS).await;
     let answered = worker.ask(json!({"epoch": MAX_EPOCH})).await;
     let next = worker.ask(json!({"epoch": answered["epoch"]})).await;
     assert_eq!(next["status"], "granted", "{next}");

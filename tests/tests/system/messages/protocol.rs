@@ -3,23 +3,9 @@
 use crate::prelude::*;
 use async_nats::Message;
 
-/// Four requests and a hundred units, and one more request every 100 hours: tests end before
-/// anything refills.
-const HUB: &str = r#"
-[[resource]]
-name = "hub"
-max_ahead = "8000h"
-max_waiting = 2
-classes = [{ name = "urgent" }, { name = "bulk" }]
-limit = [
-    { name = "few", capacity = 4, period = "400h", margin = 0 },
-    { name = "units", unit = "processing-units", capacity = 100, period = "400h", margin = 0 },
-]
-"#;
-
-/// A worker of [`HUB`] that has left no request.
+/// A worker of [`TWO_UNITS`] that has left no request.
 async fn exhausted() -> (Server, Running, Worker) {
-    let (nats, running, worker) = Worker::beside_scheduler(HUB).await;
+    let (nats, running, worker) = Worker::beside_scheduler(TWO_UNITS).await;
     assert_eq!(worker.ask(json!({"cost": {"requests": 4}})).await["delay_ms"], 0.0);
     (nats, running, worker)
 }
@@ -80,7 +66,7 @@ fn left(answer: &Value) -> Vec<String> {
 
 #[tokio::test]
 async fn a_permit_says_what_is_left_on_request() {
-    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(TWO_UNITS).await;
     let answer = worker.ask(json!({"left": true, "id": "a", "cost": {"processing-units": 25}})).await;
     assert_eq!(left(&answer), ["3 of few requests, all in 100 h", "75 of units processing-units, all in 100 h"]);
     assert_eq!(worker.ask(json!({})).await.get("left"), None);
@@ -90,7 +76,7 @@ async fn a_permit_says_what_is_left_on_request() {
 
 #[tokio::test]
 async fn a_permit_that_is_to_be_had_now() {
-    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(TWO_UNITS).await;
     let granted = worker.request("permit", r#"{"id": "a"}"#).await;
     let text = std::str::from_utf8(&granted.payload).unwrap();
     let (said, stamp) = text.split_once(r#","at_ms":"#).expect("a stamp");
@@ -163,7 +149,7 @@ async fn a_refusal_is_an_answer() {
 
 #[tokio::test]
 async fn a_request_that_arrives_after_its_deadline_is_dropped() {
-    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(TWO_UNITS).await;
     let long_ago = json!({"id": "a", "sent_unix_ms": 1_700_000_000_000_u64, "max_wait_ms": 1000});
     let (refusal, text) = refusal(&worker.request("permit", long_ago.to_string()).await);
     assert_eq!(refusal["code"], "not_in_time");
@@ -173,7 +159,7 @@ async fn a_request_that_arrives_after_its_deadline_is_dropped() {
 
 #[tokio::test]
 async fn the_id_of_a_settled_call_is_refused() {
-    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(TWO_UNITS).await;
     worker.ask(json!({"id": "a"})).await;
     worker.settle(json!({"id": "a"})).await;
     for mode in ["reserve", "wait", "allow"] {
@@ -188,7 +174,7 @@ async fn the_id_of_a_settled_call_is_refused() {
 
 #[tokio::test]
 async fn an_array_is_answered_by_an_array_in_its_order() {
-    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(TWO_UNITS).await;
     let asked = json!([
         {"id": "a"},
         {"id": "b", "cost": {"tokens": 1}},
@@ -216,7 +202,7 @@ async fn an_array_is_answered_by_an_array_in_its_order() {
 
 #[tokio::test]
 async fn elements_that_wait_are_answered_alone() {
-    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(TWO_UNITS).await;
     let mixed =
         json!([{"id": "a", "mode": "wait"}, {"id": "b"}, {"id": "c", "mode": "wait"}, {"id": "d", "mode": "allow"}]);
     let (mut alone, mut together) = (Vec::new(), Vec::new());
@@ -243,7 +229,7 @@ async fn nothing_more(worker: &Worker, answers: &mut Answers) {
 
 #[tokio::test]
 async fn a_settle_is_a_request_or_a_message() {
-    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(TWO_UNITS).await;
     worker.ask(json!([{"id": "a"}, {"id": "b"}])).await;
     let settled = worker.request("settle", r#"{"id": "a", "elapsed_ms": 812.5}"#).await;
     assert_eq!(settled.payload, r#"{"status":"settled","id":"a"}"#);
@@ -259,7 +245,7 @@ async fn a_settle_is_a_request_or_a_message() {
 
 #[tokio::test]
 async fn settles_travel_in_arrays_too() {
-    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(TWO_UNITS).await;
     worker.ask(json!([{"id": "a"}, {"id": "b"}, {"id": "c"}])).await;
     let settles = json!([{"id": "a"}, {"id": "nobody"}, {"id": "b", "use": true}, {"id": "b", "used": false}]);
     let answers = worker.settle(settles).await;
@@ -326,7 +312,7 @@ async fn the_status_tells_levels_queues_and_counters() {
 
 #[tokio::test]
 async fn resources_are_listed_with_their_limits() {
-    let two = format!("{HUB}{}", HUB.replace("\"hub\"", "\"other\""));
+    let two = format!("{TWO_UNITS}{}", TWO_UNITS.replace("\"hub\"", "\"other\""));
     let (_nats, _running, worker) = Worker::beside_scheduler(&two).await;
     let answer = within("an answer", worker.client().request("rampmeter.resources", "".into())).await.unwrap();
     let limit = |name, unit, capacity| json!({"name": name, "unit": unit, "algorithm": "token-bucket", "capacity": capacity, "period_ms": 1.44e9});
@@ -342,7 +328,7 @@ async fn resources_are_listed_with_their_limits() {
 
 #[tokio::test]
 async fn a_resource_without_a_scheduler_has_no_responders() {
-    let (nats, _running) = scheduler::alone(HUB).await;
+    let (nats, _running) = scheduler::alone(TWO_UNITS).await;
     let stranger = Worker::connect(&nats, "elsewhere").await;
     for what in ["permit", "settle", "status"] {
         assert_eq!(stranger.request(what, "{}").await.status, Some(StatusCode::NO_RESPONDERS), "{what}");
@@ -351,7 +337,7 @@ async fn a_resource_without_a_scheduler_has_no_responders() {
 
 #[tokio::test]
 async fn other_subjects_of_a_resource_are_refused() {
-    let (_nats, _running, worker) = Worker::beside_scheduler(HUB).await;
+    let (_nats, _running, worker) = Worker::beside_scheduler(TWO_UNITS).await;
     for wrong in ["premit", "permit-"] {
         let (refusal, text) = refusal(&worker.request(wrong, "{}").await);
         assert_eq!(refusal["code"], "invalid_request");
@@ -364,7 +350,7 @@ async fn other_subjects_of_a_resource_are_refused() {
 #[tokio::test]
 async fn the_prefix_is_configurable() {
     let nats = nats::start().await;
-    let text = scheduler::configuration(nats.url(), HUB).replace("[nats]", "[nats]\nprefix = \"fleet\"");
+    let text = scheduler::configuration(nats.url(), TWO_UNITS).replace("[nats]", "[nats]\nprefix = \"fleet\"");
     let running = scheduler::start_by(&text).await;
     let client = nats::connect(&nats).await;
     let granted = within("an answer", client.request("fleet.permit.hub", "".into())).await.unwrap();
@@ -382,7 +368,7 @@ async fn a_new_leader_is_announced_and_can_be_asked_at_once() {
     let worker = Worker::connect(&nats, "hub").await;
     let mut events = worker.client().subscribe(worker.subject("event")).await.unwrap();
     for epoch in 1..=3 {
-        let running = scheduler::begin(&nats, HUB).await;
+        let running = scheduler::begin(&nats, TWO_UNITS).await;
         let mut event = body(&within("an event", events.next()).await.unwrap());
         if epoch == 1 {
             assert_eq!(event["epoch"], 0, "on a new store a scheduler listens first, and names no epoch");
