@@ -1,6 +1,7 @@
 //! Small whole numbers.
 
 use crate::{Error, ErrorKind};
+use serde::Deserialize;
 use std::fmt;
 use std::str::FromStr;
 
@@ -11,7 +12,8 @@ use std::str::FromStr;
 /// assert_eq!(Count::new(512).unwrap().get(), 512);
 /// assert_eq!("0".parse::<Count>().unwrap_err().to_string(), "0 is out of bounds; pass a whole number from 1 to 1000000");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "u32")]
 pub struct Count(u32);
 
 impl Count {
@@ -53,6 +55,14 @@ impl Count {
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl TryFrom<u32> for Count {
+    type Error = Error;
+
+    fn try_from(count: u32) -> Result<Self, Error> {
+        Self::new(count)
     }
 }
 

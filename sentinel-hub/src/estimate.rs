@@ -81,7 +81,8 @@ impl Estimate {
     /// let cost = Estimate::of_body(Api::Process, body, &Given::default())?.cost();
     /// assert_eq!(cost.get("processing-units").unwrap().to_string(), "20.345053");
     ///
-    /// let given = Given::default().bands(Count::new(2)?).samples(Count::new(3)?).format(Format::Integer);
+    /// let (bands, samples) = (Some(Count::new(2)?), Some(Count::new(3)?));
+    /// let given = Given { bands, samples, format: Some(Format::Integer), ..Given::default() };
     /// let cost = Estimate::of_body(Api::Process, body, &given)?.cost();
     /// assert_eq!(cost.get("requests").unwrap().to_string(), "1");
     /// assert_eq!(cost.get("processing-units").unwrap().to_string(), "61.035157");

@@ -1,77 +1,56 @@
 //! Facts that the caller knows and a body does not contain.
 
 use crate::{Count, Deployment, Format, Rules, Size};
+use serde::{Deserialize, Deserializer, de::Error};
 
 /// Facts that the caller knows and a body does not contain. They take precedence over the body.
 ///
 /// ```
 /// use rampmeter_sentinel_hub::{Api, Count, Estimate, Given};
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let given = Given::default()
-///     .samples(Count::new(12)?)
-///     .deployment("sh.dataspace.copernicus.eu".parse()?)
-///     .local("byoc-0a1b2c3d");
+/// let given = Given {
+///     samples: Some(Count::new(12)?),
+///     deployment: "sh.dataspace.copernicus.eu".parse()?,
+///     local: vec!["byoc-0a1b2c3d".to_owned()],
+///     ..Given::default()
+/// };
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, Default)]
-#[must_use]
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Given {
-    pub(crate) rules: Option<&'static Rules>,
-    pub(crate) deployment: Deployment,
-    pub(crate) local: Vec<String>,
-    pub(crate) size: Option<Size>,
-    pub(crate) tiles: Option<Count>,
-    pub(crate) bands: Option<Count>,
-    pub(crate) format: Option<Format>,
-    pub(crate) samples: Option<Count>,
-    pub(crate) intervals: Option<Count>,
+    /// The version of the rules, if not the latest.
+    #[serde(skip)]
+    pub rules: Option<&'static Rules>,
+    /// The deployment that the request goes to; `services.sentinel-hub.com` by default.
+    #[serde(deserialize_with = "deployment")]
+    pub deployment: Deployment,
+    /// Collections, by the `type` of their data, that are at that deployment.
+    pub local: Vec<String>,
+    /// The width of the output, or of one tile, in pixels. It counts only with the height.
+    pub width: Option<Count>,
+    /// The height of the output, or of one tile, in pixels.
+    pub height: Option<Count>,
+    /// How many tiles a batch request has.
+    pub tiles: Option<Count>,
+    /// How many input bands there are. `dataMask` does not count unless it is the only one.
+    pub bands: Option<Count>,
+    /// The format of the output values.
+    pub format: Option<Format>,
+    /// How many samples of data each pixel needs, in each interval.
+    pub samples: Option<Count>,
+    /// How many intervals of time the statistics have.
+    pub intervals: Option<Count>,
 }
 
 impl Given {
-    /// The version of the rules, if not the latest.
-    pub fn rules(self, rules: impl Into<Option<&'static Rules>>) -> Self {
-        Given { rules: rules.into(), ..self }
+    pub(crate) fn size(&self) -> Option<Size> {
+        Some(Size { width: self.width?, height: self.height? })
     }
+}
 
-    /// The deployment that the request goes to; `services.sentinel-hub.com` by default.
-    pub fn deployment(self, deployment: Deployment) -> Self {
-        Given { deployment, ..self }
-    }
-
-    /// A collection, by the `type` of its data, that is at that deployment.
-    pub fn local(mut self, collection: &str) -> Self {
-        self.local.push(collection.to_owned());
-        self
-    }
-
-    /// The pixels of the output, or of one tile.
-    pub fn size(self, size: impl Into<Option<Size>>) -> Self {
-        Given { size: size.into(), ..self }
-    }
-
-    /// How many tiles a batch request has.
-    pub fn tiles(self, tiles: impl Into<Option<Count>>) -> Self {
-        Given { tiles: tiles.into(), ..self }
-    }
-
-    /// How many input bands there are. `dataMask` does not count unless it is the only one.
-    pub fn bands(self, bands: impl Into<Option<Count>>) -> Self {
-        Given { bands: bands.into(), ..self }
-    }
-
-    /// The format of the output values.
-    pub fn format(self, format: impl Into<Option<Format>>) -> Self {
-        Given { format: format.into(), ..self }
-    }
-
-    /// How many samples of data each pixel needs, in each interval.
-    pub fn samples(self, samples: impl Into<Option<Count>>) -> Self {
-        Given { samples: samples.into(), ..self }
-    }
-
-    /// How many intervals of time the statistics have.
-    pub fn intervals(self, intervals: impl Into<Option<Count>>) -> Self {
-        Given { intervals: intervals.into(), ..self }
-    }
+fn deployment<'a, D: Deserializer<'a>>(written: D) -> Result<Deployment, D::Error> {
+    let host = Option::<String>::deserialize(written)?;
+    host.map_or(Ok(Deployment::default()), |host| host.parse().map_err(D::Error::custom))
 }

@@ -5,10 +5,12 @@
 //! ```
 //! use rampmeter_sentinel_hub::{Api, Correction, Count, Format, Parameters, Rules, Size};
 //! # fn main() -> Result<(), rampmeter_sentinel_hub::Error> {
-//! let change = Parameters::new(Size::new(1024, 1024)?, Count::new(4)?)
-//!     .format(Format::Float32)
-//!     .samples(Count::new(2)?)
-//!     .correction(Correction::Orthorectified);
+//! let change = Parameters {
+//!     format: Format::Float32,
+//!     samples: Count::new(2)?,
+//!     correction: Correction::Orthorectified,
+//!     ..Parameters::new(Size::new(1024, 1024)?, Count::new(4)?)
+//! };
 //! let estimate = Rules::latest().estimate(Api::Process, &change)?;
 //! assert_eq!(estimate.amount.to_string(), "42.666667");
 //! # Ok(())
@@ -27,7 +29,8 @@
 //!     },
 //!     "output": { "resx": 10, "resy": 10, "responses": [{ "format": { "type": "image/png" } }] }
 //! }"#;
-//! let estimate = Estimate::of_body(Api::Process, body, &Given::default().bands(Count::new(3)?).samples(Count::ONE))?;
+//! let given = Given { bands: Some(Count::new(3)?), samples: Some(Count::ONE), ..Given::default() };
+//! let estimate = Estimate::of_body(Api::Process, body, &given)?;
 //! assert_eq!(estimate.amount.to_string(), "1");
 //! # Ok(())
 //! # }

@@ -12,21 +12,25 @@ use serde::Deserialize;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    pub(crate) width: Count,
-    pub(crate) height: Count,
+    /// How many columns.
+    pub width: Count,
+    /// How many rows.
+    pub height: Count,
 }
 
-/// The format of output values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Format {
-    /// Up to 16 bits a value: JPEG, PNG, most TIFFs, statistics.
-    #[default]
-    Integer,
-    /// TIFF of 32-bit floats.
-    Float32,
-    /// `application/octet-stream`
-    OctetStream,
+rampmeter_protocol::named! {
+    /// The format of output values.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Format {
+        /// Up to 16 bits a value: JPEG, PNG, most TIFFs, statistics.
+        #[default]
+        Integer = "integer",
+        /// TIFF of 32-bit floats.
+        Float32 = "float32",
+        /// `application/octet-stream`
+        OctetStream = "octet-stream",
+    }
 }
 
 /// The correction of Sentinel-1.
@@ -59,22 +63,32 @@ pub struct Fusion {
 /// ```
 /// use rampmeter_sentinel_hub::{Count, Fusion, Parameters, Size};
 /// # fn main() -> Result<(), rampmeter_sentinel_hub::Error> {
-/// let fused = Parameters::new(Size::new(512, 512)?, Count::new(3)?).fusion(Fusion::new(2, 1)?);
+/// let one = Parameters::new(Size::new(512, 512)?, Count::new(3)?);
+/// let fused = Parameters { fusion: Some(Fusion::new(2, 1)?), ..one };
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Parameters {
-    pub(crate) size: Size,
-    pub(crate) tiles: Count,
-    pub(crate) bands: Count,
-    pub(crate) format: Format,
-    pub(crate) samples: Count,
-    pub(crate) intervals: Count,
-    pub(crate) fusion: Option<Fusion>,
-    pub(crate) correction: Correction,
-    pub(crate) speckle_filter: bool,
+    /// The pixels of the output, or of one tile.
+    pub size: Size,
+    /// How many tiles of this size a batch request has.
+    pub tiles: Count,
+    /// How many input bands there are.
+    pub bands: Count,
+    /// The format of the output values.
+    pub format: Format,
+    /// How many samples of data each pixel needs, in each interval.
+    pub samples: Count,
+    /// How many intervals of time the statistics have.
+    pub intervals: Count,
+    /// Several collections.
+    pub fusion: Option<Fusion>,
+    /// The correction of Sentinel-1.
+    pub correction: Correction,
+    /// Whether Sentinel-1's speckle is filtered.
+    pub speckle_filter: bool,
 }
 
 impl Size {
@@ -84,12 +98,6 @@ impl Size {
     /// If one is no [`Count`].
     pub fn new(width: u32, height: u32) -> Result<Self, Error> {
         Ok(Size { width: Count::new(width)?, height: Count::new(height)? })
-    }
-
-    /// Width and height that are already counts.
-    #[must_use]
-    pub const fn of(width: Count, height: Count) -> Self {
-        Size { width, height }
     }
 
     /// The number of pixels.
@@ -133,40 +141,5 @@ impl Parameters {
             correction: Correction::default(),
             speckle_filter: false,
         }
-    }
-
-    /// The format of the output values.
-    pub fn format(self, format: Format) -> Self {
-        Parameters { format, ..self }
-    }
-
-    /// How many samples of data each pixel needs, in each interval.
-    pub fn samples(self, samples: Count) -> Self {
-        Parameters { samples, ..self }
-    }
-
-    /// How many intervals of time the statistics have.
-    pub fn intervals(self, intervals: Count) -> Self {
-        Parameters { intervals, ..self }
-    }
-
-    /// How many tiles of this size a batch request has.
-    pub fn tiles(self, tiles: Count) -> Self {
-        Parameters { tiles, ..self }
-    }
-
-    /// Several collections.
-    pub fn fusion(self, fusion: impl Into<Option<Fusion>>) -> Self {
-        Parameters { fusion: fusion.into(), ..self }
-    }
-
-    /// The correction of Sentinel-1.
-    pub fn correction(self, correction: Correction) -> Self {
-        Parameters { correction, ..self }
-    }
-
-    /// Whether Sentinel-1's speckle is filtered.
-    pub fn speckle_filter(self, speckle_filter: bool) -> Self {
-        Parameters { speckle_filter, ..self }
     }
 }

@@ -2,12 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
-use rampmeter_sentinel_hub::{Api, Count, Error, Estimate, Format, Given, Size};
+use rampmeter_sentinel_hub::{Api, Count, Error, Estimate, Format, Given};
 use serde_json::{Value, json};
 
 fn body(name: &str) -> Value {
     let path = format!("{}/tests/data/{name}.json", env!("CARGO_MANIFEST_DIR"));
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn count(count: u32) -> Option<Count> {
+    Some(Count::new(count).unwrap())
 }
 
 fn estimate(api: Api, body: &Value, given: &Given) -> Result<Estimate, Error> {
@@ -46,46 +50,38 @@ fn bodies_of_each_api() {
 
 #[test]
 fn given_facts_override_those_of_the_body() {
-    let count = |count| Count::new(count).unwrap();
-    let given = Given::default;
-    check(Api::Process, &body("orbit"), &given().samples(count(7)), "7", "samples 7");
-    check(
-        Api::Process,
-        &body("process"),
-        &given().bands(count(6)).size(Size::new(1024, 512).unwrap()),
-        "4",
-        "area 2, bands 2",
-    );
-    check(Api::Process, &body("process"), &given().format(Format::OctetStream), "1.4", "format 1.4");
-    check(Api::Statistical, &body("statistical"), &given().intervals(count(2)), "2", "samples 2");
-    check(
-        Api::Batch,
-        &body("batch"),
-        &given().tiles(count(100)),
-        "127.1565755",
-        "area 3.8146973, tiles 100, discount 0.3333333",
-    );
-    check(Api::Batch, &body("process"), &given(), "100", "discount 0.3333333");
+    let given = Given { samples: count(7), ..Given::default() };
+    check(Api::Process, &body("orbit"), &given, "7", "samples 7");
+    let given = Given { bands: count(6), width: count(1024), height: count(512), ..Given::default() };
+    check(Api::Process, &body("process"), &given, "4", "area 2, bands 2");
+    let given = Given { format: Some(Format::OctetStream), ..Given::default() };
+    check(Api::Process, &body("process"), &given, "1.4", "format 1.4");
+    let given = Given { intervals: count(2), ..Given::default() };
+    check(Api::Statistical, &body("statistical"), &given, "2", "samples 2");
+    let given = Given { tiles: count(100), ..Given::default() };
+    check(Api::Batch, &body("batch"), &given, "127.1565755", "area 3.8146973, tiles 100, discount 0.3333333");
+    check(Api::Batch, &body("process"), &Given::default(), "100", "discount 0.3333333");
 }
 
 #[test]
 fn without_its_evalscript_a_body_costs_what_is_given() {
     let mut body = body("float32");
     body.as_object_mut().unwrap().remove("evalscript");
-    let given = Given::default().bands(Count::new(2).unwrap()).samples(Count::ONE).format(Format::Float32);
+    let given = Given { bands: count(2), samples: count(1), format: Some(Format::Float32), ..Given::default() };
     check(Api::Process, &body, &given, "1.3333333", "bands 0.6666667, format 2");
 }
 
 #[test]
 fn the_place_of_a_collection_depends_on_the_deployment() {
     let mut body = body("fusion");
-    let asked = |host: &str| Given::default().deployment(host.parse().unwrap());
+    let asked = |host: &str| Given { deployment: host.parse().unwrap(), ..Given::default() };
     check(Api::Process, &body, &asked("https://services-uswest2.sentinel-hub.com/api/v1/process"), "5", "fusion 5");
     check(Api::Process, &body, &asked("sh.dataspace.copernicus.eu"), "4", "fusion 4");
     body["input"]["data"][2]["type"] = json!("byoc-0a1b");
     let unknown = check(Api::Process, &body, &Given::default(), "4", "fusion 4");
     assert!(unknown.notes[0].starts_with("input.data[2].type: `byoc-0a1b` counts as remote"), "{:?}", unknown.notes);
-    let local = check(Api::Process, &body, &Given::default().local("byoc-0a1b"), "3", "fusion 3");
+    let given = Given { local: vec!["byoc-0a1b".to_owned()], ..Given::default() };
+    let local = check(Api::Process, &body, &given, "3", "fusion 3");
     assert!(local.notes.is_empty());
 }
 
@@ -145,7 +141,7 @@ fn samples_of_one_collection_count() {
     );
     let error = estimate(Api::Process, &body, &Given::default()).unwrap_err();
     assert_eq!(error.path(), Some("evalscript: setup().input[0].mosaicking"));
-    let given = Given::default().samples(Count::new(3).unwrap());
+    let given = Given { samples: count(3), ..Given::default() };
     check(Api::Process, &body, &given, "12", "samples 3, fusion 4");
 }
 

@@ -104,8 +104,8 @@ fn errors_name_the_place_and_the_remedy() {
 /// What is missing is named at once, and passing it is enough.
 #[test]
 fn one_error_names_all_that_is_missing() {
-    let count = |count| rampmeter_sentinel_hub::Count::new(count).unwrap();
-    let all = Given::default().bands(count(3)).samples(count(2)).format(Format::Integer);
+    let count = |count| Some(rampmeter_sentinel_hub::Count::new(count).unwrap());
+    let all = Given { bands: count(3), samples: count(2), format: Some(Format::Integer), ..Given::default() };
     let unreadable = "function setup() { return JSON.parse('{}') }";
     let orbit =
         "function setup() { return { input: [{ bands: [] }], mosaicking: 'ORBIT', output: { sampleType: 'X' } } }";

@@ -3,7 +3,7 @@
 use super::output;
 use super::output::table::table;
 use anyhow::Context;
-use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use rampmeter_sentinel_hub::{
     Api, Correction, Count, Deployment, Estimate, Format, Fusion, Given, MAX_BODY, Parameters, Rules, Size,
 };
@@ -40,9 +40,10 @@ pub struct PuArgs {
     /// The number of input bands; `dataMask` counts only if there is no other.
     #[arg(long, value_name = "N", required_unless_present = "body")]
     bands: Option<Count>,
-    /// The format of the output values.
-    #[arg(long, value_enum)]
-    format: Option<FormatArg>,
+    /// The format of the output values: integer for up to 16 bits (JPEG, PNG, most TIFFs, statistics),
+    /// float32 for TIFF of 32-bit floats, octet-stream for `application/octet-stream`.
+    #[arg(long, value_parser = PossibleValuesParser::new(Format::ALL.map(Format::as_str)).map(|name| Format::named(&name).expect("it is listed")))]
+    format: Option<Format>,
     /// The number of samples for each pixel, such as acquisitions with mosaicking ORBIT.
     #[arg(long, value_name = "N")]
     samples: Option<Count>,
@@ -78,27 +79,6 @@ pub struct PuArgs {
     json: bool,
 }
 
-/// The format of the output values.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum FormatArg {
-    /// Up to 16 bits a value: JPEG, PNG, most TIFFs, statistics.
-    Integer,
-    /// TIFF of 32-bit floats.
-    Float32,
-    /// `application/octet-stream`.
-    OctetStream,
-}
-
-impl From<FormatArg> for Format {
-    fn from(format: FormatArg) -> Self {
-        match format {
-            FormatArg::Integer => Format::Integer,
-            FormatArg::Float32 => Format::Float32,
-            FormatArg::OctetStream => Format::OctetStream,
-        }
-    }
-}
-
 fn fusion(text: &str) -> Result<Fusion, String> {
     let counts = text.split_once('+').and_then(|(local, remote)| Some((local.parse().ok()?, remote.parse().ok()?)));
     let (local, remote) = counts.ok_or("give two numbers, such as 2+1")?;
@@ -131,37 +111,38 @@ fn read(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 impl PuArgs {
-    fn size(&self) -> Option<Size> {
-        Some(Size::of(self.width?, self.height?))
-    }
-
     fn given(&self) -> Given {
-        let given = Given::default()
-            .rules(self.rules)
-            .deployment(self.deployment.unwrap_or_default())
-            .size(self.size())
-            .tiles(self.tiles)
-            .bands(self.bands)
-            .format(self.format.map(Format::from))
-            .samples(self.samples)
-            .intervals(self.intervals);
-        self.local.iter().fold(given, |given, collection| given.local(collection))
+        Given {
+            rules: self.rules,
+            deployment: self.deployment.unwrap_or_default(),
+            local: self.local.clone(),
+            width: self.width,
+            height: self.height,
+            tiles: self.tiles,
+            bands: self.bands,
+            format: self.format,
+            samples: self.samples,
+            intervals: self.intervals,
+        }
     }
 
     fn parameters(&self) -> Parameters {
-        let correction = match (self.terrain_corrected, self.orthorectified) {
-            (true, _) => Correction::TerrainCorrected,
-            (false, true) => Correction::Orthorectified,
-            (false, false) => Correction::None,
-        };
-        // Clap requires these three arguments.
-        let size = self.size().unwrap_or(Size::of(Count::ONE, Count::ONE));
-        let parameters = Parameters::new(size, self.bands.unwrap_or(Count::ONE))
-            .format(self.format.map_or(Format::default(), Format::from))
-            .samples(self.samples.unwrap_or(Count::ONE))
-            .intervals(self.intervals.unwrap_or(Count::ONE))
-            .tiles(self.tiles.unwrap_or(Count::ONE));
-        parameters.fusion(self.fusion).correction(correction).speckle_filter(self.speckle_filter)
+        let or_one = |count: Option<Count>| count.unwrap_or(Count::ONE);
+        Parameters {
+            size: Size { width: or_one(self.width), height: or_one(self.height) },
+            tiles: or_one(self.tiles),
+            bands: or_one(self.bands),
+            format: self.format.unwrap_or_default(),
+            samples: or_one(self.samples),
+            intervals: or_one(self.intervals),
+            fusion: self.fusion,
+            correction: match (self.terrain_corrected, self.orthorectified) {
+                (true, _) => Correction::TerrainCorrected,
+                (false, true) => Correction::Orthorectified,
+                (false, false) => Correction::None,
+            },
+            speckle_filter: self.speckle_filter,
+        }
     }
 }
 

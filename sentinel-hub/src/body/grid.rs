@@ -35,7 +35,7 @@ pub(super) fn tiles(
         (Some(grid), _) => (Some(grid), "tilingGrid"),
         (None, input) => (input.as_ref(), "input"),
     };
-    let size = given.size.map_or_else(|| tile(grid, path), Ok)?;
+    let size = given.size().map_or_else(|| tile(grid, path), Ok)?;
     let tiles = given.tiles.map_or_else(|| most_tiles(tiling(grid, path)?, bounds, notes), Ok)?;
     Ok((size, tiles))
 }

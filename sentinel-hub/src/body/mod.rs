@@ -54,7 +54,7 @@ fn process(
     notes: &mut Vec<String>,
 ) -> Result<Parameters, Error> {
     let read = || size::of(&body.output.frame(), &body.input.bounds, &format!("{at}output"), at, notes);
-    let size = given.size.map_or_else(read, Ok);
+    let size = given.size().map_or_else(read, Ok);
     sized_process(body, at, size, rules, given, notes)
 }
 
@@ -76,7 +76,7 @@ fn sized_process(
     let (Some(size), Some(format), Some(bands), Some(samples)) = (size, format, bands, samples) else {
         return Err(gaps.error());
     };
-    let parameters = Parameters::new(size, bands).format(format).samples(samples);
+    let parameters = Parameters { format, samples, ..Parameters::new(size, bands) };
     sources::apply(parameters, &body.input.data, &format!("{at}input.data"), given, notes)
 }
 
@@ -84,7 +84,7 @@ fn statistical(body: &Statistical, given: &Given, notes: &mut Vec<String>) -> Re
     let aggregation = &body.aggregation;
     let mut gaps = Gaps::default();
     let read = || size::of(&aggregation.frame(), &body.input.bounds, "aggregation", "", notes);
-    let size = gaps.known(given.size.map_or_else(read, Ok))?;
+    let size = gaps.known(given.size().map_or_else(read, Ok))?;
     let intervals = gaps.known(given.intervals.map_or_else(|| intervals::of(aggregation), Ok))?;
     let script = Script::new(aggregation.evalscript.as_deref(), "aggregation.evalscript".to_owned());
     let bands = gaps.known(bands(&script, given, notes))?;
@@ -92,8 +92,8 @@ fn statistical(body: &Statistical, given: &Given, notes: &mut Vec<String>) -> Re
     let (Some(size), Some(intervals), Some(bands), Some(samples)) = (size, intervals, bands, samples) else {
         return Err(gaps.error());
     };
-    let parameters = Parameters::new(size, bands).samples(samples);
-    let parameters = parameters.intervals(intervals).format(given.format.unwrap_or_default());
+    let format = given.format.unwrap_or_default();
+    let parameters = Parameters { samples, intervals, format, ..Parameters::new(size, bands) };
     sources::apply(parameters, &body.input.data, "input.data", given, notes)
 }
 
@@ -102,13 +102,13 @@ fn batch(body: &[u8], rules: &'static Rules, given: &Given, notes: &mut Vec<Stri
     let batch: Batch = read::body(body)?;
     let Some(request) = &batch.process_request else {
         let request: Process = read::body(body)?;
-        let parameters = process(&request, "", rules, given, notes)?;
-        return Ok(parameters.tiles(given.tiles.unwrap_or(Count::ONE)));
+        let tiles = given.tiles.unwrap_or(Count::ONE);
+        return Ok(Parameters { tiles, ..process(&request, "", rules, given, notes)? });
     };
     let grid = grid::tiles(&batch, &request.input.bounds, given, notes);
     let tiles = grid.as_ref().map_or(Count::ONE, |(_, tiles)| *tiles);
     let size = grid.map(|(size, _)| size);
-    Ok(sized_process(request, "processRequest.", size, rules, given, notes)?.tiles(tiles))
+    Ok(Parameters { tiles, ..sized_process(request, "processRequest.", size, rules, given, notes)? })
 }
 
 fn bands(script: &Script, given: &Given, notes: &mut Vec<String>) -> Result<Count, Error> {

@@ -17,8 +17,8 @@ pub(super) fn apply(
     }
     let radar = || data.iter().filter(|data| is_sentinel1(&data.kind)).map(|data| &data.processing);
     let correction = radar().map(correction).max_by_key(|correction| price_rank(*correction)).unwrap_or_default();
-    let parameters = parameters.correction(correction).speckle_filter(radar().any(is_filtered));
-    Ok(parameters.fusion(fusion(data, path, given, notes)?))
+    let speckle_filter = radar().any(is_filtered);
+    Ok(Parameters { correction, speckle_filter, fusion: fusion(data, path, given, notes)?, ..parameters })
 }
 
 fn is_sentinel1(kind: &str) -> bool {

@@ -9,8 +9,7 @@ use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::incoming::Incoming;
 use rampmeter_protocol::price::Price;
 use rampmeter_protocol::request::PermitRequest;
-use rampmeter_sentinel_hub::{Api, Count, Deployment, Estimate, Format, Given, Size};
-use serde::Deserialize;
+use rampmeter_sentinel_hub::{Api, Estimate, Given};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -138,43 +137,14 @@ fn cost(pricing: Pricing, price: &Price<'_>) -> Result<Cost<'static>, String> {
     }
     let api: Api = price.api.parse().map_err(|error| format!("`api`: {error}"))?;
     let given = match &price.given {
-        Some(given) => serde_json::from_str::<GivenTable>(given.get()).map_err(|error| format!("`given`: {error}"))?,
-        None => GivenTable::default(),
+        Some(given) => serde_json::from_str(given.get()).map_err(|error| format!("`given`: {error}"))?,
+        None => Given::default(),
     };
-    let estimate = Estimate::of_body(api, price.body.get(), &given.given()?).map_err(|error| error.to_string())?;
-    Ok(estimate.cost())
-}
-
-/// Facts that the client knows and the body does not state.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct GivenTable {
-    deployment: Option<String>,
-    local: Vec<String>,
-    width: Option<u32>,
-    height: Option<u32>,
-    tiles: Option<u32>,
-    bands: Option<u32>,
-    samples: Option<u32>,
-    intervals: Option<u32>,
-    format: Option<Format>,
-}
-
-impl GivenTable {
-    fn given(&self) -> Result<Given, String> {
-        let count = |count: Option<u32>| count.map(Count::new).transpose().map_err(|error| format!("`given`: {error}"));
-        let size = match (count(self.width)?, count(self.height)?) {
-            (Some(width), Some(height)) => Some(Size::of(width, height)),
-            (None, None) => None,
-            _ => return Err("`given`: give both `width` and `height`".to_owned()),
-        };
-        let given = Given::default().size(size).tiles(count(self.tiles)?).bands(count(self.bands)?).format(self.format);
-        let given = given.samples(count(self.samples)?).intervals(count(self.intervals)?);
-        let given = self.local.iter().fold(given, |given, collection| given.local(collection));
-        let deployment = self.deployment.as_deref().map(str::parse::<Deployment>).transpose();
-        let deployment = deployment.map_err(|error| format!("`given.deployment`: {error}"))?;
-        Ok(given.deployment(deployment.unwrap_or_default()))
+    if given.width.is_some() != given.height.is_some() {
+        return Err("`given`: give both `width` and `height`".to_owned());
     }
+    let estimate = Estimate::of_body(api, price.body.get(), &given).map_err(|error| error.to_string())?;
+    Ok(estimate.cost())
 }
 
 #[cfg(test)]
