@@ -405,7 +405,7 @@ IN_FORECASTS = [
 ]
 IN_FOUND = [
     ("every message counts as refused", "note_handled", r"if is_refused", "if is_refused || handled.messages > 0"),
-    ("a standby lists what it does not serve", "endpoints", r"reporter\.is_leading\(\)", "true"),
+    ("a standby lists what it does not serve", "info", r"reporter\.is_leading\(\)", "true"),
     ("discovery answers at any subject", "answer", r"answer_to\(subjects, &message\.subject, reply\)", "Some(reply)"),
 ]
 IN_NOTES = [

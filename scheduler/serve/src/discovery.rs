@@ -10,7 +10,6 @@ use crate::messages::inbound::{EndpointKind, answer_to};
 use crate::permits::answers::loop_request::Report;
 use crate::permits::answers::tally::Handled;
 use crate::permits::loop_handle::Reporter;
-use crate::service_messages::{Endpoint, EndpointData, SERVICE, ServiceAnswer};
 use crate::wall_time;
 use anyhow::Context;
 use async_nats::{Client, Message, Subject};
@@ -18,18 +17,21 @@ use futures::StreamExt;
 use futures::future::join_all;
 use futures::stream::select_all;
 use rampmeter_policy::Resource;
+use rampmeter_protocol::code::Code;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::reason::Reason;
 use rampmeter_protocol::resources::Resources;
 use rampmeter_protocol::status::Status;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_scheduler_core::views::report::describe;
 use serde::Serialize;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
+/// The name under which schedulers answer.
+const SERVICE: &str = "rampmeter";
 /// The troubles that a ping tells. Mostly all resources have the same one.
 const ANNOUNCED_TROUBLES: usize = 16;
 
@@ -164,44 +166,57 @@ impl Announcer {
         }
     }
 
-    fn identity(&self) -> ServiceAnswer {
+    /// The answer to a ping, with which those to other questions begin.
+    fn identity(&self) -> Value {
         let ProcessContext { subjects, leader, differences, health, .. } = &self.context;
         let names: Vec<String> = self.known.borrow().iter().map(|resource| resource.name().to_string()).collect();
-        let metadata = BTreeMap::from([
-            ("prefix", subjects.prefix().to_string()),
-            ("leader", leader.clone()),
-            ("resources", names.join(",")),
-            ("fingerprints", differences.announced()),
-            ("troubles", troubles(health)),
-        ]);
-        ServiceAnswer::ping(leader, metadata)
+        json!({
+            "type": "io.nats.micro.v1.ping_response",
+            "name": SERVICE,
+            "id": leader,
+            "version": env!("CARGO_PKG_VERSION"),
+            "metadata": {
+                "prefix": subjects.prefix(),
+                "leader": leader,
+                "resources": names.join(","),
+                "fingerprints": differences.announced(),
+                "troubles": troubles(health),
+            },
+        })
     }
 
     /// The subjects that this process serves now: another scheduler may lead a resource.
-    fn endpoints(&self) -> Vec<Endpoint> {
+    fn info(&self) -> Value {
         let subjects = &self.context.subjects;
         let led = self.reporters.iter().filter(|reporter| reporter.is_leading()).map(Reporter::resource);
-        let of_resources = led.flat_map(|resource| EndpointKind::ALL.map(|kind| endpoint(kind, subjects, resource)));
-        [listing(subjects)].into_iter().chain(of_resources).collect()
-    }
-
-    fn info(&self) -> ServiceAnswer {
-        let (kind, description) = ("io.nats.micro.v1.info_response", Some("permits for rate-limited APIs"));
-        ServiceAnswer { kind, description, endpoints: Some(self.endpoints()), ..self.identity() }
+        let of_resources = led.flat_map(|resource| {
+            EndpointKind::ALL.map(|kind| {
+                let mut endpoint = endpoint_of(kind, subjects, resource);
+                endpoint["metadata"] = json!({"resource": resource});
+                endpoint
+            })
+        });
+        let mut info = self.identity();
+        info["type"] = "io.nats.micro.v1.info_response".into();
+        info["description"] = "permits for rate-limited APIs".into();
+        info["endpoints"] = [listing(subjects)].into_iter().chain(of_resources).collect();
+        info
     }
 
     /// What was served since this process leads each resource.
-    async fn statistics(&self) -> ServiceAnswer {
+    async fn statistics(&self) -> Value {
         let subjects = &self.context.subjects;
-        let listed = listing(subjects).with(*self.listed.lock().await, None);
+        let listed = with_counts(listing(subjects), *self.listed.lock().await);
         let reports = join_all(self.reporters.iter().map(Reporter::report)).await;
         let of_resources = reports
             .iter()
             .flatten()
             .flat_map(|report| EndpointKind::ALL.map(|kind| statistics_of(kind, subjects, report)));
-        let endpoints = Some([listed].into_iter().chain(of_resources).collect());
-        let (kind, started) = ("io.nats.micro.v1.stats_response", Some(self.started.clone()));
-        ServiceAnswer { kind, started, endpoints, ..self.identity() }
+        let mut statistics = self.identity();
+        statistics["type"] = "io.nats.micro.v1.stats_response".into();
+        statistics["started"] = (&*self.started).into();
+        statistics["endpoints"] = [listed].into_iter().chain(of_resources).collect();
+        statistics
     }
 }
 
@@ -215,33 +230,59 @@ fn troubles(health: &Health) -> String {
     serde_json::to_string(&first).expect("names and texts")
 }
 
-fn listing(subjects: &Subjects) -> Endpoint {
-    Endpoint::new("resources", subjects.resources())
+fn listing(subjects: &Subjects) -> Value {
+    endpoint("resources", &subjects.resources())
+}
+
+/// A subject that is served. Its queue group is empty: only the leader subscribes, so that none has to
+/// choose.
+fn endpoint(name: &str, subject: &str) -> Value {
+    json!({"name": name, "subject": subject, "queue_group": ""})
 }
 
 /// The endpoint of a resource.
-fn endpoint(kind: EndpointKind, subjects: &Subjects, resource: &Name) -> Endpoint {
+fn endpoint_of(kind: EndpointKind, subjects: &Subjects, resource: &Name) -> Value {
     let (name, subject) = match kind {
         EndpointKind::Permit => ("permit", subjects.permit(resource)),
         EndpointKind::Settle => ("settle", subjects.settle(resource)),
         EndpointKind::Status => ("status", subjects.status(resource)),
     };
-    Endpoint::of_resource(name, resource, subject)
+    endpoint(&format!("{name}-{resource}"), &subject)
 }
 
-fn statistics_of(kind: EndpointKind, subjects: &Subjects, report: &Report) -> Endpoint {
-    let data = (kind == EndpointKind::Permit).then(|| data(&report.status));
-    endpoint(kind, subjects, &report.status.resource).with(report.tally.handled(kind), data)
-}
-
-fn data(status: &Status) -> EndpointData {
-    EndpointData {
-        epoch: status.epoch,
-        queued: status.classes.iter().map(|class| class.queued).sum(),
-        level: status.limits.iter().map(|limit| (limit.name.clone(), limit.level)).collect(),
-        limited_by: status.limited_by.clone(),
-        reason: status.reason.map(Reason::as_str),
+fn statistics_of(kind: EndpointKind, subjects: &Subjects, report: &Report) -> Value {
+    let endpoint = endpoint_of(kind, subjects, &report.status.resource);
+    let mut statistics = with_counts(endpoint, report.tally.handled(kind));
+    if kind == EndpointKind::Permit {
+        statistics["data"] = data(&report.status);
     }
+    statistics
+}
+
+/// The endpoint with what it has served. Times are in nanoseconds.
+fn with_counts(mut endpoint: Value, handled: Handled) -> Value {
+    let Handled { messages, refused, last_refusal, spent } = handled;
+    endpoint["num_requests"] = messages.into();
+    endpoint["num_errors"] = refused.into();
+    endpoint["last_error"] = last_refusal.map_or("", Code::as_str).into();
+    endpoint["processing_time"] = spent.nanos().into();
+    endpoint["average_processing_time"] = spent.nanos().checked_div(messages).unwrap_or(0).into();
+    endpoint
+}
+
+/// The state of a resource: how many requests wait, what limits have left, and what delays the next
+/// request, if something does.
+fn data(status: &Status) -> Value {
+    let queued: u64 = status.classes.iter().map(|class| class.queued).sum();
+    let level: BTreeMap<&Name, f64> = status.limits.iter().map(|limit| (&limit.name, limit.level)).collect();
+    let mut data = json!({"epoch": status.epoch, "queued": queued, "level": level});
+    if let Some(limit) = &status.limited_by {
+        data["limited_by"] = json!(limit);
+    }
+    if let Some(reason) = status.reason {
+        data["reason"] = reason.as_str().into();
+    }
+    data
 }
 
 async fn send(client: &Client, to: Subject, answer: &impl Serialize) {

@@ -17,7 +17,6 @@ pub mod limits;
 pub mod messages;
 pub mod peers;
 pub mod permits;
-mod service_messages;
 pub mod stop;
 pub mod telemetry;
 mod wall_time;
