@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::server::danger::ClientCertVerifier;
@@ -47,47 +47,13 @@ impl ClientName {
     }
 }
 
-/// Why a file cannot be used. The text contains no part of a key.
+/// Why a file cannot be used. The text contains no part of a key, as that of the parser might.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {reason}", path.display())]
 pub struct TlsFileError {
     path: PathBuf,
     reason: String,
-    source: Option<FileFault>,
-}
-
-/// What is wrong with the text of a file.
-#[derive(Debug, thiserror::Error)]
-enum FileFault {
-    #[error(transparent)]
-    Unreadable(#[from] std::io::Error),
-    #[error(transparent)]
-    Pem(#[from] PemFault),
-}
-
-/// What is wrong with PEM. The error of the parser may quote a key, so it is not kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-enum PemFault {
-    #[error("a section has no `-----END` line")]
-    NoEnd,
-    #[error("a `-----BEGIN` line is not a line of its own")]
-    NoBeginning,
-    #[error("a section is not in Base64")]
-    NoBase64,
-    #[error("there is no such section")]
-    NoSection,
-}
-
-impl From<pem::Error> for PemFault {
-    fn from(error: pem::Error) -> Self {
-        #[expect(clippy::wildcard_enum_match_arm, reason = "a text in memory that is bounded has no other fault")]
-        match error {
-            pem::Error::MissingSectionEnd { .. } => PemFault::NoEnd,
-            pem::Error::IllegalSectionStart { .. } => PemFault::NoBeginning,
-            pem::Error::Base64Decode(_) => PemFault::NoBase64,
-            _ => PemFault::NoSection,
-        }
-    }
+    source: Option<std::io::Error>,
 }
 
 /// The certificate that counts now. It is read again when a file changes.
@@ -161,7 +127,7 @@ impl CertificateFiles {
     }
 
     fn acceptor(&self, protocols: &[&[u8]]) -> Result<TlsAcceptor, TlsFileError> {
-        let key = |text: &[u8]| Ok(PrivateKeyDer::from_pem_slice(text)?);
+        let key = |text: &[u8]| PrivateKeyDer::from_pem_slice(text).ok();
         let key = pem(&self.key_file, key, "it has no private key in PEM; `openssl pkey` writes one")?;
         let config = match &self.client_ca_file {
             Some(file) => ServerConfig::builder().with_client_cert_verifier(verifier(file)?),
@@ -203,8 +169,8 @@ fn authorities(file: &Path) -> Result<RootCertStore, TlsFileError> {
 /// If the file has none.
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
     let all = |text: &[u8]| {
-        let all: Vec<_> = CertificateDer::pem_slice_iter(text).collect::<Result<_, _>>()?;
-        if all.is_empty() { Err(PemFault::NoSection) } else { Ok(all) }
+        let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
+        all.ok().filter(|all| !all.is_empty())
     };
     pem(file, all, "it has no certificate in PEM; `openssl x509` writes one")
 }
@@ -213,10 +179,10 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFileErro
 ///
 /// # Errors
 /// If there is no such file, it is too long, or `read` finds nothing.
-fn pem<T>(file: &Path, read: impl Fn(&[u8]) -> Result<T, PemFault>, otherwise: &str) -> Result<T, TlsFileError> {
-    let because = |reason: &str, source| TlsFileError { source: Some(source), ..fault(file, reason.to_owned()) };
-    let text = key_file::bounded(file).map_err(|error| because("it can't be read", error.into()))?;
-    read(&text).map_err(|error| because(otherwise, error.into()))
+fn pem<T>(file: &Path, read: impl Fn(&[u8]) -> Option<T>, otherwise: &str) -> Result<T, TlsFileError> {
+    let unreadable = |error| TlsFileError { source: Some(error), ..fault(file, "it can't be read".to_owned()) };
+    let text = key_file::bounded(file).map_err(unreadable)?;
+    read(&text).ok_or_else(|| fault(file, otherwise.to_owned()))
 }
 
 /// Says of the file at `path` why it cannot be used.
@@ -263,19 +229,19 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_in_pem_is_named_and_quotes_nothing() {
+    fn a_fault_in_pem_quotes_nothing() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let table = [
-            ("", PemFault::NoSection),
-            ("-----BEGIN CERTIFICATE-----\ncanary\n", PemFault::NoEnd),
-            ("-----BEGIN CERTIFICATE----- canary", PemFault::NoBeginning),
-            ("-----BEGIN CERTIFICATE-----\ncanary!\n-----END CERTIFICATE-----\n", PemFault::NoBase64),
-        ];
-        for (text, fault) in table {
+        let reason = "it has no certificate in PEM; `openssl x509` writes one";
+        for text in [
+            "",
+            "-----BEGIN CERTIFICATE-----\ncanary\n",
+            "-----BEGIN CERTIFICATE----- canary",
+            "-----BEGIN CERTIFICATE-----\ncanary!\n-----END CERTIFICATE-----\n",
+        ] {
             std::fs::write(file.path(), text).unwrap();
             let error = certificates(file.path()).unwrap_err();
             assert!(!format!("{error:?}").contains("canary"), "{error:?}");
-            assert_eq!(chain(&error)[1..], [fault.to_string()], "{text}");
+            assert_eq!(chain(&error), [format!("{}: {reason}", file.path().display())], "{text}");
         }
     }
 }
