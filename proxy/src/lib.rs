@@ -18,7 +18,6 @@ mod amounts;
 pub mod answer;
 mod checked_stream;
 pub mod credential;
-mod drain;
 mod exchange;
 mod headers;
 mod json;

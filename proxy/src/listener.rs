@@ -1,7 +1,6 @@
 //! Connections of clients.
 
 use crate::checked_stream::{CheckedStream, MAX_HEAD};
-use crate::drain::Drain;
 use crate::exchange::{Exchange, Peer};
 use http::Request;
 use hyper::body::Incoming;
@@ -15,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::SetOnce;
 
 /// How long a client may take for a head, which is also how long a connection may lie idle. Clients
 /// keep connections for up to a minute, and a request on a connection that closes is lost.
@@ -42,13 +42,13 @@ impl Listener {
         Listener { exchange: Arc::new(exchange), certificate: certificate.map(Arc::new) }
     }
 
-    /// Serves until the drain begins, and then until the last connection has ended. While all
+    /// Serves until `draining` is set, and then until the last connection has ended. While all
     /// places are taken, further clients wait in the system's queue.
-    pub(crate) async fn serve(self, listener: TcpListener, drain: Drain, most: usize) {
+    pub(crate) async fn serve(self, listener: TcpListener, draining: Arc<SetOnce<()>>, most: usize) {
         let connections = Connections::new(most, WhenFull::Wait);
         tokio::select! {
             biased;
-            () = drain.has_begun() => {}
+            &() = draining.wait() => {}
             () = connections.let_in(&listener, |stream, connection| self.clone().greet(stream, connection)) => {}
         }
         drop(listener);

@@ -1,6 +1,5 @@
 //! A running proxy.
 
-use crate::drain::{Drain, LEAVE, Phase};
 use crate::exchange::Exchange;
 use crate::headers::Pseudonym;
 use crate::listener::Listener;
@@ -16,10 +15,13 @@ use rampmeter_protocol::time::Span;
 use rampmeter_worker_sdk::Resource;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{Semaphore, SetOnce};
 use tokio::task::JoinHandle;
 
+/// How long answers may take to leave after the time for draining.
+const LEAVE: Duration = Duration::from_secs(5);
 /// Bodies that are priced at once. Each may keep a processor busy for a tenth of a second, and takes a
 /// hundred times its bytes.
 const PRICING: usize = 2;
@@ -30,9 +32,12 @@ const PRICING: usize = 2;
 pub struct Proxy {
     address: SocketAddr,
     metrics: Arc<Metrics>,
-    phase: watch::Sender<Phase>,
+    /// Set once no new request is taken.
+    draining: Arc<SetOnce<()>>,
+    /// Set once requests that are still held are refused.
+    over: Arc<SetOnce<()>>,
     drain: Span,
-    /// Ends when all connections have ended, after the phase has changed.
+    /// Ends when all connections have ended, after the drain has begun.
     serving: JoinHandle<()>,
 }
 
@@ -45,7 +50,7 @@ impl Proxy {
         let clock = Clock::start();
         let address = listener.local_addr().map_err(StartError::Listener)?;
         let metrics = Arc::new(Metrics::new());
-        let (phase, drain) = Drain::new();
+        let (draining, over) = (Arc::<SetOnce<()>>::default(), Arc::<SetOnce<()>>::default());
         let (bounds, times, encryption) = (settings.bounds, settings.times, settings.encryption.clone());
         let certificate =
             encryption.certificate.map(|files| Certificate::read(files, HTTP_2_OR_1, clock)).transpose()?;
@@ -62,11 +67,11 @@ impl Proxy {
             pricing: Semaphore::new(PRICING),
             prompts: Arc::default(),
             unpriced: Mutex::default(),
-            drain: drain.clone(),
+            over: over.clone(),
             clock,
         };
-        let serving = tokio::spawn(Listener::new(exchange, certificate).serve(listener, drain, bounds.clients));
-        Ok(Proxy { address, metrics, phase, drain: times.drain, serving })
+        let listening = Listener::new(exchange, certificate).serve(listener, draining.clone(), bounds.clients);
+        Ok(Proxy { address, metrics, draining, over, drain: times.drain, serving: tokio::spawn(listening) })
     }
 
     /// The address that it listens at.
@@ -84,11 +89,11 @@ impl Proxy {
     /// Takes no new requests, and lets those that are held go on waiting for the configured time.
     /// Those that still wait then are answered 503, and their permits are given back.
     pub async fn stop(mut self) {
-        self.phase.send_replace(Phase::Draining);
+        self.draining.set(()).ok();
         if tokio::time::timeout(self.drain.duration(), &mut self.serving).await.is_ok() {
             return;
         }
-        self.phase.send_replace(Phase::Over);
+        self.over.set(()).ok();
         if tokio::time::timeout(LEAVE, &mut self.serving).await.is_err() {
             tracing::warn!(address = %self.address, "answers that were under way are cut off");
         }

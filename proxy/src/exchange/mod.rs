@@ -17,7 +17,6 @@ pub(super) mod trace;
 use crate::answer::AnswerReader;
 use crate::checked_stream::closes;
 use crate::credential::AppliedCredential;
-use crate::drain::Drain;
 use crate::headers::{self, ClientInfo, Pseudonym};
 use crate::metrics::Metrics;
 use crate::pool::request_body::{BodyMemory, RequestBody};
@@ -44,7 +43,7 @@ use response::{Relay, ResponseBody, Silence, UnsettledCall};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SetOnce};
 use trace::{Held, RequestTrace};
 use tracing::Instrument;
 
@@ -77,7 +76,8 @@ pub(crate) struct Exchange {
     pub(crate) prompts: Arc<Mutex<Prompts>>,
     /// When a body was logged last that does not tell its cost. The lock is held for one look.
     pub(crate) unpriced: Mutex<LogThrottle>,
-    pub(crate) drain: Drain,
+    /// Set once held requests are refused, as the proxy stops.
+    pub(crate) over: Arc<SetOnce<()>>,
     pub(crate) clock: Clock,
 }
 
@@ -340,7 +340,7 @@ impl Exchange {
         tokio::select! {
             granted = granted => granted,
             _broken = checked.outgoing.body.broken() => Err(Failure::BrokenBody),
-            () = self.drain.is_over() => Err(Failure::Stopping),
+            &() = self.over.wait() => Err(Failure::Stopping),
         }
     }
 
@@ -402,13 +402,13 @@ impl Exchange {
         }
         head.extensions = http::Extensions::new();
         let silence = Silence::of_at_most(self.settings.times.next_byte);
-        Response::from_parts(head, ResponseBody::Upstream(Box::new(Relay::new(seen, body, unsettled, silence))))
+        Response::from_parts(head, ResponseBody::Left(Box::new(Relay::new(seen, body, unsettled, silence))))
     }
 
     fn refused(&self, route: &str, class: Option<&str>, failure: &Failure) -> Response<ResponseBody> {
         self.metrics.answered(route, class, failure.code());
         tracing::debug!(resource = self.resource.name(), route, class, code = failure.code(), %failure, "not forwarded");
-        failure.response().map(ResponseBody::Own)
+        failure.response().map(ResponseBody::Right)
     }
 
     /// Logs a request without its path, query and headers, which may hold secrets.

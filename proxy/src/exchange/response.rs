@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use http::Response;
 use http::header::RETRY_AFTER;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::{BodyExt, Full};
+use http_body_util::{BodyExt, Either, Full};
 use hyper::body::Incoming;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::{Span, Time};
@@ -26,14 +26,8 @@ const FRESH: Span = Span::from_secs(1);
 /// How long a refusal is waited for that is read before it is passed on.
 const PEEKED_WITHIN: Duration = Duration::from_millis(500);
 
-/// The body of any answer.
-#[derive(Debug)]
-pub(crate) enum ResponseBody {
-    /// A body from the upstream.
-    Upstream(Box<Relay>),
-    /// A body that the proxy wrote.
-    Own(Full<Bytes>),
-}
+/// The body of any answer: from the upstream, or written by the proxy.
+pub(crate) type ResponseBody = Either<Box<Relay>, Full<Bytes>>;
 
 /// Why an answer breaks off.
 #[derive(Debug, thiserror::Error)]
@@ -210,31 +204,5 @@ impl Body for Relay {
 
     fn size_hint(&self) -> SizeHint {
         if self.seen.is_empty() { self.body.size_hint() } else { SizeHint::default() }
-    }
-}
-
-impl Body for ResponseBody {
-    type Data = Bytes;
-    type Error = ResponseError;
-
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, ResponseError>>> {
-        match self.get_mut() {
-            ResponseBody::Upstream(relay) => Pin::new(relay).poll_frame(cx),
-            ResponseBody::Own(text) => Pin::new(text).poll_frame(cx).map_err(|never| match never {}),
-        }
-    }
-
-    fn is_end_stream(&self) -> bool {
-        match self {
-            ResponseBody::Upstream(relay) => relay.is_end_stream(),
-            ResponseBody::Own(text) => text.is_end_stream(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            ResponseBody::Upstream(relay) => Body::size_hint(&**relay),
-            ResponseBody::Own(text) => Body::size_hint(text),
-        }
     }
 }
