@@ -351,13 +351,13 @@ fn notes_on(table: &ResourceTable) -> Vec<Note> {
 
 /// Whether a request through `proxy` can cost `unit`.
 fn may_cost(proxy: &ProxySettings, unit: &str) -> bool {
-    let tokens = match &proxy.tokens {
+    let tokens = match &proxy.asking.tokens {
         Some(TokenUnits { input, output, total, .. }) => [input, output, total].map(Option::as_deref),
         // They need no word in the file.
         None => ["tokens", "input-tokens", "output-tokens"].map(Some),
     };
     let price = proxy.price.map(|Pricing::SentinelHub| "processing-units");
-    let stated = proxy.cost_headers.iter().map(|(unit, _)| unit.as_str()).chain(proxy.routes.units());
+    let stated = proxy.asking.cost_headers.iter().map(|(unit, _)| unit.as_str()).chain(proxy.asking.routes.units());
     tokens.into_iter().chain([price, Some(REQUESTS)]).flatten().chain(stated).any(|known| known == unit)
 }
 

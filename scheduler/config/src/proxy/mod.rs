@@ -14,11 +14,10 @@ use super::reading::value::{Duration, Number, Parsed, label_key, parsed};
 use axum::http::{HeaderName, Uri};
 use credential::{CredentialSettings, CredentialTable};
 use rampmeter_account::duration;
-use rampmeter_dialects::Reader;
 use rampmeter_listener::tls::CertificateFiles;
 use rampmeter_protocol::name::Name;
 use rampmeter_proxy::route::{PathTemplate, Route, RouteLabel, Routes};
-use rampmeter_proxy::settings::{Bounds, Encryption, HeaderSettings, Pages, SafeRate, Times, Upstream};
+use rampmeter_proxy::settings::{Asking, Bounds, Encryption, HeaderSettings, Pages, SafeRate, Times, Upstream};
 use rampmeter_proxy::tokens::{BodyLabel, TokenUnits};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -64,9 +63,9 @@ keys! {
         /// safe for the dearest calls, beside all other proxies.
         safe_rate: Option<Spanned<String>> = Example(r#""6/1m""#),
         /// The class of the requests. Without this: the default class of the resource.
-        class: Option<Spanned<Name>> = Example(r#""standard""#) => class,
+        class: Option<Name> = Example(r#""standard""#),
         /// The header in which clients name their class. Without this, they can't.
-        class_header: Option<Spanned<Parsed<HeaderName>>> = Example(r#""x-rampmeter-class""#) => class_header,
+        class_header: Option<Spanned<Parsed<HeaderName>>> = Example(r#""x-rampmeter-class""#) => asking.class_header,
         /// The labels, and where each comes from: "header:NAME", "query:KEY", "path", "method",
         /// "client-address", "body:KEY" for a text in the JSON of the body, and
         /// "client-certificate" for the first DNS name in the certificate of the client.
@@ -87,7 +86,7 @@ keys! {
         /// cost what their bodies and `max_tokens` allow, and are settled with what answers say
         /// (`usage`), unless `settle` is false. Without this, the units `tokens`, `input-tokens` and
         /// `output-tokens` count if limits of this file have them.
-        tokens: Option<Spanned<TokenUnits>> = Example(r#"{ total = "tokens" }"#) => tokens,
+        tokens: Option<Spanned<TokenUnits>> = Example(r#"{ total = "tokens" }"#) => asking.tokens,
         /// Whose rules tell from a body what its request costs: "sentinel-hub" computes processing
         /// units. A request without a price costs what its route says.
         price: Option<Spanned<Parsed<Pricing>>> = Example(r#""sentinel-hub""#) => price,
@@ -216,26 +215,13 @@ pub struct ProxySettings {
     pub resource: Option<Name>,
     /// What happens while no scheduler answers.
     pub on_no_scheduler: OnNoScheduler,
-    /// The class of requests whose route has none.
-    pub class: Option<Name>,
-    /// The header in which clients name their class.
-    pub class_header: Option<HeaderName>,
+    /// What requests ask for, without the functions that are made of `origin`, `price` and the
+    /// resource.
+    pub asking: Asking,
     /// What is read of every request.
     pub origin: OriginSettings,
-    /// Labels that bodies tell.
-    pub body_labels: Vec<BodyLabel>,
-    /// The units of tokens, if requests are those to language models.
-    pub tokens: Option<TokenUnits>,
     /// The rules by which bodies are priced.
     pub price: Option<Pricing>,
-    /// Whether requests without a price are refused.
-    pub refuses_unpriced: bool,
-    /// The reader of the upstream's responses, if the file has the resource.
-    pub reader: Option<Reader>,
-    /// Units whose amounts clients may state.
-    pub cost_headers: Vec<(String, HeaderName)>,
-    /// Kinds of requests.
-    pub routes: Routes,
     /// What the upstream sees in place of the clients' secrets.
     pub credential: Option<CredentialSettings>,
     /// What the upstream learns of clients.
@@ -259,16 +245,9 @@ impl Default for ProxySettings {
             upstream: None,
             resource: None,
             on_no_scheduler: OnNoScheduler::default(),
-            class: None,
-            class_header: None,
+            asking: Asking::default(),
             origin: OriginSettings::default(),
-            body_labels: Vec::new(),
-            tokens: None,
             price: None,
-            refuses_unpriced: false,
-            reader: None,
-            cost_headers: Vec::new(),
-            routes: Routes::default(),
             credential: None,
             headers: HeaderSettings { forwarded: true, ..HeaderSettings::default() },
             times: Times::default(),
@@ -306,13 +285,18 @@ fn proxy(source: &Source, table: &ProxyTable) -> Result<ProxySettings, ConfigErr
     let defaults = ProxySettings::default();
     let mut settings = ProxySettings {
         on_no_scheduler: on_no_scheduler(source, table)?,
+        asking: Asking {
+            routes: routes(source, &table.route)?,
+            normalise: origin.normalise,
+            class: table.class.as_ref().map(ToString::to_string),
+            body_labels: of_bodies.iter().map(|(key, from)| body_label(source, key, from)).collect::<Result<_, _>>()?,
+            cost_headers: table.cost_headers.iter().map(|(unit, name)| (unit.to_string(), name.0.clone())).collect(),
+            refuses_unpriced: table.on_unpriced.is_some_and(|word| word == OnUnpricedWord::Refuse),
+            ..Asking::default()
+        },
         headers: HeaderSettings { trusted_proxies: origin.trusted_proxies.clone(), ..defaults.headers },
         origin,
-        body_labels: of_bodies.iter().map(|(key, from)| body_label(source, key, from)).collect::<Result<_, _>>()?,
-        refuses_unpriced: table.on_unpriced.is_some_and(|word| word == OnUnpricedWord::Refuse),
-        cost_headers: table.cost_headers.iter().map(|(unit, header)| (unit.to_string(), header.0.clone())).collect(),
         credential: table.credential.as_ref().map(|table| credential::settings(source, table)).transpose()?,
-        routes: routes(source, &table.route)?,
         encryption: encryption(source, table)?,
         pages: Pages {
             hosts: hosts(source, &table.hosts)?,

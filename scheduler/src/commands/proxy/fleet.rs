@@ -4,11 +4,10 @@ use super::{credential, pages::serve, price};
 use anyhow::Context;
 use futures::future::join_all;
 use rampmeter_config::{NatsTable, OnNoScheduler, Pricing, ProxySettings};
-use rampmeter_dialects::Reader;
 use rampmeter_front::forwarded_labels;
 use rampmeter_nats::servers::Servers;
 use rampmeter_protocol::clock::Clock;
-use rampmeter_proxy::settings::{Asking, CodeFn, Function, LabelsFn};
+use rampmeter_proxy::settings::{Asking, Function, LabelsFn};
 use rampmeter_proxy::{Proxy, Settings};
 use rampmeter_serve::connection::login;
 use rampmeter_telemetry::Spans;
@@ -65,67 +64,27 @@ async fn client(nats: &NatsTable, settings: &[ProxySettings]) -> anyhow::Result<
 }
 
 async fn start(client: &Client, proxy: ProxySettings, spans: Option<Spans>) -> anyhow::Result<Proxy> {
-    let ProxySettings {
-        listen,
-        upstream,
-        resource,
-        class,
-        class_header,
-        origin,
-        body_labels,
-        tokens,
-        price,
-        refuses_unpriced,
-        reader,
-        cost_headers,
-        routes,
-        credential,
-        headers,
-        times,
-        bounds,
-        encryption,
-        mut pages,
-        metrics,
-        ..
-    } = proxy;
-    let (upstream, resource) = upstream.zip(resource).context("a proxy has an upstream and a resource")?;
-    let normalise = origin.normalise;
+    let (upstream, resource) = proxy.upstream.zip(proxy.resource).context("a proxy has an upstream and a resource")?;
+    let (listen, origin, encryption, mut pages) = (proxy.listen, proxy.origin, proxy.encryption, proxy.pages);
     let labels: LabelsFn = Function(Arc::new(move |head, address| forwarded_labels(head, address, &origin)));
-    let class = class.map(|class| class.to_string());
     let names = (upstream.to_string(), resource.to_string());
     let scheme = if encryption.certificate.is_some() { "https" } else { "http" };
-    let price = price.map(|Pricing::SentinelHub| price::of_sentinel_hub());
-    let asking = Asking {
-        routes,
-        normalise,
-        class,
-        class_header,
-        labels: Some(labels),
-        body_labels,
-        tokens,
-        cost_headers,
-        price,
-        refuses_unpriced,
-        codes: reader.map(codes),
-    };
+    let price = proxy.price.map(|Pricing::SentinelHub| price::of_sentinel_hub());
+    let asking = Asking { labels: Some(labels), price, ..proxy.asking };
     let resource = client.resource(&resource)?;
-    let credential = credential.map(|settings| credential::open(settings, resource.clone(), Clock::start()));
+    let credential = proxy.credential.map(|settings| credential::open(settings, resource.clone(), Clock::start()));
     let credential = credential.transpose().with_context(|| format!("the credential of the proxy at {listen}"))?;
     let bound = TcpListener::bind(&listen).await;
     let listener = bound.with_context(|| {
         format!("the proxy can't listen at {listen}; name another address: --listen, or `listen` in [[proxy]]")
     })?;
     pages.hosts.extend(listen.rsplit_once(':').map(|(host, _port)| host.to_owned()));
+    let (headers, times, bounds) = (proxy.headers, proxy.times, proxy.bounds);
     let settings = Settings { upstream, asking, headers, credential, times, bounds, encryption, pages, spans };
-    let proxy = Proxy::start(listener, resource, settings).with_context(|| format!("the proxy at {listen}"))?;
-    if let Some(address) = metrics {
-        serve(&address, proxy.metrics()).await?;
+    let started = Proxy::start(listener, resource, settings).with_context(|| format!("the proxy at {listen}"))?;
+    if let Some(address) = proxy.metrics {
+        serve(&address, started.metrics()).await?;
     }
-    tracing::info!(upstream = names.0, resource = names.1, "holds requests at {scheme}://{}", proxy.address());
-    Ok(proxy)
-}
-
-/// Finds the codes that texts stand for by `reader`.
-fn codes(reader: Reader) -> CodeFn {
-    Function(Arc::new(move |status, text: &str| reader.code_in(status, text).map(str::to_owned)))
+    tracing::info!(upstream = names.0, resource = names.1, "holds requests at {scheme}://{}", started.address());
+    Ok(started)
 }

@@ -14,13 +14,14 @@ const NO_MODEL: &str = "none";
 /// Has `proxy` count the tokens that the limits of `resource` count, and tell models apart if they
 /// do. What the file says stays.
 pub(super) fn complete(proxy: &mut ProxySettings, resource: &Configured) {
-    proxy.tokens = proxy.tokens.take().or_else(|| tokens(resource));
-    let has_model = proxy.origin.labels.iter().any(|(label, _)| label == MODEL)
-        || proxy.body_labels.iter().any(|wanted| wanted.label == MODEL);
-    let is_model = proxy.tokens.is_some() || matches!(resource.reader.dialect(), Dialect::Openai | Dialect::Anthropic);
+    let ProxySettings { asking, origin, .. } = proxy;
+    asking.tokens = asking.tokens.take().or_else(|| tokens(resource));
+    let has_model = origin.labels.iter().any(|(label, _)| label == MODEL)
+        || asking.body_labels.iter().any(|wanted| wanted.label == MODEL);
+    let is_model = asking.tokens.is_some() || matches!(resource.reader.dialect(), Dialect::Openai | Dialect::Anthropic);
     if is_model && tells_models_apart(resource) && !has_model {
         let otherwise = Some(NO_MODEL.to_owned());
-        proxy.body_labels.push(BodyLabel { label: MODEL.to_owned(), key: MODEL.to_owned(), otherwise });
+        asking.body_labels.push(BodyLabel { label: MODEL.to_owned(), key: MODEL.to_owned(), otherwise });
     }
 }
 

@@ -18,10 +18,11 @@ use rampmeter_dialects::Reader;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
-use rampmeter_proxy::settings::Upstream;
+use rampmeter_proxy::settings::{CodeFn, Function, Upstream};
 use rampmeter_serve::telemetry;
 use std::path::PathBuf;
 use std::pin::pin;
+use std::sync::Arc;
 
 /// What `proxy` takes.
 #[derive(Debug, clap::Args)]
@@ -219,11 +220,16 @@ pub(super) fn complete(proxies: &mut [ProxySettings], config: Option<&Config>) -
         }
         let of_file = resources.iter().find(|resource| Some(resource.name()) == proxy.resource.as_ref());
         if let Some(resource) = of_file {
-            proxy.reader = Some(resource.reader.clone()).filter(Reader::reads_bodies);
+            proxy.asking.codes = Some(resource.reader.clone()).filter(Reader::reads_bodies).map(codes);
             language_models::complete(proxy, resource);
         }
     }
     Ok(())
+}
+
+/// Finds the codes that texts stand for by `reader`.
+fn codes(reader: Reader) -> CodeFn {
+    Function(Arc::new(move |status, text: &str| reader.code_in(status, text).map(str::to_owned)))
 }
 
 #[cfg(test)]
