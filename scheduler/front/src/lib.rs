@@ -176,7 +176,7 @@ impl BoundSocket {
 /// Connects the front as a client of schedulers.
 async fn connect(scheduler: &SchedulerView) -> anyhow::Result<FrontClient> {
     let SchedulerView { context: ProcessContext { leader, subjects, clock, .. }, nats, stopping, led, .. } = scheduler;
-    let client = connect_noting(&Denials::default(), stopping, nats, &format!("{leader}-http")).await?;
+    let client = connect_noting(&Denials::default(), Some(stopping), nats, &format!("{leader}-http")).await?;
     FrontClient::start(client, subjects.clone(), led.clone(), *clock).await
 }
 

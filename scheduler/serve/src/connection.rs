@@ -1,6 +1,7 @@
 //! The connection to NATS.
 
 use crate::denials::Denials;
+use crate::stop::Stop;
 use anyhow::{Context, anyhow, bail};
 use async_nats::{Client, ConnectError, ConnectErrorKind, ConnectOptions, Event, ServerError};
 use futures::StreamExt;
@@ -15,7 +16,6 @@ use rampmeter_store::StateKeys;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// The oldest server with all the features that Rampmeter needs.
 const OLDEST: (i64, i64, i64) = (2, 12, 0);
@@ -34,34 +34,27 @@ const SUBSCRIPTION_CAPACITY: usize = 1 << 17;
 /// # Errors
 /// If the server can't be reached, refuses the login, or is too old.
 pub async fn connect(denials: &Denials, nats: &NatsTable, name: &str) -> anyhow::Result<Client> {
-    let advice = "start one, or name another with --nats";
-    connect_with(advice, denials, &watch::channel(false).1, nats, name).await
+    connect_noting(denials, None, nats, name).await
 }
 
-/// Connects for `rampmeter serve`: `denials` notes operations that the server denies. Once this
-/// process is `stopping`, the end of the connection is logged as expected.
+/// Connects for `rampmeter serve`, which tells when it is `stopping`, or else for another command. Once
+/// the process stops, the end of the connection is logged as expected. `denials` notes operations that
+/// the server denies.
 ///
 /// # Errors
 /// If the server can't be reached, refuses the login, or is too old.
 pub async fn connect_noting(
     denials: &Denials,
-    stopping: &watch::Receiver<bool>,
+    stopping: Option<&Stop>,
     nats: &NatsTable,
     name: &str,
 ) -> anyhow::Result<Client> {
-    connect_with("start one, or use --embedded-nats", denials, stopping, nats, name).await
-}
-
-/// Connects. If no server answers, the error gives `advice`.
-async fn connect_with(
-    advice: &str,
-    denials: &Denials,
-    stopping: &watch::Receiver<bool>,
-    nats: &NatsTable,
-    name: &str,
-) -> anyhow::Result<Client> {
+    let advice = match stopping {
+        Some(_) => "start one, or use --embedded-nats",
+        None => "start one, or name another with --nats",
+    };
     let servers = nats.servers()?;
-    let (denials, stopping, connection) = (denials.clone(), stopping.clone(), Arc::<str>::from(name));
+    let (denials, stopping, connection) = (denials.clone(), stopping.cloned(), Arc::<str>::from(name));
     let (clock, throttle) = (Clock::start(), Mutex::new(LogThrottle::default()));
     let options = options(nats, &servers, name)?.event_callback(move |event| {
         denials.note(&event);
@@ -69,7 +62,8 @@ async fn connect_with(
             let mut throttle = throttle.lock().unwrap_or_else(PoisonError::into_inner);
             throttle.admit(clock.now(), kind).is_some()
         });
-        let (stopping, connection) = (*stopping.borrow(), Arc::clone(&connection));
+        let stopping = stopping.as_ref().is_some_and(|stopping| *stopping.borrow());
+        let connection = Arc::clone(&connection);
         async move {
             if is_told {
                 log(event, stopping, connection);

@@ -96,7 +96,7 @@ pub async fn start(config: Config) -> anyhow::Result<Scheduler> {
     let (spans, exporter) = telemetry::start(config.telemetry.as_ref(), clock, &leader)?.unzip();
     let denials = Denials::default();
     let (stop, stopping) = watch::channel(false);
-    let client = connect_noting(&denials, &stopping, &nats, &leader).await?;
+    let client = connect_noting(&denials, Some(&stopping), &nats, &leader).await?;
     let store = Store::open(&client, &nats.prefix, nats.replicas).await;
     let store = store.map_err(|error| anyhow!(denials.reason(&[], &error)))?.with_keys(keys);
     let rules = limits::rulebook::keep(client.clone(), denials.clone(), nats.prefix.clone(), nats.replicas);
@@ -167,7 +167,7 @@ async fn start_threads(config: &Config, leader: &str, stopping: &Stop) -> anyhow
     let connecting = |number| {
         let (nats, name) = (config.nats.clone(), format!("{leader}-permits-{number}"));
         let stopping = stopping.clone();
-        async move { connect_noting(&Denials::default(), &stopping, &nats, &name).await }
+        async move { connect_noting(&Denials::default(), Some(&stopping), &nats, &name).await }
     };
     PermitThreads::start(permit_threads(config.resources.len()), connecting).await
 }
