@@ -37,7 +37,7 @@ impl Behaviour {
     #[must_use]
     pub fn reader(&self) -> Reader {
         let (dialect, form) = match &self.preset {
-            Some(preset) => (preset.dialect(), preset.retry_after()),
+            Some(preset) => (preset.dialect, preset.retry_after()),
             None => (self.dialect, self.retry_after),
         };
         let unit = match form {
@@ -53,16 +53,19 @@ impl Behaviour {
     /// # Errors
     /// If the upstream has no model of a limit's capacity or period.
     pub fn preset(&self, resource: &ResourceSpec) -> Result<Preset, WorldError> {
-        let plain = || Preset::default().with_dialect(self.dialect).with_retry_after(self.retry_after);
-        let form = self.preset.clone().unwrap_or_else(plain);
-        if !form.rules().is_empty() {
-            return Ok(form);
+        let mut preset = self.preset.clone().unwrap_or_else(|| {
+            let mut plain = Preset::new(Vec::new()).with_retry_after(self.retry_after);
+            plain.dialect = self.dialect;
+            plain
+        });
+        if preset.rules.is_empty() {
+            let most = self.concurrency.or(preset.concurrency);
+            (preset.rules, preset.concurrency) = match &self.policies[..] {
+                [] => (rules(resource)?, most.or(calls_in_flight(resource))),
+                policies => (policies.iter().cloned().map(Rule::new).collect(), most),
+            };
         }
-        let (rules, most) = match &self.policies[..] {
-            [] => (rules(resource)?, self.concurrency.or(form.concurrency()).or(calls_in_flight(resource))),
-            policies => (policies.iter().cloned().map(Rule::new).collect(), self.concurrency),
-        };
-        Ok(most.into_iter().fold(form.with_rules(rules), Preset::with_concurrency))
+        Ok(preset)
     }
 }
 

@@ -78,27 +78,27 @@ pub async fn run(args: UpstreamArgs) -> anyhow::Result<()> {
 impl UpstreamArgs {
     /// All about the upstream.
     fn known(&self) -> anyhow::Result<Preset> {
-        let preset = match &self.preset {
+        let mut preset = match &self.preset {
             Some(name) => match Preset::open(name, Path::new("")) {
                 Err(PresetError::Unknown { .. }) => simulate::upstream(&init::scenario_of(name)?)?,
                 opened => opened?,
             },
             None => Preset::new(self.limits.iter().cloned().map(Rule::new).collect()),
         };
-        let preset = self.dialect.into_iter().fold(preset, Preset::with_dialect);
-        let preset = self.retry_after.into_iter().fold(preset, Preset::with_retry_after);
-        Ok(self.concurrency.into_iter().fold(preset, Preset::with_concurrency))
+        preset.dialect = self.dialect.unwrap_or(preset.dialect);
+        preset.concurrency = self.concurrency.or(preset.concurrency);
+        Ok(self.retry_after.into_iter().fold(preset, Preset::with_retry_after))
     }
 
     fn config(self, preset: Preset) -> Config {
         let fixed = ResponseTime::fixed(Duration::from_millis(self.response_ms));
         let response_time = fixed.with_jitter(Duration::from_millis(self.jitter_ms), self.seed);
-        Config::of(preset).listen(self.listen).response_time(response_time)
+        Config { listen: self.listen, response_time, ..Config::of(preset) }
     }
 }
 
 /// The limits that are enforced, as text for people.
 fn limits(preset: &Preset) -> Vec<String> {
-    let policies = preset.rules().iter().map(|rule| rule.policy().to_string());
-    policies.chain(preset.concurrency().map(|limit| format!("{limit} at the same time"))).collect()
+    let policies = preset.rules.iter().map(|rule| rule.policy.to_string());
+    policies.chain(preset.concurrency.map(|limit| format!("{limit} at the same time"))).collect()
 }

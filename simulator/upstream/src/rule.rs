@@ -22,8 +22,9 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
+    /// The policy.
     #[serde(rename = "limit", deserialize_with = "parsed")]
-    pub(crate) policy: Policy,
+    pub policy: Policy,
     pub(crate) name: Option<String>,
     /// Labels; each combination of their values counts separately.
     #[serde(default)]
@@ -107,12 +108,6 @@ impl Rule {
     pub fn except<'a>(mut self, others: impl IntoIterator<Item = &'a Rule>) -> Self {
         self.except.extend(others.into_iter().map(|other| other.matching.clone()));
         self
-    }
-
-    /// The policy.
-    #[must_use]
-    pub fn policy(&self) -> &Policy {
-        &self.policy
     }
 
     /// Its name, else the text of its policy.

@@ -86,11 +86,10 @@ impl Upstream {
         self.service.stats()
     }
 
-    /// The latest decisions, oldest first, up to the bound of [`Config::keep_admissions`]. The log
-    /// is complete if it is shorter than that. Malformed calls are not in it.
+    /// All decisions, oldest first, if [`Config::keeps_admissions`]. Malformed calls are not among them.
     #[must_use]
     pub fn admissions(&self) -> Vec<Admission> {
-        self.service.open().1.log.kept()
+        self.service.open().1.log.clone().unwrap_or_default()
     }
 
     /// Replaces the policies from now on, as [`Account::change`](crate::Account::change) does.

@@ -15,7 +15,9 @@ pub async fn upstream(policies: &[&str]) -> Upstream {
 /// The same, with answers in `dialect`.
 pub async fn upstream_with(policies: &[&str], dialect: Dialect) -> Upstream {
     let rules = policies.iter().map(|policy| Rule::new(policy.parse().unwrap())).collect();
-    Upstream::start(Config::of(Preset::new(rules).with_dialect(dialect))).await.unwrap()
+    let mut preset = Preset::new(rules);
+    preset.dialect = dialect;
+    Upstream::start(Config::of(preset)).await.unwrap()
 }
 
 /// Serves `router` on a free port until the runtime ends, and returns its URL.

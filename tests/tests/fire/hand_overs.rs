@@ -42,9 +42,10 @@ limit = [
 
 async fn upstream() -> Upstream {
     let policies = ["requests=400/2s", "requests=1000/5s;fixed-window", "requests=1000/5s;sliding-window"];
-    let preset = Preset::new(policies.map(|policy| Rule::new(policy.parse().unwrap())).into());
-    let preset = preset.with_concurrency(NonZeroUsize::new(PLACES).unwrap());
-    Upstream::start(Config::of(preset).response_time(ResponseTime::fixed(CALL))).await.unwrap()
+    let mut preset = Preset::new(policies.map(|policy| Rule::new(policy.parse().unwrap())).into());
+    preset.concurrency = NonZeroUsize::new(PLACES);
+    let config = Config { response_time: ResponseTime::fixed(CALL), ..Config::of(preset) };
+    Upstream::start(config).await.unwrap()
 }
 
 /// What all workers have done so far.

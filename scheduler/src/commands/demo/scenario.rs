@@ -75,7 +75,7 @@ pub(super) fn upstream(seed: u64) -> anyhow::Result<rampmeter_upstream::Config> 
     let policy = |(unit, capacity)| format!("{unit}={capacity}/{PERIOD}").parse();
     let policies = LIMITS.into_iter().map(policy).collect::<Result<Vec<Policy>, _>>()?;
     let response_time = ResponseTime::fixed(Duration::from_millis(80)).with_jitter(Duration::from_millis(40), seed);
-    Ok(rampmeter_upstream::Config::new(policies).response_time(response_time))
+    Ok(rampmeter_upstream::Config { response_time, ..rampmeter_upstream::Config::new(policies) })
 }
 
 /// The scheduler's configuration, in the form that a user would write.

@@ -170,7 +170,7 @@ fn behaviour(source: &Source, scenario: &ScenarioTable, resource: &ResourceSpec)
         preset: preset(source, table)?,
         changes: Vec::new(),
     };
-    let limits = behaviour.preset(resource).map_or(0, |preset| preset.rules().len());
+    let limits = behaviour.preset(resource).map_or(0, |preset| preset.rules.len());
     let change = |change: &ChangeTable| {
         let at = Time::ORIGIN + span(source, &change.at)?;
         if change.limits.len() != limits {

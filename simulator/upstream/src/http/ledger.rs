@@ -1,6 +1,6 @@
 //! The upstream with its counts.
 
-use crate::{Api, Arrival, Reply, Stats, Tally, config::Config, http::call::Call, statistics::admission::AdmissionLog};
+use crate::{Admission, Api, Arrival, Reply, Stats, Tally, config::Config, http::call::Call};
 use std::time::Duration;
 
 /// The upstream with its counts. Pure: time is an argument.
@@ -8,7 +8,8 @@ use std::time::Duration;
 pub(crate) struct Ledger {
     pub(crate) api: Api,
     total: Tally,
-    pub(crate) log: AdmissionLog,
+    /// All decisions, if they are kept.
+    pub(crate) log: Option<Vec<Admission>>,
 }
 
 /// The decision about a call.
@@ -29,7 +30,7 @@ impl Ledger {
         Self {
             api: Api::new(config.preset.clone()).with_origin(since_1970),
             total: Tally::default(),
-            log: AdmissionLog::keeping(config.admissions_kept),
+            log: config.keeps_admissions.then(Vec::new),
         }
     }
 
@@ -53,7 +54,8 @@ impl Ledger {
 
     fn decide(&mut self, now: Duration, arrival: &Arrival<'_>) -> Verdict {
         let reply = self.api.answer(now, arrival);
-        self.log.record(now, &reply.cost, reply.rejection.is_none());
+        let accepted = reply.rejection.is_none();
+        self.log.iter_mut().for_each(|log| log.push(Admission { at: now, cost: reply.cost.clone(), accepted }));
         match reply.rejection {
             None => Verdict::Admitted { number: self.total.ok, reply },
             Some(_) => Verdict::Refused(reply),

@@ -45,7 +45,7 @@ impl Service {
             clock: Clock::start(),
             parameters: CostParameters::of(&config.preset),
             response_time: config.response_time,
-            dialect: config.preset.dialect(),
+            dialect: config.preset.dialect,
             ledger: Mutex::new(Ledger::new(config, Clock::wall())),
         }
     }

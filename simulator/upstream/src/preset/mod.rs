@@ -19,18 +19,22 @@ use std::{
 /// use rampmeter_upstream::{Dialect, Preset};
 ///
 /// let github = Preset::named("github")?;
-/// assert_eq!(github.dialect(), Dialect::Github);
-/// assert_eq!(github.rules()[0].policy().to_string(), "requests=5000/PT1H;first-use");
+/// assert_eq!(github.dialect, Dialect::Github);
+/// assert_eq!(github.rules[0].policy.to_string(), "requests=5000/PT1H;first-use");
 /// # Ok::<(), rampmeter_upstream::PresetError>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Preset {
+    /// Its limits.
     #[serde(default, rename = "limit")]
-    pub(crate) rules: Vec<Rule>,
+    pub rules: Vec<Rule>,
+    /// The form of its answers.
     #[serde(deserialize_with = "parsed")]
-    pub(crate) dialect: Dialect,
-    pub(crate) concurrency: Option<NonZeroUsize>,
+    pub dialect: Dialect,
+    /// The bound on calls in flight. A call counts from its arrival until just before its answer is
+    /// sent, or until its caller has gone. A client that has read an answer may therefore call again.
+    pub concurrency: Option<NonZeroUsize>,
     /// How a limit refuses calls, if it has no refusal of its own.
     #[serde(default)]
     pub(crate) refusal: Refusal,
@@ -74,54 +78,16 @@ impl Preset {
         Self { rules, ..Self::default() }
     }
 
-    /// The same upstream with other limits.
-    #[must_use]
-    pub fn with_rules(self, rules: Vec<Rule>) -> Self {
-        Self { rules, ..self }
-    }
-
-    /// The same upstream with another dialect.
-    #[must_use]
-    pub fn with_dialect(self, dialect: Dialect) -> Self {
-        Self { dialect, ..self }
-    }
-
     /// The same upstream, whose refusals state the wait in this form.
     #[must_use]
     pub fn with_retry_after(self, form: RetryAfter) -> Self {
         Self { refusal: Refusal { retry_after: Some(form), ..self.refusal }, ..self }
     }
 
-    /// The same upstream with a bound on calls in flight. A call counts from its arrival until just
-    /// before its answer is sent, or until its caller has gone. A client that has read an answer may
-    /// therefore call again.
-    #[must_use]
-    pub fn with_concurrency(self, limit: NonZeroUsize) -> Self {
-        Self { concurrency: Some(limit), ..self }
-    }
-
-    /// Its limits.
-    #[must_use]
-    pub fn rules(&self) -> &[Rule] {
-        &self.rules
-    }
-
-    /// Its dialect.
-    #[must_use]
-    pub fn dialect(&self) -> Dialect {
-        self.dialect
-    }
-
     /// How its refusals state a wait, if the limit that refuses has no form of its own.
     #[must_use]
     pub fn retry_after(&self) -> RetryAfter {
         self.refusal.retry_after.unwrap_or(self.dialect.retry_after())
-    }
-
-    /// The bound on calls in flight.
-    #[must_use]
-    pub fn concurrency(&self) -> Option<NonZeroUsize> {
-        self.concurrency
     }
 
     /// The units that a call can state.

@@ -60,7 +60,7 @@ impl Values<'_> {
     }
 
     fn of_limit(&self, placeholder: &str, standing: &LimitState<'_>) -> Option<String> {
-        let policy = standing.rule.policy();
+        let policy = &standing.rule.policy;
         let (capacity, reset) = (policy.capacity(), standing.full_in);
         match placeholder {
             "name" => Some(standing.rule.title()),

@@ -140,8 +140,9 @@ async fn a_wait_is_stated_in_the_form_that_was_asked_for() {
 
 #[tokio::test]
 async fn a_call_whose_caller_has_gone_is_no_longer_in_flight() {
-    let slow = ResponseTime::fixed(FOR_EVER);
-    let upstream = start(Config::of(preset(&[]).with_concurrency(NonZeroUsize::MIN)).response_time(slow)).await;
+    let mut preset = preset(&[]);
+    preset.concurrency = Some(NonZeroUsize::MIN);
+    let upstream = start(Config { response_time: ResponseTime::fixed(FOR_EVER), ..Config::of(preset) }).await;
     let first = tokio::spawn(call(&upstream, "").send());
     until(|| upstream.stats().total.ok == 1).await;
     let response = answer(call(&upstream, "")).await;
@@ -203,14 +204,14 @@ fn post_twice(addr: SocketAddr, body: &[u8]) -> String {
 #[tokio::test]
 async fn only_admitted_calls_take_their_response_time() {
     let response_time = ResponseTime::fixed(Duration::from_millis(50));
-    let upstream = start(config(&["requests=1/PT0S"]).response_time(response_time)).await;
+    let upstream = start(Config { response_time, ..config(&["requests=1/PT0S"]) }).await;
     let before = upstream.stats().uptime;
     assert_eq!(answer(call(&upstream, "")).await.status(), 200);
     let elapsed = upstream.stats().uptime - before;
     assert!(elapsed >= response_time.longest(), "{elapsed:?}");
     upstream.stop().await;
 
-    let upstream = start(config(&["requests=1/PT0S"]).response_time(ResponseTime::fixed(FOR_EVER))).await;
+    let upstream = start(Config { response_time: ResponseTime::fixed(FOR_EVER), ..config(&["requests=1/PT0S"]) }).await;
     for (query, status) in [("?requests=2", 429), ("?requests=x", 400)] {
         assert_eq!(answer(call(&upstream, query)).await.status(), status, "{query}");
     }
@@ -240,7 +241,7 @@ async fn statistics_tell_counts_and_levels() {
 #[tokio::test]
 async fn a_stop_answers_calls_under_way_and_refuses_new_ones() {
     let slow = ResponseTime::fixed(Duration::from_millis(100));
-    let upstream = start(config(&["requests=9/PT0S"]).response_time(slow)).await;
+    let upstream = start(Config { response_time: slow, ..config(&["requests=9/PT0S"]) }).await;
     let addr = upstream.addr();
     let idle = TcpStream::connect(addr).await.unwrap();
     let under_way = tokio::spawn(call(&upstream, "").send());
