@@ -39,7 +39,7 @@ pub struct UpstreamArgs {
     concurrency: Option<NonZeroUsize>,
     /// The headers in which an answer tells what a call took and what is left; by default those of
     /// Sentinel Hub, or of the preset.
-    #[arg(long, value_name = "DIALECT", value_parser = PossibleValuesParser::new(Dialect::ALL.map(Dialect::name)).try_map(|name| name.parse::<Dialect>()))]
+    #[arg(long, value_name = "DIALECT", value_parser = PossibleValuesParser::new(Dialect::names()).try_map(|name| name.parse::<Dialect>()))]
     dialect: Option<Dialect>,
     /// How a refusal states the wait in `Retry-After`, in place of the dialect's form: in
     /// milliseconds, as Sentinel Hub does, in whole seconds, as HTTP has it, or not at all.

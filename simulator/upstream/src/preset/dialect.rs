@@ -43,33 +43,38 @@ pub enum Dialect {
     Plain,
 }
 
+/// All dialects in their order, with their names and forms.
+const DIALECTS: [(Dialect, &str, &Form); 8] = [
+    (Dialect::SentinelHub, "sentinel-hub", &form::SENTINEL_HUB),
+    (Dialect::Ietf, "ietf", &form::IETF),
+    (Dialect::Discord, "discord", &form::DISCORD),
+    (Dialect::Openai, "openai", &form::OPENAI),
+    (Dialect::Anthropic, "anthropic", &form::ANTHROPIC),
+    (Dialect::Github, "github", &form::GITHUB),
+    (Dialect::Shopify, "shopify", &form::SHOPIFY),
+    (Dialect::Plain, "plain", &form::PLAIN),
+];
+
 impl Dialect {
-    /// All dialects.
-    pub const ALL: [Self; 8] = [
-        Self::SentinelHub,
-        Self::Ietf,
-        Self::Discord,
-        Self::Openai,
-        Self::Anthropic,
-        Self::Github,
-        Self::Shopify,
-        Self::Plain,
-    ];
+    /// The names of all dialects.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        DIALECTS.iter().map(|(_, name, _)| *name)
+    }
 
     /// Its name.
     #[must_use]
-    pub const fn name(self) -> &'static str {
-        self.name_and_form().0
+    pub fn name(self) -> &'static str {
+        DIALECTS[self as usize].1
     }
 
     /// How the dialect's `Retry-After` states a wait.
     #[must_use]
-    pub const fn retry_after(self) -> RetryAfter {
+    pub fn retry_after(self) -> RetryAfter {
         self.form().retry_after
     }
 
     /// Whether the headers are a part of the body, and a refusal has status 200.
-    pub(crate) const fn in_body(self) -> bool {
+    pub(crate) fn in_body(self) -> bool {
         self.form().in_body
     }
 
@@ -91,21 +96,8 @@ impl Dialect {
         self.form().refused.iter().filter_map(|template| header(template, values)).collect()
     }
 
-    const fn form(self) -> &'static Form {
-        self.name_and_form().1
-    }
-
-    const fn name_and_form(self) -> (&'static str, &'static Form) {
-        match self {
-            Self::SentinelHub => ("sentinel-hub", &form::SENTINEL_HUB),
-            Self::Ietf => ("ietf", &form::IETF),
-            Self::Discord => ("discord", &form::DISCORD),
-            Self::Openai => ("openai", &form::OPENAI),
-            Self::Anthropic => ("anthropic", &form::ANTHROPIC),
-            Self::Github => ("github", &form::GITHUB),
-            Self::Shopify => ("shopify", &form::SHOPIFY),
-            Self::Plain => ("plain", &form::PLAIN),
-        }
+    fn form(self) -> &'static Form {
+        DIALECTS[self as usize].2
     }
 }
 
@@ -119,8 +111,8 @@ impl FromStr for Dialect {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        let named = Self::ALL.into_iter().find(|dialect| dialect.name() == name);
-        let known = || Self::ALL.map(Self::name).join(", ");
+        let named = DIALECTS.iter().find(|(_, known, _)| *known == name).map(|(dialect, ..)| *dialect);
+        let known = || Self::names().collect::<Vec<_>>().join(", ");
         named.ok_or_else(|| format!("there is no dialect `{name}`; there are {}", known()))
     }
 }
@@ -219,8 +211,8 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        for dialect in Dialect::ALL {
-            assert_eq!(dialect.to_string().parse(), Ok(dialect));
+        for (dialect, name, _) in DIALECTS {
+            assert_eq!((dialect.name(), name.parse()), (name, Ok(dialect)));
         }
         let error = "klingon".parse::<Dialect>().unwrap_err().to_string();
         assert!(error.starts_with("there is no dialect `klingon`; there are sentinel-hub, ietf,"), "{error}");
