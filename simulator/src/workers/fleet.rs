@@ -4,6 +4,7 @@ use crate::workers::cost::{CostModel, Draw};
 use rampmeter_protocol::labels::{Labels, LabelsError};
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -79,9 +80,11 @@ pub struct Crashes {
 }
 
 /// How the workers of a fleet divide into clients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Clients {
     /// The workers name no client.
+    #[serde(rename = "none")]
     Unnamed,
     /// All workers are one client.
     One,
@@ -90,12 +93,16 @@ pub enum Clients {
 }
 
 /// The values that the requests of a fleet have for one label.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged, deny_unknown_fields, expecting = "a value for all, or { of = 50 }")]
 pub enum Values {
     /// The same value for all.
     One(String),
     /// This many values, such as `guild-0` to `guild-49`. Workers get them in turn and keep them.
-    Of(NonZeroU32),
+    Of {
+        /// Their number.
+        of: NonZeroU32,
+    },
 }
 
 impl Values {
@@ -103,7 +110,7 @@ impl Values {
     fn of(&self, worker: usize, label: &str) -> String {
         match self {
             Values::One(value) => value.clone(),
-            Values::Of(count) => format!("{label}-{}", worker % count.get() as usize),
+            Values::Of { of } => format!("{label}-{}", worker % of.get() as usize),
         }
     }
 }

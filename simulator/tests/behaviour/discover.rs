@@ -30,7 +30,7 @@ fn one(value: &str) -> Values {
 }
 
 fn of(count: u32) -> Values {
-    Values::Of(NonZeroU32::new(count).unwrap())
+    Values::Of { of: NonZeroU32::new(count).unwrap() }
 }
 
 fn answering(least: u64, most: u64) -> Network {

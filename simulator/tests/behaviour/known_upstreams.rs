@@ -128,7 +128,7 @@ fn labelled(mut fleet: Fleet, label: &str, value: &str) -> Fleet {
 /// Workers have one of a few values of this label.
 fn several(dice: &mut Rng, mut fleet: Fleet, label: &str) -> Fleet {
     let values = NonZeroU32::new(dice.number(1, 4) as u32).unwrap();
-    fleet.labels.insert(label.to_owned(), Values::Of(values));
+    fleet.labels.insert(label.to_owned(), Values::Of { of: values });
     fleet
 }
 

@@ -15,7 +15,7 @@ use toml::Spanned;
 
 /// A duration in the file, from and to these numbers of milliseconds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Duration<const FROM: u64 = 0, const TO: u64 = { u64::MAX }>(Span);
+pub struct Duration<const FROM: u64 = 0, const TO: u64 = { u64::MAX }>(Span);
 
 impl<'de, const FROM: u64, const TO: u64> Deserialize<'de> for Duration<FROM, TO> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -60,7 +60,7 @@ impl<const FROM: u64, const TO: u64> From<Duration<FROM, TO>> for Option<Span> {
 
 /// A number in the file, within these bounds.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Number<const FROM: usize, const TO: usize>(usize);
+pub struct Number<const FROM: usize, const TO: usize>(usize);
 
 impl<'de, const FROM: usize, const TO: usize> Deserialize<'de> for Number<FROM, TO> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -111,14 +111,6 @@ pub(crate) fn label_key(source: &Source, key: &Spanned<String>) -> Result<String
 
 pub(crate) fn amount(source: &Source, units: &Spanned<f64>) -> Result<Amount, ConfigError> {
     Amount::new(*units.get_ref()).map_err(|error| source.fault(&units.span(), error.to_string()))
-}
-
-/// Reads a duration.
-///
-/// # Errors
-/// If the text is no duration.
-pub fn span(source: &Source, text: &Spanned<String>) -> Result<Span, ConfigError> {
-    duration::parse(text.get_ref()).map_err(|reason| source.fault(&text.span(), reason))
 }
 
 /// Parses a value that the file has as a string; `None` if the key is absent.

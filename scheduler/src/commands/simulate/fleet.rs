@@ -1,14 +1,13 @@
 //! A fleet of simulated workers, in the file.
 
 use rampmeter_config::reading::source::{ConfigError, Source};
-use rampmeter_config::reading::value::span;
+use rampmeter_config::reading::value::{Duration, Number};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_simulator::cost::{CostModel, Draw};
 use rampmeter_simulator::fleet::{Arrivals, Clients, Crashes, Fleet, Shift, Values};
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
 use toml::Spanned;
 
 /// A fleet of equal workers.
@@ -16,39 +15,30 @@ use toml::Spanned;
 #[serde(deny_unknown_fields)]
 pub(super) struct FleetTable {
     pub(super) name: Spanned<String>,
-    workers: Spanned<u64>,
+    workers: Count,
     class: Option<String>,
-    clients: Option<ClientsTable>,
+    clients: Option<Clients>,
     client: Option<String>,
     #[serde(default)]
-    labels: BTreeMap<String, Spanned<LabelTable>>,
+    labels: BTreeMap<String, Values>,
     #[serde(default)]
     cost: CostTable,
     shift: Option<ShiftTable>,
     arrivals: Option<Spanned<ArrivalsTable>>,
-    calls: Option<Spanned<u64>>,
-    think: Option<Spanned<String>>,
-    from: Option<Spanned<String>>,
-    until: Option<Spanned<String>>,
+    calls: Option<Count>,
+    think: Option<Spanned<Duration>>,
+    from: Option<Spanned<Duration>>,
+    until: Option<Spanned<Duration>>,
     crashes: Option<CrashesTable>,
     #[serde(default)]
     foreign: bool,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum ClientsTable {
-    Each,
-    One,
-    None,
-}
+/// The number of anything: more would not fit into a machine's memory.
+type Count = Number<1, 1_000_000>;
 
-#[derive(Debug, Deserialize)]
-#[serde(untagged, deny_unknown_fields, expecting = "a value for all, or { of = 50 }")]
-enum LabelTable {
-    One(String),
-    Of { of: u64 },
-}
+/// An interval, long enough that other events happen too.
+type Interval = Duration<1, { 366 * 86_400_000 }>;
 
 type CostTable = BTreeMap<String, Spanned<DrawTable>>;
 
@@ -78,7 +68,7 @@ enum DrawTable {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ShiftTable {
-    every: Spanned<String>,
+    every: Interval,
     cost: CostTable,
 }
 
@@ -91,53 +81,44 @@ enum ArrivalsTable {
         per_second: f64,
     },
     Bursts {
-        calls: u64,
-        every: String,
+        calls: Count,
+        every: Interval,
     },
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CrashesTable {
-    every: Spanned<String>,
-    pause: Spanned<String>,
-    until: Option<Spanned<String>>,
+    every: Interval,
+    pause: Duration,
+    until: Option<Duration>,
 }
 
 impl FleetTable {
     /// The fleet, in a world that ends at `end`.
     pub(super) fn fleet(&self, source: &Source, end: Time) -> Result<Fleet, ConfigError> {
-        let workers = whole(source, &self.workers, "workers")?;
-        let shift =
-            |shift: &ShiftTable| Ok(Shift { every: positive(source, &shift.every)?, to: cost(source, &shift.cost)? });
-        let crashes = |crashes: &CrashesTable| {
-            let until = time(source, crashes.until.as_ref(), Time::NEVER)?;
-            Ok(Crashes { every: positive(source, &crashes.every)?, pause: span(source, &crashes.pause)?, until })
+        let shift = |shift: &ShiftTable| Ok(Shift { every: shift.every.into(), to: cost(source, &shift.cost)? });
+        let crashes = |crashes: &CrashesTable| Crashes {
+            every: crashes.every.into(),
+            pause: crashes.pause.into(),
+            until: crashes.until.map_or(Time::NEVER, at),
         };
+        let clients = if self.client.is_some() { Clients::One } else { Clients::Unnamed };
         Ok(Fleet {
             class: self.class.clone(),
-            clients: match self.clients {
-                Some(ClientsTable::Each) => Clients::Each,
-                Some(ClientsTable::One) => Clients::One,
-                None if self.client.is_some() => Clients::One,
-                Some(ClientsTable::None) | None => Clients::Unnamed,
-            },
+            clients: self.clients.unwrap_or(clients),
             client: self.client.clone(),
-            labels: self
-                .labels
-                .iter()
-                .map(|(label, table)| Ok((label.clone(), values(source, table)?)))
-                .collect::<Result<_, _>>()?,
+            labels: self.labels.clone(),
             cost: cost(source, &self.cost)?,
             shift: self.shift.as_ref().map(shift).transpose()?,
             arrivals: self.arrivals(source)?,
-            calls: self.calls.as_ref().map(|calls| whole(source, calls, "calls")).transpose()?,
-            think: self.think.as_ref().map_or(Ok(Span::ZERO), |think| span(source, think))?,
+            calls: self.calls.map(|calls| usize::from(calls) as u32),
+            think: self.think.as_ref().map_or(Span::ZERO, |think| (*think.get_ref()).into()),
             from: self.from(source, end)?,
-            until: time(source, self.until.as_ref(), Time::NEVER)?,
-            crashes: self.crashes.as_ref().map(crashes).transpose()?,
+            until: self.until(),
+            crashes: self.crashes.as_ref().map(crashes),
             foreign: self.foreign,
-            ..Fleet::new(self.name.get_ref(), workers as usize)
+            ..Fleet::new(self.name.get_ref(), self.workers.into())
         })
     }
 
@@ -151,30 +132,14 @@ impl FleetTable {
 
     /// The start of the fleet, which must be before its end and the world's.
     fn from(&self, source: &Source, end: Time) -> Result<Time, ConfigError> {
-        let from = time(source, self.from.as_ref(), Time::ORIGIN)?;
-        let until = time(source, self.until.as_ref(), Time::NEVER)?.min(end);
+        let from = self.from.as_ref().map_or(Time::ORIGIN, |from| at(*from.get_ref()));
         let span = self.from.as_ref().or(self.until.as_ref()).map_or(self.name.span(), Spanned::span);
-        if from < until { Ok(from) } else { Err(source.fault(&span, "the fleet ends before it begins")) }
+        let begins = from < self.until().min(end);
+        if begins { Ok(from) } else { Err(source.fault(&span, "the fleet ends before it begins")) }
     }
-}
 
-/// The largest number of anything: more would not fit into a machine's memory.
-const MOST: u64 = 1_000_000;
-
-fn whole(source: &Source, number: &Spanned<u64>, what: &str) -> Result<u32, ConfigError> {
-    match *number.get_ref() {
-        some @ 1..=MOST => Ok(some as u32),
-        other => Err(source.fault(&number.span(), format!("`{what}` is from 1 to {MOST}, not {other}"))),
-    }
-}
-
-fn values(source: &Source, table: &Spanned<LabelTable>) -> Result<Values, ConfigError> {
-    match table.get_ref() {
-        LabelTable::One(value) => Ok(Values::One(value.clone())),
-        LabelTable::Of { of } => {
-            let count = NonZeroU32::new(whole(source, &Spanned::new(table.span(), *of), "of")?);
-            Ok(Values::Of(count.expect("a number from 1 on")))
-        }
+    fn until(&self) -> Time {
+        self.until.as_ref().map_or(Time::NEVER, |until| at(*until.get_ref()))
     }
 }
 
@@ -210,21 +175,12 @@ fn arrivals(source: &Source, table: &Spanned<ArrivalsTable>) -> Result<Arrivals,
             Err(source.fault(&table.span(), "a rate in calls per second is above 0 and at most 1e6"))
         }
         ArrivalsTable::Bursts { calls, every } => {
-            let (calls, every) = (Spanned::new(table.span(), *calls), Spanned::new(table.span(), every.clone()));
-            Ok(Arrivals::Bursts { calls: whole(source, &calls, "calls")?, every: positive(source, &every)? })
+            Ok(Arrivals::Bursts { calls: usize::from(*calls) as u32, every: (*every).into() })
         }
     }
 }
 
 /// A time of the world, from its beginning.
-pub(super) fn time(source: &Source, text: Option<&Spanned<String>>, otherwise: Time) -> Result<Time, ConfigError> {
-    text.map_or(Ok(otherwise), |text| Ok(Time::ORIGIN + span(source, text)?))
-}
-
-/// An interval, long enough that other events happen too.
-fn positive(source: &Source, text: &Spanned<String>) -> Result<Span, ConfigError> {
-    match span(source, text)? {
-        span if span < Span::from_millis(1) => Err(source.fault(&text.span(), "this duration is at least 1 ms")),
-        span => Ok(span),
-    }
+pub(super) fn at(since: Duration) -> Time {
+    Time::ORIGIN + Span::from(since)
 }

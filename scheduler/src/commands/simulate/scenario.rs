@@ -1,10 +1,10 @@
 //! The file of a scenario: a world to simulate.
 
-use super::fleet::{FleetTable, time};
+use super::fleet::{FleetTable, at};
 use rampmeter_config::LimitedResource;
 use rampmeter_config::reading::faults::read_prepared;
 use rampmeter_config::reading::source::{ConfigError, Source};
-use rampmeter_config::reading::value::{parsed, span};
+use rampmeter_config::reading::value::{Duration, parsed};
 use rampmeter_dialects::{Dialect as Readable, Reader};
 use rampmeter_policy::spec::ResourceSpec;
 use rampmeter_protocol::time::{Span, Time};
@@ -26,7 +26,7 @@ struct ScenarioTable {
     #[serde(default = "one")]
     seed: u64,
     /// The end of the world. It is needed if a fleet makes calls without end.
-    until: Option<Spanned<String>>,
+    until: Option<Duration>,
     resource: LimitedResource,
     #[serde(default)]
     network: NetworkTable,
@@ -71,7 +71,7 @@ struct UpstreamTable {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ChangeTable {
-    at: Spanned<String>,
+    at: Spanned<Duration>,
     limits: Vec<Spanned<String>>,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn parse(path: &Path, text: &str, seed: Option<u64>) -> Result<World,
     let (table, mut faults) = read_prepared::<ScenarioTable>(&source, |_| "", as_scenario)?;
     let spec = table.resource.spec(&source, &mut faults);
     let spec = faults.or(spec)?;
-    let until = time(&source, table.until.as_ref(), Time::NEVER)?;
+    let until = table.until.map_or(Time::NEVER, at);
     let behaviour = behaviour(&source, &table, &spec)?;
     let reader = table.resource.reader(&source, behaviour.reader())?;
     let world = World::new(spec, seed.unwrap_or(table.seed))
@@ -172,12 +172,11 @@ fn behaviour(source: &Source, scenario: &ScenarioTable, resource: &ResourceSpec)
     };
     let limits = behaviour.preset(resource).map_or(0, |preset| preset.rules.len());
     let change = |change: &ChangeTable| {
-        let at = Time::ORIGIN + span(source, &change.at)?;
         if change.limits.len() != limits {
             let reason = format!("a change names as many limits as there are, in their order: {limits}");
             return Err(source.fault(&change.at.span(), reason));
         }
-        Ok((at, policies(source, &change.limits)?))
+        Ok((at(*change.at.get_ref()), policies(source, &change.limits)?))
     };
     Ok(Behaviour { changes: table.changes.iter().map(change).collect::<Result<_, _>>()?, ..behaviour })
 }
