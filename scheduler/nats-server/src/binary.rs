@@ -27,12 +27,12 @@ impl Binary {
     /// Runs the file at `path` with `--version`, and accepts it if it is new enough.
     ///
     /// # Errors
-    /// [`Unfit`] if it cannot be run, is no nats-server, or is older than [`Version::OLDEST`].
-    pub async fn at(path: impl Into<PathBuf>) -> Result<Self, Unfit> {
+    /// If it cannot be run, is no nats-server, or is older than [`Version::OLDEST`].
+    pub async fn at(path: impl Into<PathBuf>) -> Result<Self, NoServer> {
         let path = path.into();
         match version_of(&path).await {
             Ok(version) => Ok(Self { path, version }),
-            Err(fault) => Err(Unfit { path, fault }),
+            Err(fault) => Err(NoServer(format!("{} {fault}", path.display()))),
         }
     }
 
@@ -49,41 +49,20 @@ impl Binary {
     }
 }
 
-/// A file that cannot serve as nats-server, and why.
+/// Why a file, or a download, is no nats-server to run.
 #[derive(Debug, thiserror::Error)]
-#[error("{} {fault}", path.display())]
-pub struct Unfit {
-    /// The file that was tried.
-    pub path: PathBuf,
-    /// What is wrong with it.
-    pub fault: Fault,
-}
+#[error("{0}")]
+pub struct NoServer(pub(crate) String);
 
-/// What is wrong with a file that should be a nats-server.
-#[derive(Debug, thiserror::Error)]
-pub enum Fault {
-    /// The system could not run it.
-    #[error("cannot be run: {0}")]
-    NotRunnable(io::Error),
-    /// The file ran, but printed no version in time.
-    #[error("printed no version within {} s", VERSION_BOUND.as_secs())]
-    Silent,
-    /// It printed something else. The text is the end of its output.
-    #[error("printed no version, but {0:?}")]
-    NoVersion(String),
-    /// The file is a nats-server that is too old.
-    #[error("is version {0}, older than {oldest}", oldest = Version::OLDEST)]
-    TooOld(Version),
-}
-
-async fn version_of(path: &Path) -> Result<Version, Fault> {
+async fn version_of(path: &Path) -> Result<Version, String> {
     let output = Command::new(path).arg("--version").stdin(Stdio::null()).kill_on_drop(true).output();
-    let output = timeout(VERSION_BOUND, output).await.map_err(|_elapsed| Fault::Silent)?;
-    let output = output.map_err(Fault::NotRunnable)?;
+    let silent = |_elapsed| format!("printed no version within {} s", VERSION_BOUND.as_secs());
+    let output = timeout(VERSION_BOUND, output).await.map_err(silent)?;
+    let output = output.map_err(|error| format!("cannot be run: {error}"))?;
     match Version::in_output(&String::from_utf8_lossy(&output.stdout)) {
         Some(version) if version >= Version::OLDEST => Ok(version),
-        Some(version) => Err(Fault::TooOld(version)),
-        None => Err(Fault::NoVersion(tail_of(&output))),
+        Some(version) => Err(format!("is version {version}, older than {}", Version::OLDEST)),
+        None => Err(format!("printed no version, but {:?}", tail_of(&output))),
     }
 }
 

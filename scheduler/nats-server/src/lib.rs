@@ -37,9 +37,9 @@ mod process;
 mod search_path;
 mod server;
 
-pub use binary::{Binary, Fault, Unfit, Version};
-pub use download::{BringError, Cache};
-pub use options::{Configuration, Login, Options};
+pub use binary::{Binary, NoServer, Version};
+pub use download::Cache;
+pub use options::{Login, Options};
 pub use process::StartError;
 pub use search_path::{NotFound, SearchPath};
 pub use server::Server;

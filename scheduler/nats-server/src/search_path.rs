@@ -1,7 +1,7 @@
 //! Finds a nats-server on this machine, or downloads one.
 
-use crate::binary::{Binary, Unfit, Version};
-use crate::download::{BringError, Cache};
+use crate::binary::{Binary, NoServer, Version};
+use crate::download::Cache;
 use std::env;
 use std::path::PathBuf;
 
@@ -40,7 +40,7 @@ impl SearchPath {
         }
         let downloaded = match &self.cache {
             Some(cache) => cache.binary().await,
-            None => Err(BringError::NoFolder),
+            None => Err(NoServer("no folder to keep it in: neither XDG_CACHE_HOME nor HOME is set".to_owned())),
         };
         downloaded.map_err(|bring| NotFound { passed_over, bring })
     }
@@ -72,12 +72,12 @@ impl Binary {
 )]
 pub struct NotFound {
     /// The unfit ones on the `PATH`.
-    pub passed_over: Vec<Unfit>,
+    pub passed_over: Vec<NoServer>,
     /// Why the download failed.
-    pub bring: BringError,
+    pub bring: NoServer,
 }
 
-fn list(passed_over: &[Unfit]) -> String {
-    let lines: Vec<_> = passed_over.iter().map(Unfit::to_string).collect();
+fn list(passed_over: &[NoServer]) -> String {
+    let lines: Vec<_> = passed_over.iter().map(NoServer::to_string).collect();
     if lines.is_empty() { "none".to_owned() } else { lines.join("; ") }
 }

