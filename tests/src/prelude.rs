@@ -29,7 +29,7 @@ pub use futures::future::join_all;
 pub use futures::{FutureExt, StreamExt};
 pub use rampmeter_config as config;
 pub use rampmeter_jobs::{Attempt, Failure, Job, Queue, QueueErrorKind};
-pub use rampmeter_nats_server::{Configuration, Options, Server};
+pub use rampmeter_nats_server::{Options, Server};
 pub use rampmeter_protocol::clock::{Clock, unix_ms};
 pub use rampmeter_protocol::epoch::Epoch;
 pub use rampmeter_protocol::headers::speaks_of_limits;

@@ -11,8 +11,11 @@ pub struct Options {
     /// The folder of `JetStream`'s data; `None`, the default, is a folder that is removed with the
     /// server.
     pub store: Option<PathBuf>,
-    /// Further settings of the server.
-    pub configuration: Configuration,
+    /// A configuration file of nats-server, for all settings apart from address, port and store. Its
+    /// `jetstream` block needs `store_dir: $NATS_STORE`. A server refuses a store both there and as
+    /// an argument. Without either it takes a temporary folder. By default it has the defaults of
+    /// NATS: `JetStream` acknowledges a write before it is on disk.
+    pub configuration: Option<PathBuf>,
     /// What the server requires of clients; `None`, the default, is nothing. A configuration file
     /// has users of its own.
     pub login: Option<Login>,
@@ -64,20 +67,6 @@ fn quoted(text: &str) -> String {
         _other => format!("\\x{byte:02X}"),
     };
     format!("\"{}\"", text.bytes().map(byte).collect::<String>())
-}
-
-/// The settings of a server, apart from address, port and store, which [`Options`] always decide.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Configuration {
-    /// The defaults of NATS: `JetStream` acknowledges a write before it is on disk.
-    #[default]
-    Plain,
-    /// `JetStream` writes to disk before it acknowledges, so that a power failure loses nothing.
-    SyncAlways,
-    /// A configuration file of nats-server. Its `jetstream` block needs `store_dir: $NATS_STORE`. A
-    /// server refuses a store both there and as an argument. Without either it takes a temporary
-    /// folder.
-    File(PathBuf),
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use crate::binary::{Binary, tail_of_file};
 use crate::clean_stop;
-use crate::options::{Configuration, Login, Options};
+use crate::options::Options;
 use serde_json::Value;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -28,8 +28,6 @@ const ENDING_POLL: Duration = Duration::from_millis(20);
 const TAKEN: &str = "address already in use";
 /// The environment variable with the folder of the store, for configuration files.
 const STORE: &str = "NATS_STORE";
-/// The configuration of a server that acknowledges nothing before it is on disk.
-const SYNC_ALWAYS: &str = "jetstream { store_dir: $NATS_STORE, sync_interval: always }\n";
 /// Waits for the end of its standard input, which only the owner holds open, and ends the server. A
 /// paused server goes on, so that it can end.
 const GUARD: &str = r#"read -r _; kill "$1"; kill -CONT "$1""#;
@@ -118,13 +116,11 @@ impl Launch {
     /// Prepares the folder of the server; runs nothing yet.
     pub(crate) fn new(binary: &Binary, options: Options) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("nats-server-").tempdir()?;
-        let login = options.login.as_ref().map(Login::block).unwrap_or_default();
         let own = folder.path().join("nats.conf");
-        let configuration = match &options.configuration {
-            Configuration::Plain if login.is_empty() => None,
-            Configuration::Plain => Some(fs::write(&own, login).map(|()| own)?),
-            Configuration::SyncAlways => Some(fs::write(&own, format!("{SYNC_ALWAYS}{login}")).map(|()| own)?),
-            Configuration::File(path) => Some(path.clone()),
+        let configuration = match (&options.configuration, &options.login) {
+            (Some(path), _) => Some(path.clone()),
+            (None, Some(login)) => Some(fs::write(&own, login.block()).map(|()| own)?),
+            (None, None) => None,
         };
         let store = options.store.clone().unwrap_or_else(|| folder.path().join("store"));
         Ok(Self { program: binary.path().to_path_buf(), options, store, configuration, folder })
@@ -167,8 +163,8 @@ impl Launch {
         }
         // A server refuses a store both in its configuration and as an argument.
         match self.options.configuration {
-            Configuration::Plain => command.arg("-sd").arg(&self.store),
-            Configuration::SyncAlways | Configuration::File(_) => command.env(STORE, &self.store),
+            None => command.arg("-sd").arg(&self.store),
+            Some(_) => command.env(STORE, &self.store),
         };
         command.args(name.into_iter().flat_map(|name| ["--name", name]));
         command.args(&self.options.arguments);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use async_nats::jetstream;
 use nix::unistd::{Pid, getpgid};
-use rampmeter_nats_server::{Binary, Configuration, Options, Server, StartError, Version};
+use rampmeter_nats_server::{Binary, Options, Server, StartError, Version};
 
 /// Far longer than a server needs to answer, even on a loaded machine.
 const ANSWER: Duration = Duration::from_secs(20);
@@ -163,7 +163,7 @@ async fn a_taken_port_is_reported_and_its_log_is_kept() {
 #[tokio::test]
 async fn the_configuration_counts() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let configured = || Options { configuration: Configuration::File(file.path().to_path_buf()), ..Options::default() };
+    let configured = || Options { configuration: Some(file.path().to_path_buf()), ..Options::default() };
     let text = "server_name: ramp\nport: 1\njetstream { store_dir: $NATS_STORE }\n";
     std::fs::write(file.path(), text).unwrap();
     let server = start(configured()).await;
@@ -181,7 +181,7 @@ async fn a_configuration_sees_the_environment_and_yields_to_arguments() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "server_name: $NAME\nhttp: 1\njetstream { store_dir: $NATS_STORE }\n").unwrap();
     let options = Options {
-        configuration: Configuration::File(file.path().to_path_buf()),
+        configuration: Some(file.path().to_path_buf()),
         arguments: vec!["-m".to_owned(), "-1".to_owned()],
         environment: vec![("NAME".to_owned(), "ramp".to_owned())],
         ..Options::default()

@@ -5,7 +5,7 @@ use crate::nats;
 use crate::patience::until;
 use crate::repository::root;
 use async_nats::ConnectOptions;
-use rampmeter_nats_server::{Configuration, Options, Server};
+use rampmeter_nats_server::{Options, Server};
 use rampmeter_scheduler::running::Running;
 use std::path::PathBuf;
 use tempfile::TempDir;
@@ -48,7 +48,7 @@ pub fn folder_with_jobs(further: &str) -> TempDir {
 /// configuration.
 pub async fn single_with_jobs(further: &str) -> (TempDir, Server) {
     let folder = folder_with_jobs(further);
-    let configuration = Configuration::File(folder.path().join("single.conf"));
+    let configuration = Some(folder.path().join("single.conf"));
     (folder, nats::start_with(Options { configuration, ..options("single.conf", passwords_with_jobs()) }).await)
 }
 
@@ -60,7 +60,7 @@ pub async fn single_with_accounts(change: impl Fn(&str) -> String) -> (TempDir, 
         let text = if name == "accounts.conf" { change(&text) } else { text };
         std::fs::write(folder.path().join(name), text).unwrap();
     }
-    let configuration = Configuration::File(folder.path().join("single.conf"));
+    let configuration = Some(folder.path().join("single.conf"));
     (folder, nats::start_with(Options { configuration, ..options("single.conf", passwords()) }).await)
 }
 
@@ -125,7 +125,7 @@ pub async fn lead(server: &Server, resources: &str) -> Running {
 
 fn options(name: &str, environment: Vec<(String, String)>) -> Options {
     Options {
-        configuration: Configuration::File(path(name)),
+        configuration: Some(path(name)),
         arguments: ["--http_port", "-1"].map(str::to_owned).into(),
         environment,
         ..Options::default()

@@ -1,10 +1,11 @@
 //! Three real nats-servers that form a cluster.
 
 use crate::patience::until;
+use crate::repository;
 use async_nats::ConnectOptions;
 use async_nats::jetstream::context::GetStreamErrorKind;
 use async_nats::jetstream::{self, kv};
-use rampmeter_nats_server::{Binary, Configuration, Options, Server, StartError};
+use rampmeter_nats_server::{Binary, Options, Server, StartError};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
@@ -48,7 +49,7 @@ impl Cluster {
     /// If it can't be started; the message has the end of a server's log.
     pub async fn start() -> Self {
         let options = |seat: &Seat| Options {
-            configuration: Configuration::SyncAlways,
+            configuration: Some(repository::root().join("deploy/nats/jetstream.conf")),
             arguments: seat.arguments(),
             ..Options::default()
         };

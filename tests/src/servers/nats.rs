@@ -1,7 +1,7 @@
 //! A real nats-server.
 
 use async_nats::jetstream::{self, kv};
-use rampmeter_nats_server::{Binary, Configuration, Options, Server};
+use rampmeter_nats_server::{Binary, Options, Server};
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -31,7 +31,7 @@ pub async fn configured(text: &str) -> (TempDir, Server) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("nats.conf");
     std::fs::write(&file, format!("jetstream {{ store_dir: $NATS_STORE }}\n{text}")).unwrap();
-    let options = Options { configuration: Configuration::File(file), ..Options::default() };
+    let options = Options { configuration: Some(file), ..Options::default() };
     (folder, start_with(options).await)
 }
 

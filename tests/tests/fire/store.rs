@@ -26,7 +26,7 @@ impl Stage {
         let file = configuration.path().join("nats.conf");
         std::fs::write(&file, CONFIGURATION).unwrap();
         let binary = Binary::find().await.unwrap();
-        let options = Options { configuration: Configuration::File(file), ..Options::default() };
+        let options = Options { configuration: Some(file), ..Options::default() };
         let nats = Server::start(&binary, options).await.unwrap();
         let process = Process::start(RAMPMETER, &nats, &hub(SLOW)).await;
         let drill = Drill::begin(run, Plan { period: SLOW, warm: 110, ..plan(nats.url()) }).await;
