@@ -1,6 +1,6 @@
 //! Why a queue operation failed.
 
-use rampmeter_nats::servers::{Servers, ServersError};
+use rampmeter_nats::servers::Servers;
 use rampmeter_nats::tls_fault::tls_fault;
 use std::error::Error as StdError;
 
@@ -38,8 +38,8 @@ impl QueueError {
         self.kind
     }
 
-    pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        QueueError { kind: QueueErrorKind::InvalidArgument, message: message.into(), source: None }
+    pub(crate) fn invalid(message: impl ToString) -> Self {
+        QueueError { kind: QueueErrorKind::InvalidArgument, message: message.to_string(), source: None }
     }
 
     pub(crate) fn differs(what: &str, name: &str, differences: &[String]) -> Self {
@@ -76,11 +76,5 @@ impl QueueError {
     pub(crate) fn store(what: &str, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
         let source = source.into();
         QueueError { kind: QueueErrorKind::Store, message: format!("{what}: {source}"), source: Some(source) }
-    }
-}
-
-impl From<ServersError> for QueueError {
-    fn from(error: ServersError) -> Self {
-        QueueError::invalid(error.to_string())
     }
 }

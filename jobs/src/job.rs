@@ -95,7 +95,7 @@ impl Job {
     pub(crate) fn written(self) -> Result<Written, QueueError> {
         let lane = Lane::new(self.class.as_deref(), &self.group)?;
         let id = self.id.map_or_else(|| Ok(unique()), checked_id)?;
-        let cost = self.cost.into_wire().map_err(|error| QueueError::invalid(error.to_string()))?;
+        let cost = self.cost.into_wire().map_err(QueueError::invalid)?;
         let mut labels = Labels::new();
         for (key, value) in self.labels {
             let set = labels.set(key.clone(), value);

@@ -188,14 +188,14 @@ impl ClientBuilder {
     /// a file with keys or credentials cannot be used. If no server answers at `url`, if it
     /// refuses, or if it can't be trusted. No error shows a password or a key.
     pub async fn connect(mut self, url: impl AsRef<str>) -> Result<Client, Error> {
-        let servers: Servers = url.as_ref().parse()?;
+        let servers: Servers = url.as_ref().parse().map_err(Error::invalid)?;
         let (chosen, subjects) = (self.session, self.subjects()?);
         let policies = Policies::new(self.unreachable, std::mem::take(&mut self.unreachable_for))?;
         // Each message belongs to a caller that waits or to a permit that was granted. So the
         // channel is no longer than the program has tasks, and `max_asks` bounds what the driver
         // has taken.
         let (sender, messages) = mpsc::unbounded_channel();
-        let options = servers.authenticated(watched(self.tuned()?, sender.downgrade()))?;
+        let options = servers.authenticated(watched(self.tuned()?, sender.downgrade())).map_err(Error::invalid)?;
         let transport = Transport::connect(options, &servers, subjects).await;
         let transport = transport.map_err(|error| Error::connect(&servers, error))?;
         let clock = Clock::start();

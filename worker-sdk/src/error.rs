@@ -3,7 +3,7 @@
 pub use rampmeter_protocol::code::{Code, Remedy};
 
 use rampmeter_nats::key_file::KeyFileError;
-use rampmeter_nats::servers::{Servers, ServersError};
+use rampmeter_nats::servers::Servers;
 use rampmeter_nats::tls_fault::tls_fault;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
@@ -109,8 +109,8 @@ impl Error {
         self.0.limited_by.as_deref()
     }
 
-    pub(crate) fn invalid(message: impl Into<String>) -> Self {
-        Error::new(ErrorKind::InvalidArgument, message)
+    pub(crate) fn invalid(message: impl ToString) -> Self {
+        Error::new(ErrorKind::InvalidArgument, message.to_string())
     }
 
     pub(crate) fn closed() -> Self {
@@ -177,12 +177,6 @@ impl StdError for Error {
     }
 }
 
-impl From<ServersError> for Error {
-    fn from(error: ServersError) -> Self {
-        Error::invalid(error.to_string())
-    }
-}
-
 impl From<KeyFileError> for Error {
     fn from(error: KeyFileError) -> Self {
         let why = error.source().map(|source| format!(": {source}")).unwrap_or_default();
@@ -192,13 +186,13 @@ impl From<KeyFileError> for Error {
 
 impl From<PatienceError> for Error {
     fn from(error: PatienceError) -> Self {
-        Error::invalid(error.to_string())
+        Error::invalid(error)
     }
 }
 
 impl From<SafeRateError> for Error {
     fn from(error: SafeRateError) -> Self {
-        Error::invalid(error.to_string())
+        Error::invalid(error)
     }
 }
 

@@ -42,8 +42,9 @@ impl Connection {
             }
             std::future::ready(())
         });
-        let servers: Servers = url.parse()?;
-        let connecting = servers.authenticated(options)?.connect(servers.addresses()).await;
+        let servers: Servers = url.parse().map_err(QueueError::invalid)?;
+        let connecting =
+            servers.authenticated(options).map_err(QueueError::invalid)?.connect(servers.addresses()).await;
         let client = connecting.map_err(|error| QueueError::connect(&servers, error))?;
         let jetstream: Context = ContextBuilder::new().timeout(ANSWER).ack_timeout(ANSWER).build(client.clone());
         Ok(Connection { client, jetstream, reconnects, denial })
