@@ -5,10 +5,9 @@ use crate::commands::output;
 use crate::commands::output::human::{duration, in_duration};
 use crate::commands::output::table::table;
 use crate::commands::schedulers::Schedulers;
-use rampmeter_protocol::forecast::LimitForecast;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::Status;
-use serde::Serialize;
+use serde_json::{Value, json};
 
 const MILLIS_PER_HOUR: f64 = 3_600_000.0;
 
@@ -24,19 +23,6 @@ pub struct ForecastArgs {
     nats: NatsArg,
 }
 
-/// The forecasts of one resource.
-#[derive(Debug, Serialize)]
-struct ResourceForecast<'a> {
-    resource: &'a Name,
-    forecasts: &'a [LimitForecast],
-}
-
-impl<'a> ResourceForecast<'a> {
-    fn of(status: &'a Status) -> Self {
-        ResourceForecast { resource: &status.resource, forecasts: &status.forecasts }
-    }
-}
-
 /// Prints when limits end.
 ///
 /// # Errors
@@ -45,7 +31,8 @@ pub async fn run(args: ForecastArgs) -> anyhow::Result<()> {
     let schedulers = Schedulers::connect(&args.nats, "rampmeter-forecast").await?;
     let all = schedulers.statuses(args.resource.as_ref()).await?;
     if args.json {
-        return output::json(&all.iter().map(ResourceForecast::of).collect::<Vec<_>>());
+        let forecasts = |status: &Status| json!({"resource": status.resource, "forecasts": status.forecasts});
+        return output::json(&all.iter().map(forecasts).collect::<Value>());
     }
     all.iter().try_for_each(|status| output::print(render(status)))
 }
