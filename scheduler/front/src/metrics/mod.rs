@@ -7,6 +7,7 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::Registry;
+use rampmeter_account::FailureKind;
 use rampmeter_protocol::explain::Explained;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::reason::Reason;
@@ -231,7 +232,7 @@ impl<'a> Metrics<'a> {
         self.add("provider_contract_age_seconds", "How long ago it told the limits", ages);
         self.count_by("provider_failures", "Questions that it did not answer", "kind", |report| {
             let provider = report.status.provider.iter();
-            provider.flat_map(|_| report.tally.provider_failures.iter()).collect()
+            provider.flat_map(|_| FailureKind::ALL.into_iter().zip(report.tally.provider_failures)).collect()
         });
     }
 

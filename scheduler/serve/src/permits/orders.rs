@@ -58,7 +58,7 @@ impl PermitLoop {
             }
             ProviderNews::Trouble(error) => {
                 provider.note_trouble(resource.name(), &error);
-                driver.tally.provider_failures.count(error.kind);
+                driver.tally.provider_failures[error.kind as usize] += 1;
             }
             ProviderNews::Well => provider.note_well(resource.name()),
         }

@@ -98,24 +98,6 @@ impl Answers {
     }
 }
 
-/// Questions that a provider did not answer, by kind of failure.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ProviderFailures([u64; FailureKind::ALL.len()]);
-
-impl ProviderFailures {
-    /// Notes one failure.
-    pub fn count(&mut self, kind: FailureKind) {
-        if let Some(index) = FailureKind::ALL.iter().position(|known| *known == kind) {
-            self.0[index] += 1;
-        }
-    }
-
-    /// All kinds and how often each has happened.
-    pub fn iter(&self) -> impl Iterator<Item = (FailureKind, u64)> {
-        FailureKind::ALL.into_iter().zip(self.0)
-    }
-}
-
 /// Headers that are told apart in counts. Workers choose their names.
 pub const MAX_UNREADABLE: usize = 64;
 /// Bytes of a value that are shown.
@@ -189,8 +171,9 @@ pub struct Tally {
     pub named_epochs: u64,
     /// Settles that were refused, by code, whether or not an answer was wanted.
     pub refused_settles: Refusals,
-    /// Questions that the provider did not answer, by kind of failure.
-    pub provider_failures: ProviderFailures,
+    /// Questions that the provider did not answer, by kind of failure in the order of
+    /// [`FailureKind::ALL`].
+    pub provider_failures: [u64; FailureKind::ALL.len()],
     /// The messages that were handled, by kind.
     handled: [Handled; EndpointKind::ALL.len()],
 }
