@@ -38,7 +38,7 @@ pub(crate) struct Inherited {
 impl PredecessorState {
     /// The predecessor's state, from the record in the store and the record that was seen before.
     pub(crate) async fn of(state: &ResourceState, found: StoredEntry) -> Result<Self, StoreError> {
-        let (StoredEntry { revision, state: found }, resource) = (found, state.name());
+        let (StoredEntry { revision, state: found }, resource) = (found, &state.name);
         if let Some(witnessed) = Self::witnessed(state, &found, revision).await? {
             return Ok(witnessed);
         }
@@ -78,11 +78,11 @@ impl PredecessorState {
         found: &StoredState,
         revision: Revision,
     ) -> Result<Option<Self>, StoreError> {
-        let (context, name, seen) = (state.context(), state.name(), state.seen());
+        let (context, name, seen) = (&state.context, &state.name, state.seen());
         let found = if let StoredState::Record(found) = found { Some(&**found) } else { None };
         let newer = seen.filter(|seen| found.is_none_or(|found| seen.is_later_than(found, revision)));
         let Some(last) = newer.map(|seen| &seen.record).or(found) else { return Ok(None) };
-        match witnesses::latest(context, name, state.memory(), last, revision).await {
+        match witnesses::latest(context, name, &state.memory, last, revision).await {
             Latest::Stored => Ok(None),
             Latest::Held(held) => {
                 let pages = context.store.read_pages(name, &held.record).await?;
@@ -110,7 +110,7 @@ impl PredecessorState {
         record: Box<StateRecord>,
         revision: Revision,
     ) -> Result<Self, StoreError> {
-        let (store, name) = (&state.context().store, state.name());
+        let (store, name) = (&state.context.store, &state.name);
         let permits = store.read_permits(name, &record).await?;
         let pages = store.read_pages(name, &record).await?;
         let there_for = there_for(state, &record, revision).await?;
@@ -172,7 +172,7 @@ async fn there_for(state: &ResourceState, record: &StateRecord, revision: Revisi
     match state.seen().filter(|seen| seen.record == *record) {
         Some(seen) => Ok(seen.certainly_there_for(state.now(), &ClockReading::now(), None)),
         None => {
-            let by_store = state.context().store.age(state.name(), revision).await?;
+            let by_store = state.context.store.age(&state.name, revision).await?;
             Ok(record.saved.certainly_past(&ClockReading::now(), Some(by_store)))
         }
     }
@@ -180,7 +180,7 @@ async fn there_for(state: &ResourceState, record: &StateRecord, revision: Revisi
 
 /// The state of an outdated record. Everything that has come in since may be spent.
 async fn outdated(state: &ResourceState, record: &StateRecord) -> Result<PredecessorState, StoreError> {
-    let pages = state.context().store.read_pages(state.name(), record).await?;
+    let pages = state.context.store.read_pages(&state.name, record).await?;
     let (snapshot, discovered) = (record.cautious_snapshot(pages), record.discovered.clone());
     let (epoch, there_for) = (above_all(record.epoch), Span::ZERO);
     let inherited = Inherited { snapshot, discovered, epoch, there_for, is_doubtful: false };

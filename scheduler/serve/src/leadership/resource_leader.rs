@@ -87,9 +87,9 @@ impl ResourceLeader {
     /// # Errors
     /// If a loop ends that should go on. The process should then be replaced.
     pub(crate) async fn run(mut self) -> anyhow::Result<()> {
-        let (context, name) = (self.state.context().clone(), self.resource.name().clone());
+        let (context, name) = (self.state.context.clone(), self.resource.name().clone());
         let mut standing_by = JoinSet::new();
-        standing_by.spawn(memory::answer(context, name, self.state.memory().clone()));
+        standing_by.spawn(memory::answer(context, name, self.state.memory.clone()));
         loop {
             let mut stop = self.stop.clone();
             let term = tokio::select! {
@@ -121,7 +121,7 @@ impl ResourceLeader {
                 continue;
             }
             let reason = self.state.reason(&error);
-            let now = self.state.context().clock.now();
+            let now = self.state.context.clock.now();
             if let Some(left_out) = self.log.admit(now, "take-over") {
                 tracing::warn!(%resource, reason, left_out, "could not take the resource over");
             }
@@ -133,7 +133,7 @@ impl ResourceLeader {
     /// Writes the next epoch's first checkpoint into the state record, and starts the loop.
     /// `leads_alone` says that the last leader hears no settles any more.
     async fn take_over(&mut self, leads_alone: bool) -> anyhow::Result<Term> {
-        let context = self.state.context().clone();
+        let context = self.state.context.clone();
         let found = context.store.read(self.resource.name()).await?;
         let (revision, fresh) = (found.revision, is_fresh(&found));
         self.check_vacant(&found)?;
@@ -210,7 +210,7 @@ impl ResourceLeader {
     }
 
     async fn lead(&mut self, mut term: Term) -> End {
-        let context = self.state.context();
+        let context = &self.state.context;
         context.peers.leads(self.resource.name(), &context.leader);
         self.led.send_replace(Some(term.channels.handle.clone()));
         let end = self.keep_writing(&mut term).await;
@@ -220,7 +220,7 @@ impl ResourceLeader {
             End::Moved(successor) => self.hand_over(term, Some(successor.clone())).await,
             End::Lost => {
                 tracing::error!(resource = %self.resource.name(), "another scheduler leads now; stepping down");
-                self.state.context().peers.vacant(self.resource.name());
+                self.state.context.peers.vacant(self.resource.name());
                 self.keep_last_use(&term).await;
                 ended(term).await;
             }
@@ -253,7 +253,7 @@ impl ResourceLeader {
                 },
                 pending = term.channels.checkpoints.recv() => pending,
                 _ = balance.tick() => {
-                    let peers = &self.state.context().peers;
+                    let peers = &self.state.context.peers;
                     match peers.better_off_with(self.state.now(), self.resource.name()) {
                         Some(other) => return End::Moved(other),
                         None => continue,
@@ -324,7 +324,7 @@ impl ResourceLeader {
                 Err(StoreError::Unavailable(reason)) => reason,
             };
             writer.note_failure();
-            let context = self.state.context();
+            let context = &self.state.context;
             let gone = Store::trouble(&context.client, context.subjects.prefix()).await;
             let reason = gone.unwrap_or_else(|| self.state.reason(&reason));
             if !complained {
@@ -357,7 +357,7 @@ impl ResourceLeader {
                 tracing::error!(%resource, reason, "the last state could not be saved");
             }
         }
-        self.state.context().peers.vacant(resource);
+        self.state.context.peers.vacant(resource);
         tokio::join!(self.keep_use(&used), ended(term));
     }
 

@@ -14,11 +14,12 @@ use std::sync::atomic::Ordering;
 /// A record that was written before the known one never takes its place.
 #[derive(Debug)]
 pub(crate) struct ResourceState {
-    context: ProcessContext,
-    name: Name,
+    pub(crate) context: ProcessContext,
+    /// The resource.
+    pub(crate) name: Name,
     seen: Option<LastSeenRecord>,
     /// What leaders have this process hold.
-    memory: StandbyMemory,
+    pub(crate) memory: StandbyMemory,
     /// The server that held the store when this process first read a record there.
     first_server: Option<String>,
 }
@@ -28,21 +29,8 @@ impl ResourceState {
         ResourceState { context, name, seen: None, memory: StandbyMemory::default(), first_server: None }
     }
 
-    pub(crate) fn context(&self) -> &ProcessContext {
-        &self.context
-    }
-
-    /// The resource.
-    pub(crate) fn name(&self) -> &Name {
-        &self.name
-    }
-
     pub(crate) fn seen(&self) -> Option<&LastSeenRecord> {
         self.seen.as_ref()
-    }
-
-    pub(crate) fn memory(&self) -> &StandbyMemory {
-        &self.memory
     }
 
     pub(crate) fn now(&self) -> Time {

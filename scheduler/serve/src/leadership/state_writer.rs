@@ -40,9 +40,9 @@ impl StateWriter {
         revision: Revision,
     ) -> Result<Self, StoreError> {
         let nonce = rand::random();
-        let record = record(state.context(), state.name(), first, nonce);
+        let record = record(&state.context, &state.name, first, nonce);
         let stored_at = uptime(state.now());
-        let (store, name) = (state.context().store.clone(), state.name().clone());
+        let (store, name) = (state.context.store.clone(), state.name.clone());
         store.write_pages(&name, &first.checkpoint.state.new_pages).await?;
         let revision_before = revision;
         let revision = store.write(&name, &record, revision).await?;
@@ -65,7 +65,7 @@ impl StateWriter {
         state: &mut ResourceState,
         pending: &LoopState,
     ) -> Result<(), StoreError> {
-        let record = record(state.context(), state.name(), pending, self.nonce);
+        let record = record(&state.context, &state.name, pending, self.nonce);
         self.write_with_pages(state, record).await
     }
 
@@ -76,7 +76,7 @@ impl StateWriter {
         state: &ResourceState,
         pending: &'p LoopState,
     ) -> impl Future<Output = ()> + use<'p> {
-        let (context, resource) = (state.context().clone(), state.name().clone());
+        let (context, resource) = (state.context.clone(), state.name.clone());
         let (nonce, witnesses, rides_until) = (self.nonce, self.witnesses.clone(), self.stored_at + LONGEST_RIDE);
         async move {
             tokio::time::sleep(PATIENCE).await;
@@ -102,12 +102,12 @@ impl StateWriter {
         successor: Option<String>,
     ) -> Result<usize, StoreError> {
         let permits = &last.checkpoint.state.permits;
-        let permit_parts = state.context().store.write_permits(state.name(), last.epoch, permits).await?;
+        let permit_parts = state.context.store.write_permits(&state.name, last.epoch, permits).await?;
         let record = StateRecord {
             released: true,
             successor,
             permit_parts,
-            ..record(state.context(), state.name(), last, self.nonce)
+            ..record(&state.context, &state.name, last, self.nonce)
         };
         self.write_with_pages(state, record).await?;
         Ok(permits.len())
@@ -115,7 +115,7 @@ impl StateWriter {
 
     /// Writes a record, after the pages that it may name.
     async fn write_with_pages(&mut self, state: &mut ResourceState, record: StateRecord) -> Result<(), StoreError> {
-        state.context().store.write_pages(state.name(), &self.pages).await?;
+        state.context.store.write_pages(&state.name, &self.pages).await?;
         self.write(state, record).await?;
         self.pages.clear();
         Ok(())
@@ -130,13 +130,13 @@ impl StateWriter {
             self.find_own(state).await?;
             self.connects = Some(connects);
         }
-        let store = state.context().store.clone();
-        self.revision = match store.write(state.name(), &record, self.revision).await {
+        let store = state.context.store.clone();
+        self.revision = match store.write(&state.name, &record, self.revision).await {
             Ok(revision) => revision,
             // A write that timed out may have been done after all.
             Err(StoreError::Superseded) => {
                 self.find_own(state).await?;
-                store.write(state.name(), &record, self.revision).await?
+                store.write(&state.name, &record, self.revision).await?
             }
             Err(error @ (StoreError::TooLarge(_) | StoreError::Unavailable(_))) => return Err(error),
         };
@@ -149,8 +149,8 @@ impl StateWriter {
     /// damaged or too old is written again, because this term's knowledge is still true. Fails if
     /// another term has written the record, because its leader may be granting permits.
     async fn find_own(&mut self, state: &ResourceState) -> Result<(), StoreError> {
-        let resource = state.name();
-        let StoredEntry { revision, state: found } = state.context().store.read(resource).await?;
+        let resource = &state.name;
+        let StoredEntry { revision, state: found } = state.context.store.read(resource).await?;
         match found {
             StoredState::Record(found) if found.nonce == self.nonce => {}
             StoredState::Nothing | StoredState::Damaged(..) => {
@@ -194,7 +194,7 @@ fn record(context: &ProcessContext, resource: &Name, saved: &LoopState, nonce: u
 /// Deletes the pages of former terms that this term's first record does not name. A task does it,
 /// so that the first permits do not wait.
 fn delete_other_pages(state: &ResourceState, record: StateRecord) {
-    let (store, resource) = (state.context().store.clone(), state.name().clone());
+    let (store, resource) = (state.context.store.clone(), state.name.clone());
     tokio::spawn(async move {
         if let Err(error) = store.delete_other_pages(&resource, &record).await {
             tracing::warn!(%resource, %error, "pages that no record names may be left in the store");

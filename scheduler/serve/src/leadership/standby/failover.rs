@@ -98,12 +98,12 @@ impl<'a> Failover<'a> {
     }
 
     async fn watch(&self) -> Option<kv::Watch> {
-        self.state.context().store.watch(self.state.name()).await.ok()
+        self.state.context.store.watch(&self.state.name).await.ok()
     }
 
     fn recorded_leader(&self) -> RecordedLeader {
         let Some(LastSeenRecord { record, since, .. }) = self.state.seen() else { return RecordedLeader::Unknown };
-        let me = &self.state.context().leader;
+        let me = &self.state.context.leader;
         if !record.released && record.leader != *me {
             return RecordedLeader::Led(record.leader.clone());
         }
@@ -117,8 +117,8 @@ impl<'a> Failover<'a> {
 
     /// Whether `leader` is gone, or has been silent for too long, and it is this scheduler's turn.
     async fn is_lost(&mut self, leader: &str) -> bool {
-        let peers = Arc::clone(&self.state.context().peers);
-        peers.leads(self.state.name(), leader);
+        let peers = Arc::clone(&self.state.context.peers);
+        peers.leads(&self.state.name, leader);
         let probed = self.probe(leader).await;
         self.is_gone = matches!(probed, ProbeResult::Gone);
         match probed {
@@ -133,7 +133,7 @@ impl<'a> Failover<'a> {
             }
             ProbeResult::Gone => false,
             ProbeResult::Silent(reason) => {
-                tracing::debug!(resource = %self.state.name(), reason, "the leader is silent");
+                tracing::debug!(resource = %self.state.name, reason, "the leader is silent");
                 self.state.now().since(self.answered_at) > SILENT_FOR && self.takes_turn().await
             }
         }
@@ -149,8 +149,8 @@ impl<'a> Failover<'a> {
     /// Whether no scheduler answers for a resource that the store does not know. The state of a
     /// scheduler that answers is better than a fresh start.
     async fn nothing_answers(&mut self) -> bool {
-        let context = self.state.context();
-        let status = context.subjects.status(self.state.name());
+        let context = &self.state.context;
+        let status = context.subjects.status(&self.state.name);
         let answer = context.client.request(status, "".into());
         let answered = matches!(tokio::time::timeout(PROBE_TIMEOUT, answer).await, Ok(Ok(_)));
         if answered {
@@ -163,9 +163,9 @@ impl<'a> Failover<'a> {
     /// Lets schedulers that lead fewer resources go first. Returns whether the resource is still
     /// free.
     async fn takes_turn(&mut self) -> bool {
-        let peers = Arc::clone(&self.state.context().peers);
-        peers.vacant(self.state.name());
-        let head_start = peers.head_start(self.state.now(), self.state.name());
+        let peers = Arc::clone(&self.state.context.peers);
+        peers.vacant(&self.state.name);
+        let head_start = peers.head_start(self.state.now(), &self.state.name);
         if head_start == Span::ZERO {
             return true;
         }
@@ -184,7 +184,7 @@ impl<'a> Failover<'a> {
     }
 
     fn has_expired(&self) -> bool {
-        let heard_at = self.state.memory().heard_at();
+        let heard_at = self.state.memory.heard_at();
         let last = self.state.seen().map(|seen| heard_at.map_or(seen.since, |heard_at| heard_at.max(seen.since)));
         last.is_some_and(|last| self.state.now().since(last) > LONGEST_WITHOUT_CHECKPOINT)
     }
@@ -207,14 +207,14 @@ impl<'a> Failover<'a> {
             tokio::time::sleep(PROBE_EVERY).await;
             return false;
         };
-        let Ok(record) = self.state.context().store.parse(&entry) else { return false };
+        let Ok(record) = self.state.context.store.parse(&entry) else { return false };
         let another = self.state.seen().is_none_or(|seen| seen.record.leader != record.leader);
         self.state.note(record, entry.revision) && another
     }
 
     async fn probe(&self, leader: &str) -> ProbeResult {
-        let context = self.state.context();
-        let subject = context.subjects.probe(self.state.name(), leader);
+        let context = &self.state.context;
+        let subject = context.subjects.probe(&self.state.name, leader);
         let answer = context.client.request(subject, "".into());
         match tokio::time::timeout(PROBE_TIMEOUT, answer).await {
             Ok(Ok(_)) => ProbeResult::Alive,
