@@ -15,7 +15,7 @@ use rampmeter_nats::tls::{Identity, Tls};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::subject::Subjects;
 use rampmeter_worker_session::{Session, SessionOptions, Unreachable};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
@@ -39,7 +39,8 @@ use tokio::sync::mpsc;
 pub struct ClientBuilder {
     options: ConnectOptions,
     tls: Tls,
-    user_file: Option<UserFile>,
+    /// The file with the credentials of this client, and what reads it.
+    user_file: Option<(UserReader, PathBuf)>,
     prefix: Option<String>,
     wait_for_server: bool,
     session: SessionOptions,
@@ -47,12 +48,8 @@ pub struct ClientBuilder {
     unreachable_for: Vec<(String, Unreachable)>,
 }
 
-/// The file with the credentials of this client.
-#[derive(Debug)]
-enum UserFile {
-    Credentials(PathBuf),
-    NKey(PathBuf),
-}
+/// Reads a file with credentials into options.
+type UserReader = fn(ConnectOptions, &Path) -> Result<ConnectOptions, KeyFileError>;
 
 impl Default for ClientBuilder {
     fn default() -> Self {
@@ -113,12 +110,12 @@ impl ClientBuilder {
 
     /// The file with the JWT and the seed of this user, as `nsc` writes it. It is read once.
     pub fn credentials_file(self, file: impl Into<PathBuf>) -> Self {
-        ClientBuilder { user_file: Some(UserFile::Credentials(file.into())), ..self }
+        ClientBuilder { user_file: Some((with_credentials_file, file.into())), ..self }
     }
 
     /// The file with the seed of this user's `NKey`. It is read once.
     pub fn nkey_file(self, file: impl Into<PathBuf>) -> Self {
-        ClientBuilder { user_file: Some(UserFile::NKey(file.into())), ..self }
+        ClientBuilder { user_file: Some((with_nkey_file, file.into())), ..self }
     }
 
     /// Names the class of each request in its subject too: `rampmeter.permit-<class>.<resource>`.
@@ -214,8 +211,7 @@ impl ClientBuilder {
     fn tuned(self) -> Result<ConnectOptions, KeyFileError> {
         let tuned = self.tls.applied(reconnecting_soon(self.options))?;
         let tuned = match &self.user_file {
-            Some(UserFile::Credentials(file)) => with_credentials_file(tuned, file)?,
-            Some(UserFile::NKey(file)) => with_nkey_file(tuned, file)?,
+            Some((login, file)) => login(tuned, file)?,
             None => tuned,
         };
         Ok(if self.wait_for_server { tuned.retry_on_initial_connect() } else { tuned })

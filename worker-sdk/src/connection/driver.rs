@@ -1,12 +1,12 @@
 //! The one task of a client: it owns the session and the connection.
 
-use crate::connection::link::{Message, PendingRequest};
+use crate::connection::link::Message;
 use crate::connection::stats::{Counters, count};
 use crate::connection::transport::{Arrival, Transport};
 use crate::policy::Policies;
 use rampmeter_protocol::clock::{Clock, unix_ms};
 use rampmeter_protocol::time::Time;
-use rampmeter_worker_session::{AskNumber, Command, Denial, Event, Freezes, Grant, ResourceNumber, Session};
+use rampmeter_worker_session::{AskNumber, Command, Denial, Event, Freezes, Grant, Session};
 use std::collections::BTreeMap;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -79,8 +79,14 @@ impl Driver {
 
     async fn handle(&mut self, message: Message) {
         match message {
-            Message::Ask(pending) => self.ask(pending),
-            Message::Cancel { ask, resource } => self.cancel(ask, resource),
+            Message::Ask { ask, resource, request, deadline, answer } => {
+                self.waiting.insert(ask, answer);
+                self.session.handle(self.clock.now(), Event::Asked { ask, resource, request, deadline });
+            }
+            Message::Cancel { ask, resource } => {
+                self.waiting.remove(&ask);
+                self.session.handle(self.clock.now(), Event::Cancelled { ask, resource });
+            }
             Message::Event(event) => self.session.handle(self.clock.now(), event),
             Message::Token { resource, answer } => self.transport.ask_token(resource, answer),
             Message::Open { name, freezes } => {
@@ -90,17 +96,6 @@ impl Driver {
             }
             Message::Close { done } => self.close(done),
         }
-    }
-
-    fn ask(&mut self, pending: PendingRequest) {
-        let PendingRequest { ask, resource, request, deadline, answer } = pending;
-        self.waiting.insert(ask, answer);
-        self.session.handle(self.clock.now(), Event::Asked { ask, resource, request, deadline });
-    }
-
-    fn cancel(&mut self, ask: AskNumber, resource: ResourceNumber) {
-        self.waiting.remove(&ask);
-        self.session.handle(self.clock.now(), Event::Cancelled { ask, resource });
     }
 
     /// Delays count from here, so the clock is read for each message.

@@ -22,7 +22,13 @@ pub(crate) enum Message {
     /// A resource is used for the first time. The order of these messages numbers the resources.
     Open { name: Name, freezes: watch::Sender<Freezes> },
     /// A caller requests a permit.
-    Ask(PendingRequest),
+    Ask {
+        ask: AskNumber,
+        resource: ResourceNumber,
+        request: Box<PermitRequest<'static>>,
+        deadline: Time,
+        answer: oneshot::Sender<Result<Grant, Denial>>,
+    },
     /// The caller of this request no longer waits.
     Cancel { ask: AskNumber, resource: ResourceNumber },
     /// Another event for the session.
@@ -31,16 +37,6 @@ pub(crate) enum Message {
     Token { resource: Name, answer: oneshot::Sender<Result<AccessToken, Error>> },
     /// The session ends. The driver signals `done` when all messages have been sent.
     Close { done: Option<oneshot::Sender<()>> },
-}
-
-/// An ask and the sender of its answer.
-#[derive(Debug)]
-pub(crate) struct PendingRequest {
-    pub(crate) ask: AskNumber,
-    pub(crate) resource: ResourceNumber,
-    pub(crate) request: Box<PermitRequest<'static>>,
-    pub(crate) deadline: Time,
-    pub(crate) answer: oneshot::Sender<Result<Grant, Denial>>,
 }
 
 /// The shared state of all handles of one client. The driver ends when the last handle is dropped.

@@ -1,6 +1,6 @@
 //! A request for a permit: its options, and the wait for its answer.
 
-use crate::connection::link::{Message, PendingRequest};
+use crate::connection::link::Message;
 use crate::connection::stats::count;
 use crate::permit::span::PermitSpan;
 use crate::price::Price;
@@ -225,8 +225,8 @@ impl RequestFuture {
         let span = PermitSpan::begin(resource.wire_name(), &mut request);
         let ask = resource.link().next_ask();
         let (sender, answer) = oneshot::channel();
-        let pending = PendingRequest { ask, resource: resource.number(), request, deadline, answer: sender };
-        resource.link().send(Message::Ask(pending));
+        let number = resource.number();
+        resource.link().send(Message::Ask { ask, resource: number, request, deadline, answer: sender });
         RequestFuture { resource, ask, deadline, answer, answered: false, span }
     }
 

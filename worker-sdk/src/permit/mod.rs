@@ -246,10 +246,10 @@ mod tests {
             while let Some(message) = messages.recv().await {
                 match message {
                     Message::Event(Event::Settled { settle, .. }) => given_back = settle.fate == Fate::Unused,
-                    Message::Ask(pending) => {
+                    Message::Ask { request, answer, .. } => {
                         assert!(given_back, "the old permit goes back first");
-                        assert!(pending.request.age_ms.span() >= AGE, "it has been wanted since the first time");
-                        pending.answer.send(Err(Denial::Closed)).unwrap();
+                        assert!(request.age_ms.span() >= AGE, "it has been wanted since the first time");
+                        answer.send(Err(Denial::Closed)).unwrap();
                     }
                     Message::Open { .. }
                     | Message::Cancel { .. }
