@@ -16,6 +16,12 @@ fn bot() -> ResourceSpec {
     ])
 }
 
+/// Ten a second for each combination of these labels.
+fn keyed(named: &str, labels: &[&str]) -> LimitSpec {
+    let applies = Applies { key: labels.iter().map(ToString::to_string).collect(), ..Applies::default() };
+    LimitSpec { name: name(named), applies, ..limit("requests", 10.0, span(1000)) }
+}
+
 scripts! {
     a_name_that_the_file_has_not_is_of_no_limit_that_all_calls_share(bot()): "
         0  wait a                                             -> a@0
@@ -100,9 +106,7 @@ scripts! {
         0  answered a 429 narrow after=500                    -> a:settled
         1000  wait b guild:x                                  -> b@1000
     "
-}
 
-scripts! {
     without_a_narrow_limit_what_all_share_is_blamed(bot()): "
         0  wait a                                             -> a@0
         0  answered a 429 after=5000                          -> a:settled
@@ -140,6 +144,33 @@ scripts! {
         2300  reserve e guild:y               -> e@2300
     "
 
+    a_limit_of_more_labels_is_blamed_before_one_of_fewer(
+        resource(vec![keyed("tenant", &["tenant"]), keyed("method", &["method", "tenant"])])
+    ): "
+        0  wait a tenant:x method:read        -> a@0
+        0  answered a 429 after=5000          -> a:settled
+        0  reserve b tenant:x method:write    -> b@0
+        0  reserve c tenant:x method:read     -> c@5000
+    "
+
+    /// Windows and token buckets are frozen alike.
+    the_pause_of_a_key_doubles_like_that_of_any_limit(
+        [Algorithm::TokenBucket, Algorithm::SlidingWindow]
+            .map(|kind| resource(vec![counted(kind, keyed("each", &["guild"]))]))
+    ): "
+        0      reserve a guild:x   -> a@0
+        0      answered a 429      -> a:settled
+        0      reserve b guild:x   -> b@1000
+        1000   answered b 429      -> b:settled
+        1000   reserve c guild:x   -> c@3000
+        3000   answered c 429      -> c:settled
+        3000   reserve d guild:x   -> d@7000
+        7000   answered d 200      -> d:settled
+        7000   reserve e guild:x   -> e@7000
+        7000   answered e 429      -> e:settled
+        7000   reserve f guild:x   -> f@8000
+    "
+
     a_refusal_that_was_predicted_blames_no_other_limit(bot()): "
         0      wait a guild:x                -> a@0
         0      answered a 429 after=300000   -> a:settled
@@ -148,24 +179,16 @@ scripts! {
         60000  wait c guild:y                -> c@60000
         60000  reserve d guild:x             -> d@300000
     "
-}
 
-#[test]
-fn a_limit_of_more_labels_is_blamed_before_one_of_fewer() {
-    let keyed = |named: &str, labels: &[&str]| {
-        let key = labels.iter().map(|label| (*label).to_owned()).collect();
-        let applies = Applies { key, ..Applies::default() };
-        LimitSpec { name: name(named), applies, ..limit("requests", 10.0, span(1000)) }
-    };
-    play(
-        &resource(vec![keyed("tenant", &["tenant"]), keyed("method", &["method", "tenant"])]),
-        "
-        0  wait a tenant:x method:read        -> a@0
-        0  answered a 429 after=5000          -> a:settled
-        0  reserve b tenant:x method:write    -> b@0
-        0  reserve c tenant:x method:read     -> c@5000
-        ",
-    );
+    /// The worker does not wait for the start that it was told.
+    a_probe_that_is_called_early_doubles_the_pause_too(ten_per_second()): "
+        0     wait a         -> a@0
+        0     answered a 429 -> a:settled
+        0     wait b         ->
+        960                  -> b@1000
+        960   answered b 429 -> b:settled
+        960   reserve c      -> c@2960
+    "
 }
 
 /// Nothing else could keep to what the upstream asks for.
@@ -181,41 +204,4 @@ fn a_cap_is_blamed_only_if_there_are_no_other_limits() {
             ";
         play(&resource(limits), &script.replace("START", &start.to_string()));
     }
-}
-
-/// Windows and token buckets are frozen alike.
-#[test]
-fn the_pause_of_a_key_doubles_like_that_of_any_limit() {
-    let by_guild = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
-    let windows = counted(Algorithm::SlidingWindow, limit("requests", 10.0, span(1000)));
-    for spec in [limit("requests", 10.0, span(1000)), windows] {
-        play(
-            &resource(vec![LimitSpec { applies: by_guild.clone(), ..spec }]),
-            "
-            0      reserve a guild:x   -> a@0
-            0      answered a 429      -> a:settled
-            0      reserve b guild:x   -> b@1000
-            1000   answered b 429      -> b:settled
-            1000   reserve c guild:x   -> c@3000
-            3000   answered c 429      -> c:settled
-            3000   reserve d guild:x   -> d@7000
-            7000   answered d 200      -> d:settled
-            7000   reserve e guild:x   -> e@7000
-            7000   answered e 429      -> e:settled
-            7000   reserve f guild:x   -> f@8000
-            ",
-        );
-    }
-}
-
-scripts! {
-    /// The worker does not wait for the start that it was told.
-    a_probe_that_is_called_early_doubles_the_pause_too(ten_per_second()): "
-        0     wait a         -> a@0
-        0     answered a 429 -> a:settled
-        0     wait b         ->
-        960                  -> b@1000
-        960   answered b 429 -> b:settled
-        960   reserve c      -> c@2960
-    "
 }

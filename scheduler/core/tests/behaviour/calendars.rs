@@ -35,9 +35,9 @@ const NANOSECOND: Span = Span::from_nanos(1);
 /// Ten in each window.
 fn ten(alignment: Alignment) -> World {
     let algorithm = Algorithm::FixedWindow(alignment);
-    let spec = resource(vec![counted(algorithm, limit("requests", 10.0, span(1000)))]);
     let unix = u64::try_from(ORIGIN.parse::<Timestamp>().unwrap().as_nanosecond()).unwrap();
-    let resource = Resource::new(&spec).unwrap().with_wall_clock(WallClockOrigin::from_unix_nanos(unix));
+    let resource =
+        Resource::new(&crate::common::ten(algorithm)).unwrap().with_wall_clock(WallClockOrigin::from_unix_nanos(unix));
     World::of(Scheduler::new(resource, Epoch::FIRST, Time::ORIGIN))
 }
 

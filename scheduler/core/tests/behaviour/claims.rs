@@ -101,26 +101,17 @@ scripts! {
         0  thaw all                           ->
         0  reserve g units=1                  -> g@0
     "
-}
 
-#[test]
-fn a_thaw_lets_waiting_requests_start_even_those_of_keys() {
-    let keyed = by("guild", limit("requests", 10.0, span(1000)));
-    for spec in [resource(vec![keyed]), ten_per_second()] {
-        play(
-            &spec,
-            "
-            0   wait a guild:x                     -> a@0
-            0   answered a 429 after=30000 others  -> a:settled
-            0   wait b guild:x                     ->
-            0   wait c guild:x                     ->
-            10  thaw requests                      -> b@10 c@10
-            ",
-        );
-    }
-}
+    a_thaw_lets_waiting_requests_start_even_those_of_keys(
+        [ten_per_second(), resource(vec![by("guild", limit("requests", 10.0, span(1000)))])]
+    ): "
+        0   wait a guild:x                     -> a@0
+        0   answered a 429 after=30000 others  -> a:settled
+        0   wait b guild:x                     ->
+        0   wait c guild:x                     ->
+        10  thaw requests                      -> b@10 c@10
+    "
 
-scripts! {
     an_operator_takes_the_stock_of_any_limit(with_quota()): "
         0    empty units            ->
         0    levels                 -> requests=10 units=0

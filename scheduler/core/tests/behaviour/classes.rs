@@ -64,9 +64,7 @@ scripts! {
         50  wait urgent                          ->
         150                                      -> urgent@200
     "
-}
 
-scripts! {
     a_reservation_goes_ahead_of_less_urgent_requests_that_wait(with_bulk(ten_per_second(), 0.0)): "
         0   reserve first requests=10            -> first@0
         0   wait bulk class=bulk requests=5      ->
@@ -97,10 +95,8 @@ scripts! {
 }
 
 fn starving(max_starvation: Span) -> ResourceSpec {
-    let mut spec = ten_per_second();
     let bulk = ClassSpec { max_starvation: Some(max_starvation), ..class("bulk", 0.2) };
-    spec.classes = vec![class("urgent", 0.0), bulk];
-    spec
+    ResourceSpec { classes: vec![class("urgent", 0.0), bulk], ..ten_per_second() }
 }
 
 scripts! {
@@ -119,6 +115,25 @@ scripts! {
         2050                                     -> bulk-2@2050
     "
 
+    the_longest_overdue_is_promoted_first(
+        ResourceSpec {
+            classes: [
+                starving(span(600)).classes,
+                vec![ClassSpec { max_starvation: Some(span(500)), ..class("last", 0.2) }],
+            ]
+            .concat(),
+            ..ten_per_second()
+        }
+    ): "
+        0    reserve first requests=10           -> first@0
+        0    reserve second requests=9           -> second@900
+        0    wait urgent requests=10             ->
+        0    wait bulk class=bulk                ->
+        0    wait last class=last                ->
+        950                                      -> last@1000
+        1050                                     -> bulk@1100
+    "
+
     a_promoted_request_goes_before_later_reservations(starving(span(1000))): "
         0     reserve first requests=10          -> first@0
         0     wait bulk class=bulk               ->
@@ -129,28 +144,7 @@ scripts! {
         2050                                     -> bulk@2100
         2500  reserve urgent-4 requests=10       -> urgent-4@4100
     "
-}
 
-#[test]
-fn a_promoted_request_goes_before_later_answers_at_once() {
-    let urgent = (1..10).map(|tick| format!("{0} allow u{0} -> u{0}@{0}\n", tick * 100)).collect::<String>();
-    play(
-        &starving(span(1000)),
-        &format!(
-            "
-            0     reserve first requests=10          -> first@0
-            0     wait large class=bulk requests=5   ->
-            {urgent}
-            1000  allow late                         -> late:not_in_time+500
-            1300  allow later                        -> later:not_in_time+200
-            1400                                     -> large@1400
-            1500  allow last                         -> last@1500
-            "
-        ),
-    );
-}
-
-scripts! {
     a_stated_age_promotes_no_client_ahead_of_another(shared(starving(span(1000)), &[])): "
         90000  reserve first requests=10                 -> first@90000
         90000  wait honest client=h class=bulk           ->
@@ -159,9 +153,7 @@ scripts! {
         90999  wait urgent-2 requests=10                 -> urgent-1@91000
         91050                                            -> honest@91100
     "
-}
 
-scripts! {
     grants_from_another_limit_do_not_end_starvation(
         ResourceSpec {
             limits: vec![limit("requests", 10.0, span(1000)), limit("units", 10.0, span(1000))],
@@ -182,21 +174,21 @@ scripts! {
 }
 
 #[test]
-fn the_longest_overdue_is_promoted_first() {
-    let mut spec = starving(span(600));
-    let last = ClassSpec { max_starvation: Some(span(500)), ..class("last", 0.2) };
-    spec.classes.push(last);
+fn a_promoted_request_goes_before_later_answers_at_once() {
+    let urgent = (1..10).map(|tick| format!("{0} allow u{0} -> u{0}@{0}\n", tick * 100)).collect::<String>();
     play(
-        &spec,
-        "
-        0    reserve first requests=10           -> first@0
-        0    reserve second requests=9           -> second@900
-        0    wait urgent requests=10             ->
-        0    wait bulk class=bulk                ->
-        0    wait last class=last                ->
-        950                                      -> last@1000
-        1050                                     -> bulk@1100
-        ",
+        &starving(span(1000)),
+        &format!(
+            "
+            0     reserve first requests=10          -> first@0
+            0     wait large class=bulk requests=5   ->
+            {urgent}
+            1000  allow late                         -> late:not_in_time+500
+            1300  allow later                        -> later:not_in_time+200
+            1400                                     -> large@1400
+            1500  allow last                         -> last@1500
+            "
+        ),
     );
 }
 

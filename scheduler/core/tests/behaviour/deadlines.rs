@@ -28,28 +28,7 @@ scripts! {
         100         reserve d                    -> d:not_in_time+100
         600                                      -> c@600
     "
-}
 
-/// The capacity, its period in milliseconds, and the farthest start.
-#[test]
-fn by_default_starts_are_reserved_for_the_longest_period_between_a_minute_and_an_hour() {
-    for (capacity, period, farthest) in [(1.0, 1_000, 60_000), (1.0, 600_000, 600_000), (8.0, 28_800_000, 3_600_000)] {
-        let spec = resource(vec![limit("requests", capacity, span(period))]);
-        let mut world = World::new(&ResourceSpec { max_ahead: None, ..spec });
-        let mut reserve = || {
-            let asked = world.ask(ms(0), &wish(Mode::Reserve, &[]));
-            world.last_answer(asked)
-        };
-        let answers: Vec<Option<SentAnswer>> = (0..100).map(|_| reserve()).collect();
-        let starts = answers
-            .iter()
-            .filter_map(|answer| if let Some(SentAnswer::Granted(delay)) = answer { Some(*delay) } else { None });
-        assert_eq!(starts.max(), Some(span(farthest)), "{period}");
-        assert!(matches!(answers.last(), Some(Some(SentAnswer::Refused(Refusal::TooFarAhead { .. })))), "{period}");
-    }
-}
-
-scripts! {
     allow_does_not_pass_waiting_requests(ten_per_second()): "
         0           reserve a requests=10        -> a@0
         0           wait b requests=5            ->
@@ -167,24 +146,17 @@ scripts! {
         250                                      -> same-as-middle@300
         350                                      -> young@400
     "
-}
 
-#[test]
-fn a_waiting_request_gets_its_position() {
-    play(
-        &with_bulk(ten_per_second(), 0.2),
-        "
+    a_waiting_request_gets_its_position(with_bulk(ten_per_second(), 0.2)): "
         0    reserve a requests=10               -> a@0
         0    wait b requests=10                  ->
         0    wait c class=bulk progress          -> c#1~1300
         0    wait d class=bulk                   ->
         0    wait e class=bulk progress          -> e#3~1500
         2999                                     -> b@1000 c@1300 d@1400 e@1500
-        ",
-    );
-    play(
-        &ten_per_second(),
-        "
+    "
+
+    a_position_is_told_again_every_three_seconds(ten_per_second()): "
         0    reserve a requests=10               -> a@0
         0    reserve b requests=10               -> b@1000
         0    reserve c requests=10               -> c@2000
@@ -199,8 +171,38 @@ fn a_waiting_request_gets_its_position() {
         6000                                     -> h#0~1000 i#1~1100
         6950                                     -> h@7000
         7050                                     -> i@7100
-        ",
-    );
+    "
+
+    a_hand_over_sends_all_requests_elsewhere(ten_per_second()): "
+        0    reserve a requests=10               -> a@0
+        0    wait b within=500                   ->
+        0    wait c                              ->
+        10   hand-over                           -> b:unavailable+0 c:unavailable+0
+        20   allow d                             -> d:unavailable+0
+        20   wait b                              -> b:unavailable+0
+        # A granted permit can still be settled.
+        20   unused a                            -> a:settled
+        5000 levels                              -> requests=10
+    "
+}
+
+/// The capacity, its period in milliseconds, and the farthest start.
+#[test]
+fn by_default_starts_are_reserved_for_the_longest_period_between_a_minute_and_an_hour() {
+    for (capacity, period, farthest) in [(1.0, 1_000, 60_000), (1.0, 600_000, 600_000), (8.0, 28_800_000, 3_600_000)] {
+        let spec = resource(vec![limit("requests", capacity, span(period))]);
+        let mut world = World::new(&ResourceSpec { max_ahead: None, ..spec });
+        let mut reserve = || {
+            let asked = world.ask(ms(0), &wish(Mode::Reserve, &[]));
+            world.last_answer(asked)
+        };
+        let answers: Vec<Option<SentAnswer>> = (0..100).map(|_| reserve()).collect();
+        let starts = answers
+            .iter()
+            .filter_map(|answer| if let Some(SentAnswer::Granted(delay)) = answer { Some(*delay) } else { None });
+        assert_eq!(starts.max(), Some(span(farthest)), "{period}");
+        assert!(matches!(answers.last(), Some(Some(SentAnswer::Refused(Refusal::TooFarAhead { .. })))), "{period}");
+    }
 }
 
 /// With any number of requests that want updates, an event tells only some, and each is told in
@@ -286,20 +288,6 @@ fn one_event_refuses_some_requests_for_a_spent_quota_and_the_next_goes_on_at_onc
     counts.extend(answers_by_event(&mut world, ms(2)));
     assert!(counts.iter().all(|count| *count <= 256), "{counts:?}");
     assert_eq!(counts.iter().sum::<usize>(), waiting, "{counts:?}");
-}
-
-scripts! {
-    a_hand_over_sends_all_requests_elsewhere(ten_per_second()): "
-        0    reserve a requests=10               -> a@0
-        0    wait b within=500                   ->
-        0    wait c                              ->
-        10   hand-over                           -> b:unavailable+0 c:unavailable+0
-        20   allow d                             -> d:unavailable+0
-        20   wait b                              -> b:unavailable+0
-        # A granted permit can still be settled.
-        20   unused a                            -> a:settled
-        5000 levels                              -> requests=10
-    "
 }
 
 /// A request that took another's turn and then waited for its key gets a turn of its own.

@@ -103,47 +103,7 @@ scripts! {
         20   wait b2 client=b units=1             ->
         800                                       -> a1@500 b2@600 a2@700
     "
-}
 
-/// A client that asks for every combination of units, and cancels, makes no other request wait.
-#[test]
-fn combinations_without_a_waiting_request_block_no_other() {
-    let units = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    let mut world = World::new(&resource(units.map(|unit| limit(unit, 10.0, span(1000))).to_vec()));
-    world.ask(Time::ORIGIN, &wish(Mode::Reserve, &units.map(|unit| (unit, 10.0))[..7]));
-    world.ask(Time::ORIGIN, &wish(Mode::Wait, &[("a", 10.0)]));
-    for combination in 2..128_usize {
-        let chosen = units.into_iter().enumerate().filter(|(bit, _)| combination & 1 << bit != 0);
-        let cost: Vec<(&str, f64)> = chosen.map(|(_, unit)| (unit, 1.0)).collect();
-        let id = combination.to_string();
-        world.ask(Time::ORIGIN, &wish(Mode::Wait, &cost).named(&id));
-        world.settle(Time::ORIGIN, &id, Outcome::Unused);
-    }
-    let free = world.ask(Time::ORIGIN, &wish(Mode::Wait, &[("h", 1.0)]));
-    assert_eq!(world.start(free), Some(Time::ORIGIN));
-}
-
-/// With too many combinations at once, a request with a further one counts as needing all limits.
-/// No request is passed for ever.
-#[test]
-fn combinations_beyond_the_bound_wait_for_everything_until_some_are_gone() {
-    let units = ["a", "b", "c", "d", "e", "f", "g", "h"];
-    for (combinations, starts_at_once) in [(63, true), (64, false), (128, false)] {
-        let mut world = World::new(&resource(units.map(|unit| limit(unit, 10.0, span(1000))).to_vec()));
-        world.ask(Time::ORIGIN, &wish(Mode::Reserve, &units.map(|unit| (unit, 10.0))[..7]));
-        for combination in 1..combinations {
-            let chosen = units.into_iter().enumerate().filter(|(bit, _)| combination & (1_usize << bit) != 0);
-            let cost: Vec<(&str, f64)> = chosen.map(|(_, unit)| (unit, 1.0)).collect();
-            world.ask(Time::ORIGIN, &wish(Mode::Wait, &cost));
-        }
-        let free = world.ask(Time::ORIGIN, &wish(Mode::Wait, &[("h", 1.0)]));
-        assert_eq!(world.start(free).is_some(), starts_at_once, "{combinations} combinations");
-        world.run_until(Time::ORIGIN + span(60_000));
-        assert!(world.start(free).is_some(), "{combinations} combinations");
-    }
-}
-
-scripts! {
     requests_that_flow_past_do_not_move_the_turns_of_held_ones(shared(two_units(), &[("q", 0.1), ("z", 0.02)])): "
         0    reserve spent units=10               -> spent@0
         # These need both, and wait for units.
@@ -220,27 +180,19 @@ scripts! {
         45   wait a1 client=a age=30              ->
         500                                       -> a1@100 a2@200 b1@300 a3@400
     "
-}
 
-/// A successor counts what its predecessor kept waiting, and a client that was cut off for a minute.
-/// Reaches `MAX_AGE_AT_START`.
-#[test]
-fn an_age_counts_up_to_a_minute_before_the_leader_came() {
-    let began = Time::ORIGIN + Span::from_secs(1000);
-    let resource = Resource::new(&shared(ten_per_second(), &[])).unwrap();
-    play_on(
-        World::of(Scheduler::new(resource, Epoch::FIRST, began)),
-        "
+    /// A successor counts what its predecessor kept waiting, and a client that was cut off for a minute.
+    /// Reaches `MAX_AGE_AT_START`.
+    an_age_counts_up_to_a_minute_before_the_leader_came(
+        World::of(Scheduler::new(Resource::new(&shared(ten_per_second(), &[])).unwrap(), Epoch::FIRST, ms(1_000_000)))
+    ): "
         1010000  reserve spent requests=10            -> spent@1010000
         1010000  wait a1 client=a age=71000           ->
         1010000  wait a2 client=a age=80000000        ->
         1010000  wait a3 client=a age=69000           ->
         1010300                                       -> a1@1010100 a2@1010200 a3@1010300
-        ",
-    );
-}
+    "
 
-scripts! {
     a_cancelled_request_costs_its_client_no_turn(shared(ten_per_second(), &[])): "
         0    reserve spent requests=10            -> spent@0
         0    wait a1 client=a                     ->
@@ -271,4 +223,42 @@ scripts! {
         260  wait a6 client=a                     ->
         600                                       -> a5@400 b3@500 a6@600
     "
+}
+
+/// A client that asks for every combination of units, and cancels, makes no other request wait.
+#[test]
+fn combinations_without_a_waiting_request_block_no_other() {
+    let units = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let mut world = World::new(&resource(units.map(|unit| limit(unit, 10.0, span(1000))).to_vec()));
+    world.ask(Time::ORIGIN, &wish(Mode::Reserve, &units.map(|unit| (unit, 10.0))[..7]));
+    world.ask(Time::ORIGIN, &wish(Mode::Wait, &[("a", 10.0)]));
+    for combination in 2..128_usize {
+        let chosen = units.into_iter().enumerate().filter(|(bit, _)| combination & 1 << bit != 0);
+        let cost: Vec<(&str, f64)> = chosen.map(|(_, unit)| (unit, 1.0)).collect();
+        let id = combination.to_string();
+        world.ask(Time::ORIGIN, &wish(Mode::Wait, &cost).named(&id));
+        world.settle(Time::ORIGIN, &id, Outcome::Unused);
+    }
+    let free = world.ask(Time::ORIGIN, &wish(Mode::Wait, &[("h", 1.0)]));
+    assert_eq!(world.start(free), Some(Time::ORIGIN));
+}
+
+/// With too many combinations at once, a request with a further one counts as needing all limits.
+/// No request is passed for ever.
+#[test]
+fn combinations_beyond_the_bound_wait_for_everything_until_some_are_gone() {
+    let units = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    for (combinations, starts_at_once) in [(63, true), (64, false), (128, false)] {
+        let mut world = World::new(&resource(units.map(|unit| limit(unit, 10.0, span(1000))).to_vec()));
+        world.ask(Time::ORIGIN, &wish(Mode::Reserve, &units.map(|unit| (unit, 10.0))[..7]));
+        for combination in 1..combinations {
+            let chosen = units.into_iter().enumerate().filter(|(bit, _)| combination & (1_usize << bit) != 0);
+            let cost: Vec<(&str, f64)> = chosen.map(|(_, unit)| (unit, 1.0)).collect();
+            world.ask(Time::ORIGIN, &wish(Mode::Wait, &cost));
+        }
+        let free = world.ask(Time::ORIGIN, &wish(Mode::Wait, &[("h", 1.0)]));
+        assert_eq!(world.start(free).is_some(), starts_at_once, "{combinations} combinations");
+        world.run_until(Time::ORIGIN + span(60_000));
+        assert!(world.start(free).is_some(), "{combinations} combinations");
+    }
 }

@@ -19,24 +19,6 @@ fn a_settle_counts_the_upstreams_429() {
     }
 }
 
-#[test]
-fn a_rejection_says_what_the_bucket_holds() {
-    // The requested pause, and the level afterwards: the refill of the pause is missing for one
-    // request.
-    for (after, level) in [(100, 0), (500, -4), (2000, -19)] {
-        play(
-            &ten_per_second(),
-            &format!(
-                "
-                1000 wait a                       -> a@1000
-                1000 answered a 429 after={after} -> a:settled
-                1000 levels                       -> requests={level}
-                "
-            ),
-        );
-    }
-}
-
 scripts! {
     calls_of_one_round_trip_teach_once(ten_per_second()): "
         0   wait a                    -> a@0
@@ -92,9 +74,7 @@ scripts! {
         3000  answered c 200            -> c:settled
         3000  wait d                    -> d@3000
     "
-}
 
-scripts! {
     promised_starts_within_a_freeze_are_void(ten_per_second()): "
         0    reserve a requests=10     -> a@0
         0    reserve b                 -> b@100
@@ -113,9 +93,7 @@ scripts! {
         0    reserve c requests=10 guild:y  -> c@0
         0    answered c 429 after=500       -> c:settled
     "
-}
 
-scripts! {
     a_rejection_for_other_accounts_pauses_and_teaches_nothing(ten_per_second()): "
         0    wait a                           -> a@0
         0    answered a 429 after=300 others  -> a:settled
@@ -124,33 +102,7 @@ scripts! {
         0    wait b                           ->
         300                                   -> b@300
     "
-}
 
-#[test]
-fn the_blamed_limit_is_the_named_one_or_that_with_the_least_refill_left() {
-    // By the refill left, the requests would have lasted for 0.5 s and the units for 1 s. The
-    // rejected call took nothing from the other limit.
-    for (scope, after, levels) in [
-        ("", 100, "requests=0 units=20"),
-        ("unit=units", 1000, "requests=6 units=0"),
-        ("limit=units", 1000, "requests=6 units=0"),
-        ("unit=requests", 100, "requests=0 units=20"),
-    ] {
-        play(
-            &two_limits(),
-            &format!(
-                "
-                0  reserve x requests=4 units=80           -> x@0
-                0  wait a units=10                         -> a@0
-                0  answered a 429 after={after} {scope}    -> a:settled
-                0  levels                                  -> {levels}
-                ",
-            ),
-        );
-    }
-}
-
-scripts! {
     // Of a quota no earlier level is remembered, and it has nearly all of its stock.
     a_quota_with_stock_is_not_to_blame_for_a_rate(with_quota()): "
         0     reserve x requests=8 units=1     -> x@0
@@ -169,9 +121,7 @@ scripts! {
         10    reserve d units=1                -> d:quota_spent+59990
         60000 reserve e units=1                -> e@60000
     "
-}
 
-scripts! {
     a_remaining_amount_lowers_a_level_at_once_and_raises_it_slowly(ten_per_second()): "
         0     wait a                   -> a@0
         0     answered a 200 left=4    -> a:settled
@@ -199,6 +149,64 @@ scripts! {
         2100  answered b 429 after=500 left=3 -> b:settled
         2100  levels                          -> requests=4
     "
+
+    unproven_stock_is_used_slowly(
+        ResourceSpec {
+            start: StartPolicy::Unproven,
+            ..resource(vec![LimitSpec { margin: Margin::Fixed(amount(0.5)), ..limit("requests", 100.0, span(100_000)) }])
+        }
+    ): "
+        0    wait a              -> a@0
+        0    wait b              -> b@0
+        0    wait c              -> c@0
+        0    wait d              -> d@0
+        0    wait e              ->
+        # What is binding is believed.
+        0    reserve f           -> f@0
+        100  answered a 200      -> a:settled e@100
+    "
+}
+
+#[test]
+fn a_rejection_says_what_the_bucket_holds() {
+    // The requested pause, and the level afterwards: the refill of the pause is missing for one
+    // request.
+    for (after, level) in [(100, 0), (500, -4), (2000, -19)] {
+        play(
+            &ten_per_second(),
+            &format!(
+                "
+                1000 wait a                       -> a@1000
+                1000 answered a 429 after={after} -> a:settled
+                1000 levels                       -> requests={level}
+                "
+            ),
+        );
+    }
+}
+
+#[test]
+fn the_blamed_limit_is_the_named_one_or_that_with_the_least_refill_left() {
+    // By the refill left, the requests would have lasted for 0.5 s and the units for 1 s. The
+    // rejected call took nothing from the other limit.
+    for (scope, after, levels) in [
+        ("", 100, "requests=0 units=20"),
+        ("unit=units", 1000, "requests=6 units=0"),
+        ("limit=units", 1000, "requests=6 units=0"),
+        ("unit=requests", 100, "requests=0 units=20"),
+    ] {
+        play(
+            &two_limits(),
+            &format!(
+                "
+                0  reserve x requests=4 units=80           -> x@0
+                0  wait a units=10                         -> a@0
+                0  answered a 429 after={after} {scope}    -> a:settled
+                0  levels                                  -> {levels}
+                ",
+            ),
+        );
+    }
 }
 
 #[test]
@@ -319,24 +327,6 @@ fn a_successor_learns_the_rate_anew() {
     assert_eq!(successor.learned(), 1.0);
     successor.serve_until(120_000, 8);
     assert!((0.75..=0.85).contains(&successor.learned()), "{}", successor.learned());
-}
-
-scripts! {
-    unproven_stock_is_used_slowly(
-        ResourceSpec {
-            start: StartPolicy::Unproven,
-            ..resource(vec![LimitSpec { margin: Margin::Fixed(amount(0.5)), ..limit("requests", 100.0, span(100_000)) }])
-        }
-    ): "
-        0    wait a              -> a@0
-        0    wait b              -> b@0
-        0    wait c              -> c@0
-        0    wait d              -> d@0
-        0    wait e              ->
-        # What is binding is believed.
-        0    reserve f           -> f@0
-        100  answered a 200      -> a:settled e@100
-    "
 }
 
 /// The same limit with another capacity.

@@ -59,11 +59,10 @@ fn the_later_end_of_two_pauses_counts_with_its_cause() {
 
 #[test]
 fn a_quota_that_is_said_to_be_spent_has_a_cause_of_its_own() {
-    let quota = counted(Algorithm::Quota(None), limit("requests", 10.0, span(1000)));
     // More than a minute, on one client's word, ends with a probe call.
     for after in [30_000, 90_000] {
         let script = format!("0 wait a -> a@0\n0 answered a 403 after={after} -> a:settled");
-        let mut world = play(&resource(vec![quota.clone()]), &script);
+        let mut world = play(&ten(Algorithm::Quota(None)), &script);
         assert_eq!(pauses(&mut world, 0)[0].1, Some(PauseCause::Quota), "{after}");
         world = play_on(world, "0 thaw requests ->");
         assert_eq!(pauses(&mut world, 0)[0].1, None, "{after}");
@@ -72,8 +71,7 @@ fn a_quota_that_is_said_to_be_spent_has_a_cause_of_its_own() {
 
 #[test]
 fn an_ordered_freeze_and_its_cause_survive_a_hand_over() {
-    let window = counted(Algorithm::SlidingWindow, limit("requests", 10.0, span(1000)));
-    for spec in [ten_per_second(), resource(vec![window])] {
+    for spec in [ten_per_second(), ten(Algorithm::SlidingWindow)] {
         let mut after = play(&spec, "0 wait a -> a@0\n 0 freeze requests 9000 ->\n 100 restart after=4900 ->");
         assert_eq!(pauses(&mut after, 5_000), [(4_000.0, Some(PauseCause::Operator))], "{spec:?}");
         play_on(after, "5000 wait b ->\n 9000 -> b@9000");

@@ -107,44 +107,7 @@ scripts! {
         1000                                      -> d@100 e@200
         10000                                     -> both@10000
     "
-}
 
-/// Far more requests than one dispatch examines. Each has a client's key and a route's key, which
-/// can pay half a second apart. Other requests have one of these keys.
-#[test]
-fn however_many_wait_for_two_keys_none_is_passed_for_ever() {
-    let per = |name, period, label| keyed(name, 1.0, period, &[label]);
-    let limits =
-        vec![per("per-client", 1000, "client"), per("per-route", 1000, "route"), per("slow", 3_600_000, "depot")];
-    let mut world = World::new(&resource(limits));
-    let ask = |world: &mut World, at: u64, labels: &[(&'static str, String)]| {
-        let labels = labels.iter().map(|(label, value)| (*label, value.as_str())).collect();
-        world.run_until(ms(at));
-        world.ask(ms(at), &Wish { labels, ..wish(Mode::Wait, &[]) })
-    };
-    let name = |kind: &str, number: usize| format!("{kind}{number}");
-    ask(&mut world, 0, &[("depot", "d".to_owned())]);
-    for (at, label, kind) in [(0, "client", "c"), (500, "route", "r")] {
-        for pair in 0..101 {
-            ask(&mut world, at, &[(label, name(kind, pair))]);
-        }
-    }
-    // A hundred requests will wait for their depot for an hour.
-    let both = |pair: usize| vec![("client", name("c", pair)), ("route", name("r", pair))];
-    for pair in 0..100 {
-        let mut labels = both(pair);
-        labels.push(("depot", "d".to_owned()));
-        ask(&mut world, 600, &labels);
-    }
-    let last = ask(&mut world, 600, &both(100));
-    for step in 0..100 {
-        ask(&mut world, 700 + 250 * step, &[("client", name("c", 100))]);
-        ask(&mut world, 700 + 250 * step, &[("route", name("r", 100))]);
-    }
-    assert_eq!(world.start(last), Some(ms(1500)));
-}
-
-scripts! {
     a_request_that_waits_for_two_keys_is_refused_when_its_quota_is_spent(
         resource([two_keys(), vec![counted(Algorithm::Quota(None), limit("requests", 4.0, span(1000)))]].concat())
     ): "
@@ -158,9 +121,7 @@ scripts! {
         1449                             ->
         1450                             -> both:quota_spent
     "
-}
 
-scripts! {
     a_larger_capacity_fills_no_bucket(
         ten_each(), "larger": resource(vec![keyed("per-client", 20.0, 1000, &["client"])])
     ): "
@@ -172,9 +133,7 @@ scripts! {
         501   allow d client:y requests=10  -> d@501
         1001  allow e client:z requests=20  -> e@1001
     "
-}
 
-scripts! {
     a_large_request_is_not_passed_by_small_ones_of_its_key(ten_each()): "
         0    wait a client:x requests=10  -> a@0
         0    wait b client:x requests=5   ->
@@ -191,9 +150,7 @@ scripts! {
         0   allow d client:x class=bulk               -> d:not_in_time+500
         400                                           -> b@400
     "
-}
 
-scripts! {
     a_request_that_waits_for_a_shared_limit_lets_others_of_its_key_pass(
         resource(vec![keyed("per-client", 1.0, 1000, &["client"]), heavy(3_600_000)])
     ): "
@@ -205,9 +162,7 @@ scripts! {
         1000                                -> c@1000
         2000                                -> d@2000
     "
-}
 
-scripts! {
     a_request_behind_a_held_queue_lets_others_of_its_key_pass(
         resource(vec![keyed("per-client", 1.0, 1000, &["client"]), heavy(3_600_000)])
     ): "
@@ -271,6 +226,41 @@ scripts! {
         200   allow f client:z              -> f@200
         200   allow g client:w              -> g:too_many_keys+1000
     "
+}
+
+/// Far more requests than one dispatch examines. Each has a client's key and a route's key, which
+/// can pay half a second apart. Other requests have one of these keys.
+#[test]
+fn however_many_wait_for_two_keys_none_is_passed_for_ever() {
+    let per = |name, period, label| keyed(name, 1.0, period, &[label]);
+    let limits =
+        vec![per("per-client", 1000, "client"), per("per-route", 1000, "route"), per("slow", 3_600_000, "depot")];
+    let mut world = World::new(&resource(limits));
+    let ask = |world: &mut World, at: u64, labels: &[(&'static str, String)]| {
+        let labels = labels.iter().map(|(label, value)| (*label, value.as_str())).collect();
+        world.run_until(ms(at));
+        world.ask(ms(at), &Wish { labels, ..wish(Mode::Wait, &[]) })
+    };
+    let name = |kind: &str, number: usize| format!("{kind}{number}");
+    ask(&mut world, 0, &[("depot", "d".to_owned())]);
+    for (at, label, kind) in [(0, "client", "c"), (500, "route", "r")] {
+        for pair in 0..101 {
+            ask(&mut world, at, &[(label, name(kind, pair))]);
+        }
+    }
+    // A hundred requests will wait for their depot for an hour.
+    let both = |pair: usize| vec![("client", name("c", pair)), ("route", name("r", pair))];
+    for pair in 0..100 {
+        let mut labels = both(pair);
+        labels.push(("depot", "d".to_owned()));
+        ask(&mut world, 600, &labels);
+    }
+    let last = ask(&mut world, 600, &both(100));
+    for step in 0..100 {
+        ask(&mut world, 700 + 250 * step, &[("client", name("c", 100))]);
+        ask(&mut world, 700 + 250 * step, &[("route", name("r", 100))]);
+    }
+    assert_eq!(world.start(last), Some(ms(1500)));
 }
 
 #[test]

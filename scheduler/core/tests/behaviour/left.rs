@@ -2,11 +2,6 @@
 
 use crate::prelude::*;
 
-/// Ten in a second.
-fn ten(algorithm: Algorithm) -> ResourceSpec {
-    resource(vec![counted(algorithm, limit("requests", 10.0, span(1000)))])
-}
-
 /// Six of the ten are used at 300 ms.
 #[test]
 fn every_limit_tells_the_remaining_amount_and_when_it_is_full() {

@@ -27,11 +27,11 @@ mod prelude {
     pub(crate) use std::collections::{BTreeMap, BTreeSet};
 }
 
-/// Declares a test for each name: the resource, other limits that it may switch to by name, and the script
-/// that is played on it.
+/// Declares a test for each name: the resource, several of them, or a world; other limits that it may switch
+/// to by name; and the script that is played.
 macro_rules! scripts {
     ($($(#[$about:meta])* $name:ident($spec:expr $(, $set:literal: $others:expr)*): $script:literal)*) => {
-        $($(#[$about])* #[test] fn $name() { crate::common::play_under(&$spec, &[$(($set, $others)),*], $script); })*
+        $($(#[$about])* #[test] fn $name() { crate::common::play_in($spec, &[$(($set, $others)),*], $script); })*
     };
 }
 

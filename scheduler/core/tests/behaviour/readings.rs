@@ -142,27 +142,46 @@ scripts! {
         # A twentieth of what comes in within 13 s.
         13000  levels                  -> requests=1.108333
     "
-}
 
-#[test]
-fn others_use_sliding_windows_and_windows_from_the_first_call_on() {
-    for algorithm in [Algorithm::SlidingWindow, Algorithm::FixedWindow(Alignment::FirstUse)] {
-        play(
-            &resource(vec![ten(algorithm, 1000)]),
-            "
-            100   reserve a               -> a@100
-            300   reserve b               -> b@300
-            350   answered b 200 left=5   -> b:settled
-            350   levels                  -> requests=5
-            # The own call leaves the window; what others used may be as young as the answer.
-            1100  levels                  -> requests=6
-            1500  levels                  -> requests=10
-            ",
-        );
-    }
-}
+    others_use_sliding_windows_and_windows_from_the_first_call_on(
+        [Algorithm::SlidingWindow, Algorithm::FixedWindow(Alignment::FirstUse)].map(crate::common::ten)
+    ): "
+        100   reserve a               -> a@100
+        300   reserve b               -> b@300
+        350   answered b 200 left=5   -> b:settled
+        350   levels                  -> requests=5
+        # The own call leaves the window; what others used may be as young as the answer.
+        1100  levels                  -> requests=6
+        1500  levels                  -> requests=10
+    "
 
-scripts! {
+    each_policy_of_an_answer_is_believed(
+        resource(
+            [("hour", 1000.0, 3_600_000), ("minute", 100.0, 60_000)]
+                .map(|(named, capacity, period)| LimitSpec {
+                    name: name(named),
+                    capacity: amount(capacity),
+                    ..ten(Algorithm::FixedWindow(Alignment::Epoch), period)
+                })
+                .to_vec()
+        )
+    ): "
+        0  reserve a                                          -> a@0
+        0  answered a 200 left=50 of=100 left=900 of=1000     -> a:settled
+        0  levels                                             -> hour=900 minute=50
+        0  reserve b                                          -> b@0
+        # Both capacities are half as large.
+        0  answered b 200 left=400 of=500 left=20 of=50       -> b:settled
+        0  levels                                             -> hour=400 minute=20
+        0  reserve c                                          -> c@0
+        # Which one it speaks of is not known.
+        0  answered c 200 left=1 of=70                        -> c:settled
+        0  levels                                             -> hour=399 minute=19
+        0  reserve d                                          -> d@0
+        0  answered d 200 limit=hour left=100                 -> d:settled
+        0  levels                                             -> hour=100 minute=18
+    "
+
     a_window_from_the_first_call_on_returns_what_others_used_at_its_end(
         resource(vec![ten(Algorithm::FixedWindow(Alignment::FirstUse), 10_000)])
     ): "
@@ -194,38 +213,7 @@ scripts! {
         2500  reserve e guild:x               -> e@4000
         2500  reserve f guild:y requests=10   -> f@2500
     "
-}
 
-#[test]
-fn each_policy_of_an_answer_is_believed() {
-    let named = |named: &str, capacity, period| LimitSpec {
-        name: name(named),
-        algorithm: Algorithm::FixedWindow(Alignment::Epoch),
-        ..limit("requests", capacity, span(period))
-    };
-    let spec = resource(vec![named("hour", 1000.0, 3_600_000), named("minute", 100.0, 60_000)]);
-    play(
-        &spec,
-        "
-        0  reserve a                                          -> a@0
-        0  answered a 200 left=50 of=100 left=900 of=1000     -> a:settled
-        0  levels                                             -> hour=900 minute=50
-        0  reserve b                                          -> b@0
-        # Both capacities are half as large.
-        0  answered b 200 left=400 of=500 left=20 of=50       -> b:settled
-        0  levels                                             -> hour=400 minute=20
-        0  reserve c                                          -> c@0
-        # Which one it speaks of is not known.
-        0  answered c 200 left=1 of=70                        -> c:settled
-        0  levels                                             -> hour=399 minute=19
-        0  reserve d                                          -> d@0
-        0  answered d 200 limit=hour left=100                 -> d:settled
-        0  levels                                             -> hour=100 minute=18
-        ",
-    );
-}
-
-scripts! {
     a_quota_has_what_the_upstream_says(
         resource(vec![counted(Algorithm::Quota(None), limit("units", 100.0, span(1000)))])
     ): "
@@ -251,6 +239,39 @@ scripts! {
         60000  wait e                 ->
         60100  answered d 200 left=97      -> d:settled e@60100
     "
+
+    one_answer_moves_no_window(fixed(60_000)): "
+        0      reserve a requests=5           -> a@0
+        0      answered a 200 left=5 reset=30000   -> a:settled
+        0      reserve b                      -> b@0
+        # The window seems to end at once. It does not: an answer has said otherwise just now.
+        0      answered b 200 left=9 reset=10      -> b:settled
+        10     levels                              -> requests=4
+    "
+
+    an_answer_of_a_shorter_limit_holds_calls_until_that_is_reset(
+        resource(vec![counted(Algorithm::FixedWindow(Alignment::Epoch), limit("requests", 1000.0, span(86_400_000)))])
+    ): "
+        0      reserve a                                   -> a@0
+        0      answered a 200 left=0 of=60 reset=30000     -> a:settled
+        0      why next                                    -> requests:stock+86400000
+        0      wait b                                      ->
+        # The upstream counts anew; one call asks what it says then.
+        30000                                              -> b@30000
+        30000  answered b 200 left=59 of=60 reset=60000    -> b:settled
+        30000  levels                                      -> requests=59
+    "
+
+    /// Two answers tell the end of a window more exactly than the interval that cuts windows.
+    usage_of_a_window_stays_in_it_when_a_successor_goes_on(fixed(60_000)): "
+        10000  reserve a                                    -> a@10000
+        10100  answered a 200 left=9 reset=19000 grain=1000 -> a:settled
+        11000  reserve b                                    -> b@11000
+        11100  answered b 200 left=8 reset=17800 grain=1000 -> b:settled
+        12000  restart                                      ->
+        12000  levels                                       -> requests=8
+        12000  reserve c requests=10                        -> c@30100
+    "
 }
 
 #[test]
@@ -270,17 +291,6 @@ fn the_next_answer_renews_what_others_use_unless_it_tells_much_less() {
             ),
         );
     }
-}
-
-scripts! {
-    one_answer_moves_no_window(fixed(60_000)): "
-        0      reserve a requests=5           -> a@0
-        0      answered a 200 left=5 reset=30000   -> a:settled
-        0      reserve b                      -> b@0
-        # The window seems to end at once. It does not: an answer has said otherwise just now.
-        0      answered b 200 left=9 reset=10      -> b:settled
-        10     levels                              -> requests=4
-    "
 }
 
 #[test]
@@ -311,21 +321,6 @@ fn three_answers_in_a_row_contradict_when_windows_end() {
     for after in [refuted, repeated] {
         play(&fixed(60_000), &format!("{twice}{after}"));
     }
-}
-
-scripts! {
-    an_answer_of_a_shorter_limit_holds_calls_until_that_is_reset(
-        resource(vec![counted(Algorithm::FixedWindow(Alignment::Epoch), limit("requests", 1000.0, span(86_400_000)))])
-    ): "
-        0      reserve a                                   -> a@0
-        0      answered a 200 left=0 of=60 reset=30000     -> a:settled
-        0      why next                                    -> requests:stock+86400000
-        0      wait b                                      ->
-        # The upstream counts anew; one call asks what it says then.
-        30000                                              -> b@30000
-        30000  answered b 200 left=59 of=60 reset=60000    -> b:settled
-        30000  levels                                      -> requests=59
-    "
 }
 
 #[test]
@@ -410,19 +405,6 @@ fn a_successor_knows_the_end_of_a_window_as_exactly_as_the_time_of_the_record() 
         29400  reserve d requests=9                 -> d@30500
         ",
     );
-}
-
-scripts! {
-    /// Two answers tell the end of a window more exactly than the interval that cuts windows.
-    usage_of_a_window_stays_in_it_when_a_successor_goes_on(fixed(60_000)): "
-        10000  reserve a                                    -> a@10000
-        10100  answered a 200 left=9 reset=19000 grain=1000 -> a:settled
-        11000  reserve b                                    -> b@11000
-        11100  answered b 200 left=8 reset=17800 grain=1000 -> b:settled
-        12000  restart                                      ->
-        12000  levels                                       -> requests=8
-        12000  reserve c requests=10                        -> c@30100
-    "
 }
 
 #[test]

@@ -60,20 +60,7 @@ scripts! {
         5100 why c                  -> requests:probe+1900
         5200 answered b 200         -> b:settled c@5200
     "
-}
 
-#[test]
-fn a_spent_quota_is_told_by_the_status() {
-    let quota = resource(vec![counted(Algorithm::Quota(None), limit("requests", 2.0, span(1000)))]);
-    for (spends, reason) in [
-        ("wait b -> b@0\n 0 why next ->", "requests:quota_spent"),
-        ("answered a 403 after=60000 -> a:settled\n 10 why next ->", "requests:quota_spent+59990"),
-    ] {
-        play(&quota, &format!("0 wait a -> a@0\n 0 {spends} {reason}"));
-    }
-}
-
-scripts! {
     the_key_that_delays_the_request_is_told(
         resource(vec![per("client", 5.0), per("region", 1.0), limit("requests", 10.0, span(1000))])
     ): "
@@ -103,9 +90,7 @@ scripts! {
         0    why b                -> requests:stock+800
         0    why c                -> requests:turn+0
     "
-}
 
-scripts! {
     unproven_stock_is_told(
         ResourceSpec {
             start: StartPolicy::Unproven,
@@ -119,4 +104,15 @@ scripts! {
         0    wait e    ->
         0    why e     -> requests:unproven+0
     "
+}
+
+#[test]
+fn a_spent_quota_is_told_by_the_status() {
+    let quota = resource(vec![counted(Algorithm::Quota(None), limit("requests", 2.0, span(1000)))]);
+    for (spends, reason) in [
+        ("wait b -> b@0\n 0 why next ->", "requests:quota_spent"),
+        ("answered a 403 after=60000 -> a:settled\n 10 why next ->", "requests:quota_spent+59990"),
+    ] {
+        play(&quota, &format!("0 wait a -> a@0\n 0 {spends} {reason}"));
+    }
 }

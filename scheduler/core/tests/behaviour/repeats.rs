@@ -4,6 +4,13 @@ use crate::prelude::*;
 use rampmeter_policy::refusal::Bounded;
 use rampmeter_policy::spec::{Bounds, MAX_IDLE_PERMITS};
 
+fn bounded(max_waiting: usize, max_permits: usize) -> ResourceSpec {
+    ResourceSpec {
+        bounds: Bounds { max_waiting, max_permits, ..Bounds::default() },
+        ..with_bulk(ten_per_second(), 0.0)
+    }
+}
+
 scripts! {
     the_same_id_gets_the_same_start_and_is_charged_once(ten_per_second()): "
         0    reserve a requests=10               -> a@0
@@ -39,9 +46,7 @@ scripts! {
         100  unused b                            -> b:settled c@100
         100  reserve b from=y                    -> b:unknown_permit
     "
-}
 
-scripts! {
     /// A successor does not know a request's sender and content. The first repetition tells these.
     a_successor_takes_the_first_repetition_for_the_request(ten_per_second()): "
         0    reserve a from=x requests=10        -> a@0
@@ -82,9 +87,7 @@ scripts! {
         7000  levels                             -> units=70
         7000  reserve r units=80                 -> r@8000
     "
-}
 
-scripts! {
     a_call_in_flight_keeps_its_place_when_its_id_is_asked_for_again_and_refused(
         resource(vec![
             counted(Algorithm::Concurrency, limit("requests", 1.0, span(60_000))),
@@ -97,6 +100,25 @@ scripts! {
         6000  extend a                           -> a:extended
         6000  unused a                           -> a:settled
         6000  levels                             -> requests=1 units=10
+    "
+
+    answers_that_wait_for_the_store_are_bounded(World::fenced(&bounded(2, 100), Time::ORIGIN)): "
+        0    reserve a                           ->
+        0    reserve b                           ->
+        0    reserve c                           -> c:queue_full+1000
+    "
+
+    a_returned_permit_is_not_granted_again(ten_per_second()): "
+        0    reserve first requests=10           -> first@0
+        0    reserve future                      -> future@100
+        0    wait waiting                        ->
+        0    unused future                       -> future:settled
+        0    unused waiting                      -> waiting:unknown_permit waiting:settled
+        0    unused first                        -> first:settled
+        0    reserve future                      -> future:unknown_permit
+        0    wait waiting                        -> waiting:unknown_permit
+        0    allow first                         -> first:unknown_permit
+        0    levels                              -> requests=10
     "
 }
 
@@ -124,21 +146,6 @@ fn a_repeated_waiting_request_is_answered_once_at_its_last_address() {
     assert_eq!(world.start(after), Some(ms(100)));
 }
 
-scripts! {
-    a_returned_permit_is_not_granted_again(ten_per_second()): "
-        0    reserve first requests=10           -> first@0
-        0    reserve future                      -> future@100
-        0    wait waiting                        ->
-        0    unused future                       -> future:settled
-        0    unused waiting                      -> waiting:unknown_permit waiting:settled
-        0    unused first                        -> first:settled
-        0    reserve future                      -> future:unknown_permit
-        0    wait waiting                        -> waiting:unknown_permit
-        0    allow first                         -> first:unknown_permit
-        0    levels                              -> requests=10
-    "
-}
-
 #[test]
 fn ids_are_known_for_five_minutes_after_the_start() {
     let world = play(
@@ -163,26 +170,6 @@ fn ids_are_known_for_five_minutes_after_the_start() {
         ",
     );
     assert_eq!(world.scheduler.remembered(), 1);
-}
-
-fn bounded(max_waiting: usize, max_permits: usize) -> ResourceSpec {
-    ResourceSpec {
-        bounds: Bounds { max_waiting, max_permits, ..Bounds::default() },
-        ..with_bulk(ten_per_second(), 0.0)
-    }
-}
-
-#[test]
-fn answers_that_wait_for_the_store_are_bounded() {
-    let resource = Resource::new(&bounded(2, 100)).unwrap();
-    play_on(
-        World::of(Scheduler::new(resource, Epoch::FIRST, Time::ORIGIN).fenced()),
-        "
-        0    reserve a                           ->
-        0    reserve b                           ->
-        0    reserve c                           -> c:queue_full+1000
-        ",
-    );
 }
 
 #[test]

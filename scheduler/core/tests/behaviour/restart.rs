@@ -37,6 +37,88 @@ scripts! {
         # It holds all until 2.5 s, and the rest of it is c.
         10   reserve e requests=1   -> e@2500
     "
+
+    /// A refund is worth the room that the bucket has had ever since the start.
+    a_call_in_flight_is_refunded_by_the_successor(ten_per_second()): "
+        0    allow a requests=8     -> a@0
+        100  restart after=100      ->
+        200  used a requests=3      -> a:settled
+        200  levels                 -> requests=9
+    "
+
+    a_bucket_that_was_full_in_between_is_refunded_less_by_the_successor(ten_per_second()): "
+        0    allow a requests=8     -> a@0
+        1000 allow b requests=9     -> b@1000
+        1100 restart                ->
+        1100 used a requests=3      -> a:settled
+        1100 levels                 -> requests=2
+    "
+
+    /// Refill beyond a full bucket before the snapshot is lost at the upstream, whatever a record
+    /// remembers.
+    a_successor_returns_nothing_that_was_lost_before_it_came(ten_per_second()): "
+        0     reserve a requests=5               -> a@0
+        1000  reserve b requests=10              -> b@1000
+        1050  restart after=50                   ->
+        1100  levels                             -> requests=1
+        1100  unused a                           -> a:settled
+        1100  levels                             -> requests=1
+    "
+
+    lost_state_starts_empty(
+        World::of(Scheduler::cautious(Resource::new(&ten_per_second()).unwrap(), Epoch::new(2), ms(1000)))
+    ): "
+        1000  levels                             -> requests=0
+        1000  allow a                            -> a:not_in_time+100
+        2000  levels                             -> requests=10
+    "
+
+    a_successor_returns_what_was_not_needed_after_it_came(ten_per_second()): "
+        0     reserve a requests=10              -> a@0
+        0     reserve b requests=5               -> b@500
+        100   restart after=100                  ->
+        600   levels                             -> requests=1
+        600   used b requests=2                  -> b:settled
+        600   levels                             -> requests=4
+    "
+
+    /// Its call was made before its start, so that all that it took is in the levels.
+    a_call_that_was_settled_before_its_start_is_not_promised_again(
+        resource(vec![
+            limit("requests", 10.0, span(1000)),
+            counted(Algorithm::Concurrency, limit("places", 1.0, span(60_000))),
+        ])
+    ): "
+        0    reserve a requests=10           -> a@0
+        0    reserve b requests=5 places=1   -> b@500
+        100  used b                          -> b:settled
+        100  levels                          -> requests=-4 places=1
+        100  restart                         ->
+        100  levels                          -> requests=-4 places=1
+        100  reserve c requests=0 places=1   -> c@100
+    "
+
+    /// A settled permit only lets a repeated request be refused. An open one has a place to give back.
+    open_calls_come_before_settled_ones_in_a_snapshot(
+        resource(vec![counted(Algorithm::Concurrency, limit("requests", 3.0, span(60_000)))])
+    ): "
+        0    reserve a                       -> a@0
+        100  reserve b                       -> b@100
+        100  reserve c                       -> c@100
+        100  used b                          -> b:settled
+        100  used c                          -> c:settled
+        200  restart permits=2               ->
+        200  used a                          -> a:settled
+        200  levels                          -> requests=3
+    "
+
+    an_unknown_class_becomes_the_default(with_bulk(ten_per_second(), 0.2), "plain": ten_per_second()): "
+        0    reserve a class=bulk requests=9     -> a@0
+        0    reserve b class=bulk                -> b@200
+        0    restart limits=plain                ->
+        0    unused b                            -> b:settled
+        0    levels                              -> requests=1
+    "
 }
 
 #[test]
@@ -95,24 +177,6 @@ fn levels_debts_promises_and_ids_survive() {
     );
 }
 
-scripts! {
-    /// A refund is worth the room that the bucket has had ever since the start.
-    a_call_in_flight_is_refunded_by_the_successor(ten_per_second()): "
-        0    allow a requests=8     -> a@0
-        100  restart after=100      ->
-        200  used a requests=3      -> a:settled
-        200  levels                 -> requests=9
-    "
-
-    a_bucket_that_was_full_in_between_is_refunded_less_by_the_successor(ten_per_second()): "
-        0    allow a requests=8     -> a@0
-        1000 allow b requests=9     -> b@1000
-        1100 restart                ->
-        1100 used a requests=3      -> a:settled
-        1100 levels                 -> requests=2
-    "
-}
-
 #[test]
 fn time_without_a_scheduler_refills() {
     for (away, levels) in [(700, -5), (1000, -2), (99_900, 10)] {
@@ -149,41 +213,6 @@ fn promises_that_are_not_listed_stay_promised() {
     }
 }
 
-scripts! {
-    /// Refill beyond a full bucket before the snapshot is lost at the upstream, whatever a record
-    /// remembers.
-    a_successor_returns_nothing_that_was_lost_before_it_came(ten_per_second()): "
-        0     reserve a requests=5               -> a@0
-        1000  reserve b requests=10              -> b@1000
-        1050  restart after=50                   ->
-        1100  levels                             -> requests=1
-        1100  unused a                           -> a:settled
-        1100  levels                             -> requests=1
-    "
-
-    a_successor_returns_what_was_not_needed_after_it_came(ten_per_second()): "
-        0     reserve a requests=10              -> a@0
-        0     reserve b requests=5               -> b@500
-        100   restart after=100                  ->
-        600   levels                             -> requests=1
-        600   used b requests=2                  -> b:settled
-        600   levels                             -> requests=4
-    "
-}
-
-#[test]
-fn lost_state_starts_empty() {
-    let resource = Resource::new(&ten_per_second()).unwrap();
-    play_on(
-        World::of(Scheduler::cautious(resource, Epoch::new(2), ms(1000))),
-        "
-        1000  levels                             -> requests=0
-        1000  allow a                            -> a:not_in_time+100
-        2000  levels                             -> requests=10
-        ",
-    );
-}
-
 #[test]
 fn a_limit_that_the_snapshot_does_not_know_starts_as_the_resource_says() {
     let mut more = ten_per_second();
@@ -216,16 +245,6 @@ fn a_changed_capacity_caps() {
         let script = format!("{before} {now} restart limits=changed ->\n {now} levels -> requests={level}");
         play_under(&ten_per_second(), &[("changed", capacity(changed))], &script);
     }
-}
-
-scripts! {
-    an_unknown_class_becomes_the_default(with_bulk(ten_per_second(), 0.2), "plain": ten_per_second()): "
-        0    reserve a class=bulk requests=9     -> a@0
-        0    reserve b class=bulk                -> b@200
-        0    restart limits=plain                ->
-        0    unused b                            -> b:settled
-        0    levels                              -> requests=1
-    "
 }
 
 #[test]
@@ -397,7 +416,7 @@ fn by_key(spec: ResourceSpec) -> ResourceSpec {
 fn a_freeze_survives_a_hand_over_and_a_crash() {
     let window = Algorithm::FixedWindow(Alignment::Epoch);
     for algorithm in [Algorithm::TokenBucket, window, Algorithm::SlidingWindow, Algorithm::Concurrency] {
-        let shared = resource(vec![counted(algorithm, limit("requests", 10.0, span(1_000)))]);
+        let shared = ten(algorithm);
         for spec in [shared.clone(), by_key(shared)] {
             let before = "0 wait a guild:x -> a@0\n 0 answered a 429 after=9000 -> a:settled";
             for (number, snapshot) in records_after_stop_and_crash(&spec, before, 100).iter().enumerate() {
@@ -416,8 +435,7 @@ fn a_freeze_survives_a_hand_over_and_a_crash() {
 
 #[test]
 fn a_spent_quota_survives_a_hand_over_and_a_crash() {
-    let quota = counted(Algorithm::Quota(None), limit("requests", 10.0, span(1000)));
-    let spec = resource(vec![quota]);
+    let spec = ten(Algorithm::Quota(None));
     let before = "0 wait a -> a@0\n 0 answered a 403 after=60000 -> a:settled";
     let [stopped, crashed, old] = records_after_stop_and_crash(&spec, before, 100);
     for snapshot in [stopped, crashed] {
@@ -462,38 +480,6 @@ fn a_promise_in_a_later_window_of_a_key_survives_two_stops() {
     }
     assert!(ask(&mut world, ms(661_000), &[("c", 10.0), ("r", 0.0)]) < ms(1_200_000), "its own window is free");
     assert!(ask(&mut world, ms(661_000), &[("c", 10.0), ("r", 0.0)]) >= ms(1_800_000), "the next one is not");
-}
-
-scripts! {
-    /// Its call was made before its start, so that all that it took is in the levels.
-    a_call_that_was_settled_before_its_start_is_not_promised_again(
-        resource(vec![
-            limit("requests", 10.0, span(1000)),
-            counted(Algorithm::Concurrency, limit("places", 1.0, span(60_000))),
-        ])
-    ): "
-        0    reserve a requests=10           -> a@0
-        0    reserve b requests=5 places=1   -> b@500
-        100  used b                          -> b:settled
-        100  levels                          -> requests=-4 places=1
-        100  restart                         ->
-        100  levels                          -> requests=-4 places=1
-        100  reserve c requests=0 places=1   -> c@100
-    "
-
-    /// A settled permit only lets a repeated request be refused. An open one has a place to give back.
-    open_calls_come_before_settled_ones_in_a_snapshot(
-        resource(vec![counted(Algorithm::Concurrency, limit("requests", 3.0, span(60_000)))])
-    ): "
-        0    reserve a                       -> a@0
-        100  reserve b                       -> b@100
-        100  reserve c                       -> c@100
-        100  used b                          -> b:settled
-        100  used c                          -> c:settled
-        200  restart permits=2               ->
-        200  used a                          -> a:settled
-        200  levels                          -> requests=3
-    "
 }
 
 /// Labels may have any characters, and a control character takes six bytes in a record.

@@ -14,6 +14,15 @@ fn shadow(spec: LimitSpec) -> LimitSpec {
     LimitSpec { shadow: true, ..spec }
 }
 
+/// One in ten seconds for each value of this label.
+fn each(label: &str) -> LimitSpec {
+    by(label, called("each", 1.0, 10_000))
+}
+
+fn sliding(period: u64) -> LimitSpec {
+    counted(Algorithm::SlidingWindow, limit("requests", 10.0, span(period)))
+}
+
 scripts! {
     a_raised_limit_starts_waiting_requests_sooner(
         ten_per_second(),
@@ -94,15 +103,12 @@ scripts! {
         0 levels -> requests=9
         0 reserve y units=1 -> y:unknown_unit
     "
-}
 
-#[test]
-fn a_limit_with_another_match_or_key_is_another_limit() {
-    let each = |label: &str| resource(vec![by(label, called("each", 1.0, 10_000))]);
-    play_under(
-        &each("client"),
-        &[("by-route", each("route")), ("by-client", each("client"))],
-        "
+    a_limit_with_another_match_or_key_is_another_limit(
+        resource(vec![each("client")]),
+        "by-route": resource(vec![each("route")]),
+        "by-client": resource(vec![each("client")])
+    ): "
         0  reserve x client:a route:r -> x@0
         0  wait a client:a route:s ->
         0  wait b client:a route:s ->
@@ -112,14 +118,58 @@ fn a_limit_with_another_match_or_key_is_another_limit() {
         30 reserve c client:b route:s -> c@10020
         30 limits by-client ->
         30 reserve d client:a -> d@30
-        ",
-    );
-}
+    "
 
-scripts! {
+    /// Present usage of the sliding window ends later.
+    a_sliding_window_that_becomes_longer_goes_on_to_count_what_counts_in_it(
+        resource(vec![sliding(1_000)]),
+        "longer": resource(vec![sliding(10_000)])
+    ): "
+        0     reserve a requests=4     -> a@0
+        800   reserve b requests=3     -> b@800
+        900   reserve c requests=6     -> c@1000
+        900   limits longer            ->
+        # Of all it is known that they count.
+        9999  levels                   -> requests=-3
+        10000 levels                   -> requests=1
+        10800 levels                   -> requests=4
+        11000 levels                   -> requests=10
+    "
+
+    usage_that_has_left_a_sliding_window_may_still_be_in_a_longer_one(
+        resource(vec![sliding(1_000)]),
+        "longer": resource(vec![sliding(10_000)])
+    ): "
+        0     reserve a requests=4     -> a@0
+        800   reserve b requests=3     -> b@800
+        1200  limits longer            ->
+        # The amount that ended at 1000 is not remembered.
+        1200  levels                   -> requests=0
+        9999  levels                   -> requests=0
+        10000 levels                   -> requests=7
+        10800 levels                   -> requests=10
+    "
+
+    an_unused_sliding_window_that_becomes_longer_is_full(
+        resource(vec![sliding(1_000)]),
+        "longer": resource(vec![sliding(10_000)])
+    ): "
+        0     limits longer            ->
+        0     levels                   -> requests=10
+    "
+
+    keys_of_a_sliding_window_that_becomes_longer_may_have_been_used(
+        resource(vec![by("guild", sliding(1_000))]),
+        "longer": resource(vec![by("guild", sliding(10_000))])
+    ): "
+        0     reserve a requests=4 guild:x   -> a@0
+        5000  limits longer                  ->
+        5000  reserve b requests=7 guild:x   -> b@14000
+    "
+
     keys_of_a_limit_that_goes_on_keep_what_they_have_spent(
-        resource(vec![by("client", called("each", 1.0, 10_000))]),
-        "two": resource(vec![limit("requests", 10.0, span(1000)), by("client", called("each", 1.0, 10_000))])
+        resource(vec![each("client")]),
+        "two": resource(vec![limit("requests", 10.0, span(1000)), each("client")])
     ): "
         0    reserve x client:a -> x@0
         0    wait a client:a ->
@@ -439,53 +489,4 @@ fn a_change_with_many_permits_out() {
     world.handle(ms(1), Event::Limits(Box::new(Resource::new(&other).unwrap())));
     assert_eq!(world.scheduler.remembered(), 100_000);
     assert_eq!(world.scheduler.limit_status(ms(1))[0].level, 5.0);
-}
-
-/// Present usage of the sliding window ends later. Usage that has left the shorter window may still
-/// be in the longer one.
-#[test]
-fn a_sliding_window_that_becomes_longer_goes_on_to_count_what_counts_in_it() {
-    let sliding = |period| counted(Algorithm::SlidingWindow, limit("requests", 10.0, span(period)));
-    let longer = resource(vec![sliding(10_000)]);
-    play_under(
-        &resource(vec![sliding(1_000)]),
-        &[("longer", longer.clone())],
-        "
-        0     reserve a requests=4     -> a@0
-        800   reserve b requests=3     -> b@800
-        900   reserve c requests=6     -> c@1000
-        900   limits longer            ->
-        # Of all it is known that they count.
-        9999  levels                   -> requests=-3
-        10000 levels                   -> requests=1
-        10800 levels                   -> requests=4
-        11000 levels                   -> requests=10
-        ",
-    );
-    play_under(
-        &resource(vec![sliding(1_000)]),
-        &[("longer", longer.clone())],
-        "
-        0     reserve a requests=4     -> a@0
-        800   reserve b requests=3     -> b@800
-        1200  limits longer            ->
-        # The amount that ended at 1000 is not remembered.
-        1200  levels                   -> requests=0
-        9999  levels                   -> requests=0
-        10000 levels                   -> requests=7
-        10800 levels                   -> requests=10
-        ",
-    );
-    play_under(&resource(vec![sliding(1_000)]), &[("longer", longer)], "0 limits longer ->\n 0 levels -> requests=10");
-}
-
-scripts! {
-    keys_of_a_sliding_window_that_becomes_longer_may_have_been_used(
-        resource(vec![counted(Algorithm::SlidingWindow, by("guild", limit("requests", 10.0, span(1000))))]),
-        "longer": resource(vec![counted(Algorithm::SlidingWindow, by("guild", limit("requests", 10.0, span(10_000))))])
-    ): "
-        0     reserve a requests=4 guild:x   -> a@0
-        5000  limits longer                  ->
-        5000  reserve b requests=7 guild:x   -> b@14000
-    "
 }

@@ -26,29 +26,7 @@ scripts! {
         100  unused b                            -> b:settled c@100 d@100
         100  levels                              -> requests=0
     "
-}
 
-/// However long ago the start is, less may return than the bucket had room for, and never more.
-#[test]
-fn a_bucket_that_was_nearly_full_long_ago_gets_no_more_than_the_rest_back() {
-    // The bucket holds 999 right after a, and 998 right after b.
-    for (id, least, most) in [("a", 0.0, 1.0), ("b", 1.0, 2.0)] {
-        let mut world = World::new(&resource(vec![limit("requests", 1_000.0, span(100_000))]));
-        let mut ask = |at: u64, id: &str, cost: f64| {
-            world.ask(ms(at), &wish(Mode::Reserve, &[("requests", cost)]).named(id));
-        };
-        ask(1_000, "a", 6.0);
-        ask(1_500, "b", 6.0);
-        (0..280).for_each(|number| ask(2_000 + number * 100, &format!("c{number}"), 2.0));
-        let level = |world: &mut World| world.scheduler.limit_status(ms(30_000))[0].level;
-        let found = level(&mut world);
-        world.settle(ms(30_000), id, Outcome::Unused);
-        let after = level(&mut world);
-        assert!((found + least..=found + most).contains(&after), "{id}: {found}, and {after} then");
-    }
-}
-
-scripts! {
     a_lower_actual_cost_returns_the_difference(
         resource(vec![limit("requests", 10.0, span(1000)), limit("units", 100.0, span(1000))])
     ): "
@@ -88,6 +66,41 @@ scripts! {
         2000  unused a                           -> a:settled
         2000  levels                             -> requests=5 pages=0
     "
+
+    a_refused_settle_changes_nothing(ten_per_second()): "
+        0     reserve a requests=10              -> a@0
+        0     unused nobody                      -> nobody:unknown_permit
+        0     used nobody                        -> nobody:unknown_permit
+        0     extend nobody                      -> nobody:unknown_permit
+        0     wait b                             ->
+        0     used b                             -> b:invalid_request
+        0     extend b                           -> b:invalid_request
+        # A settle that was refused is no settle.
+        0     extend a                           -> a:extended
+        0     levels                             -> requests=0
+        0     used a requests=4                  -> a:settled b@0
+        0     levels                             -> requests=5
+    "
+}
+
+/// However long ago the start is, less may return than the bucket had room for, and never more.
+#[test]
+fn a_bucket_that_was_nearly_full_long_ago_gets_no_more_than_the_rest_back() {
+    // The bucket holds 999 right after a, and 998 right after b.
+    for (id, least, most) in [("a", 0.0, 1.0), ("b", 1.0, 2.0)] {
+        let mut world = World::new(&resource(vec![limit("requests", 1_000.0, span(100_000))]));
+        let mut ask = |at: u64, id: &str, cost: f64| {
+            world.ask(ms(at), &wish(Mode::Reserve, &[("requests", cost)]).named(id));
+        };
+        ask(1_000, "a", 6.0);
+        ask(1_500, "b", 6.0);
+        (0..280).for_each(|number| ask(2_000 + number * 100, &format!("c{number}"), 2.0));
+        let level = |world: &mut World| world.scheduler.limit_status(ms(30_000))[0].level;
+        let found = level(&mut world);
+        world.settle(ms(30_000), id, Outcome::Unused);
+        let after = level(&mut world);
+        assert!((found + least..=found + most).contains(&after), "{id}: {found}, and {after} then");
+    }
 }
 
 #[test]
@@ -105,23 +118,6 @@ fn a_second_settle_changes_nothing() {
         let mut world = play_on(world, &format!("10 {second} -> a:{answer}"));
         assert_eq!(world.level_micros(Time::ORIGIN + span(10)), level, "{first}, {second}");
     }
-}
-
-scripts! {
-    a_refused_settle_changes_nothing(ten_per_second()): "
-        0     reserve a requests=10              -> a@0
-        0     unused nobody                      -> nobody:unknown_permit
-        0     used nobody                        -> nobody:unknown_permit
-        0     extend nobody                      -> nobody:unknown_permit
-        0     wait b                             ->
-        0     used b                             -> b:invalid_request
-        0     extend b                           -> b:invalid_request
-        # A settle that was refused is no settle.
-        0     extend a                           -> a:extended
-        0     levels                             -> requests=0
-        0     used a requests=4                  -> a:settled b@0
-        0     levels                             -> requests=5
-    "
 }
 
 /// The call was made and answered, even if its settle states a unit that no limit counts.

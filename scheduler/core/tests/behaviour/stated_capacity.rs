@@ -15,7 +15,35 @@ fn tokens() -> ResourceSpec {
     resource(vec![limit("requests", 100.0, span(10_000))])
 }
 
+/// A file that says five times as much as the plan has, for an upstream that tells what is left.
+fn five_times() -> ResourceSpec {
+    resource(vec![limit("requests", 5_000.0, span(20_000))])
+}
+
 scripts! {
+    /// The upstream serves two of the four calls.
+    the_level_under_a_lower_capacity_is_what_the_answer_says_is_left(five_times()): "
+        0     reserve a requests=500                        -> a@0
+        1     reserve b requests=500                        -> b@1
+        2     reserve c requests=500                        -> c@2
+        3     reserve d requests=500                        -> d@3
+        # Three calls are on their way.
+        100   answered a 200 left=500 of=1000               -> a:settled
+        100   levels                                        -> requests=-973.75
+        101   answered b 200 left=0 of=1000                 -> b:settled
+        101   answered c 429 left=0 of=1000                 -> c:settled
+        101   answered d 429 left=0 of=1000                 -> d:settled
+        101   levels                                        -> requests=24.299804
+        1101  reserve e requests=70                         -> e@1101
+    "
+
+    /// What a refusal teaches does not depend on what another limit has left.
+    a_refusal_that_tells_of_another_limit_teaches_as_one_that_tells_nothing(tokens()): "
+        0     reserve a                        -> a@0
+        0     answered a 429 left=9 of=9       -> a:settled
+        0     levels                           -> requests=-4
+    "
+
     a_lower_capacity_counts_at_once_and_in_later_windows(windows()): "
         0     reserve a                     -> a@0
         0     answered a 200 left=49 of=50  -> a:settled
@@ -30,6 +58,19 @@ scripts! {
         0     answered a 200 left=49 of=50  -> a:settled
         0     reserve b requests=49         -> b@0
         0     reserve c requests=5          -> c@1000
+    "
+
+    the_written_capacity_counts_if_answers_are_not_followed(
+        [
+            ResourceSpec { follow: Follow::Written, ..windows() },
+            resource(vec![LimitSpec { learn: Learn::Never, ..windows().limits.remove(0) }]),
+        ]
+    ): "
+        0     reserve a                     -> a@0
+        0     answered a 200 left=49 of=50  -> a:settled
+        # What is left is believed, for the window that it is left of.
+        0     levels                        -> requests=49
+        1000  levels                        -> requests=100
     "
 
     the_last_stated_capacity_counts(windows()): "
@@ -88,24 +129,6 @@ fn more_than_written_is_no_change_however_long_it_is_stated() {
     }
 }
 
-#[test]
-fn the_written_capacity_counts_if_answers_are_not_followed() {
-    let never = LimitSpec { learn: Learn::Never, ..windows().limits.remove(0) };
-    let written = ResourceSpec { follow: Follow::Written, ..windows() };
-    for spec in [resource(vec![never]), written] {
-        play(
-            &spec,
-            "
-            0     reserve a                     -> a@0
-            0     answered a 200 left=49 of=50  -> a:settled
-            # What is left is believed, for the window that it is left of.
-            0     levels                        -> requests=49
-            1000  levels                        -> requests=100
-            ",
-        );
-    }
-}
-
 /// An answer that states less than a tenth of the written capacity is about another limit, which
 /// shows neither stock nor rate of this one.
 #[test]
@@ -126,38 +149,6 @@ fn what_is_left_of_another_limit_teaches_a_token_bucket_nothing() {
         ",
     );
     assert_eq!(world.scheduler.counters().disbelieved, 3);
-}
-
-/// A file that says five times as much as the plan has, for an upstream that tells what is left.
-fn five_times() -> ResourceSpec {
-    resource(vec![limit("requests", 5_000.0, span(20_000))])
-}
-
-scripts! {
-    /// The upstream serves two of the four calls.
-    the_level_under_a_lower_capacity_is_what_the_answer_says_is_left(five_times()): "
-        0     reserve a requests=500                        -> a@0
-        1     reserve b requests=500                        -> b@1
-        2     reserve c requests=500                        -> c@2
-        3     reserve d requests=500                        -> d@3
-        # Three calls are on their way.
-        100   answered a 200 left=500 of=1000               -> a:settled
-        100   levels                                        -> requests=-973.75
-        101   answered b 200 left=0 of=1000                 -> b:settled
-        101   answered c 429 left=0 of=1000                 -> c:settled
-        101   answered d 429 left=0 of=1000                 -> d:settled
-        101   levels                                        -> requests=24.299804
-        1101  reserve e requests=70                         -> e@1101
-    "
-}
-
-scripts! {
-    /// What a refusal teaches does not depend on what another limit has left.
-    a_refusal_that_tells_of_another_limit_teaches_as_one_that_tells_nothing(tokens()): "
-        0     reserve a                        -> a@0
-        0     answered a 429 left=9 of=9       -> a:settled
-        0     levels                           -> requests=-4
-    "
 }
 
 /// Less than a tenth of what is written, in each answer for a minute.

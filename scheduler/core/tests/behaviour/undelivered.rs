@@ -4,33 +4,47 @@ use crate::prelude::*;
 use rampmeter_scheduler_core::scheduler::waiting::QueueCursor;
 use rampmeter_scheduler_core::scheduler::waiting::Selection;
 
-/// All stock is granted to a client that is gone, and then at once to another client.
-#[test]
-fn a_grant_that_reaches_no_client_takes_nothing_whatever_the_limit_counts() {
-    let algorithms = [
-        Algorithm::TokenBucket,
-        Algorithm::LeakyBucket,
-        Algorithm::FixedWindow(Alignment::Epoch),
-        Algorithm::FixedWindow(Alignment::FirstUse),
-        Algorithm::SlidingWindow,
-        Algorithm::Concurrency,
-        Algorithm::Quota(None),
-    ];
-    for algorithm in algorithms {
-        play(
-            &resource(vec![counted(algorithm, limit("requests", 10.0, span(1000)))]),
-            "
-            300  reserve a requests=10     -> a@300
-            305  undelivered a             ->
-            305  levels                    -> requests=10
-            305  wait b requests=10        -> b@305
-            305  levels                    -> requests=0
-            ",
-        );
-    }
-}
-
 scripts! {
+    /// A client is between two connections when an update reaches nobody, and is back for its grant.
+    a_late_notice_of_an_update_takes_back_no_grant(ten_per_second()): "
+        0    reserve x requests=10         -> x@0
+        0    wait a progress               -> a#0~100
+        100                                -> a@100
+        101  undelivered update a          ->
+        101  levels                        -> requests=0.01
+        101  used a                        -> a:settled
+    "
+
+    /// All stock is granted to a client that is gone, and then at once to another client.
+    a_grant_that_reaches_no_client_takes_nothing_whatever_the_limit_counts(
+        [
+            Algorithm::TokenBucket,
+            Algorithm::LeakyBucket,
+            Algorithm::FixedWindow(Alignment::Epoch),
+            Algorithm::FixedWindow(Alignment::FirstUse),
+            Algorithm::SlidingWindow,
+            Algorithm::Concurrency,
+            Algorithm::Quota(None),
+        ]
+        .map(ten)
+    ): "
+        300  reserve a requests=10     -> a@300
+        305  undelivered a             ->
+        305  levels                    -> requests=10
+        305  wait b requests=10        -> b@305
+        305  levels                    -> requests=0
+    "
+
+    a_probe_behind_a_freeze_that_reaches_no_client_lets_another_go_first(
+        [Algorithm::TokenBucket, Algorithm::SlidingWindow].map(ten)
+    ): "
+        0    wait a                    -> a@0
+        0    answered a 429 after=300  -> a:settled
+        310  wait b                    -> b@310
+        310  wait c                    ->
+        312  undelivered b             -> c@312
+    "
+
     the_next_takes_the_start_of_a_client_that_is_gone(ten_per_second()): "
         0    reserve x requests=10         -> x@0
         0    wait a                        ->
@@ -68,9 +82,7 @@ scripts! {
         8    wait b                        ->
         50                                 -> b@100
     "
-}
 
-scripts! {
     a_successor_knows_a_permit_that_was_asked_for_again(ten_per_second()): "
         0    wait a                        -> a@0
         5    undelivered a                 ->
@@ -78,22 +90,6 @@ scripts! {
         10   restart                       ->
         10   wait a requests=4             -> a@10
     "
-}
-
-#[test]
-fn a_probe_behind_a_freeze_that_reaches_no_client_lets_another_go_first() {
-    for algorithm in [Algorithm::TokenBucket, Algorithm::SlidingWindow] {
-        play(
-            &resource(vec![counted(algorithm, limit("requests", 10.0, span(1000)))]),
-            "
-            0    wait a                    -> a@0
-            0    answered a 429 after=300  -> a:settled
-            310  wait b                    -> b@310
-            310  wait c                    ->
-            312  undelivered b             -> c@312
-            ",
-        );
-    }
 }
 
 /// Requests of two clients in two classes, and whether they want progress.
@@ -200,16 +196,4 @@ fn those_behind_a_purged_request_start_at_once() {
     assert_eq!(world.scheduler.purge(QueueCursor::default(), &selection), (1, None));
     world.handle(ms(0), Event::Wake);
     assert_eq!(world.start(2), Some(ms(0)));
-}
-
-scripts! {
-    /// A client is between two connections when an update reaches nobody, and is back for its grant.
-    a_late_notice_of_an_update_takes_back_no_grant(ten_per_second()): "
-        0    reserve x requests=10         -> x@0
-        0    wait a progress               -> a#0~100
-        100                                -> a@100
-        101  undelivered update a          ->
-        101  levels                        -> requests=0.01
-        101  used a                        -> a:settled
-    "
 }

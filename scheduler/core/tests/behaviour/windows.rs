@@ -2,11 +2,6 @@
 
 use crate::prelude::*;
 
-/// Ten in each second.
-fn ten(algorithm: Algorithm) -> ResourceSpec {
-    resource(vec![counted(algorithm, limit("requests", 10.0, span(1000)))])
-}
-
 fn fixed(alignment: Alignment) -> ResourceSpec {
     ten(Algorithm::FixedWindow(alignment))
 }
@@ -17,9 +12,21 @@ fn late(algorithm: Algorithm) -> ResourceSpec {
     resource(vec![counted(algorithm, limit)])
 }
 
+/// Ten in each window of ten seconds by the clock.
+fn ten_seconds() -> LimitSpec {
+    counted(Algorithm::FixedWindow(Alignment::Epoch), limit("requests", 10.0, span(10_000)))
+}
+
 /// The wall clock shows `unix_nanos` at the origin of time.
 fn resource_at(spec: &ResourceSpec, unix_nanos: u64) -> Resource {
     Resource::new(spec).unwrap().with_wall_clock(WallClockOrigin::from_unix_nanos(unix_nanos))
+}
+
+/// Ten requests, as the algorithm counts them, and a unit in each second.
+fn ten_and_units(algorithm: Algorithm, period: u64, key: &[&str]) -> ResourceSpec {
+    let applies = Applies { key: key.iter().map(ToString::to_string).collect(), ..Applies::default() };
+    let requests = LimitSpec { algorithm, applies, ..limit("requests", 10.0, span(period)) };
+    resource(vec![requests, limit("units", 10.0, span(10_000))])
 }
 
 scripts! {
@@ -45,32 +52,7 @@ scripts! {
         1500 reserve f requests=5      -> f@3000
         1500 reserve g requests=4      -> g@1500
     "
-}
 
-/// Hundreds of windows hold different amounts; a start is in the first one with room.
-#[test]
-fn the_first_window_with_room_is_found_beyond_many() {
-    const COUNT: u64 = 300;
-    let taken = |number: u64| if number % 37 == 5 { 7.0 } else { 8.0 + (number % 2) as f64 };
-    let mut world = World::new(&fixed(Alignment::Epoch));
-    for number in 0..COUNT {
-        // The rest of each window is reserved, too, and returned once all windows are full.
-        let (id, rest) = (format!("a{number}"), format!("b{number}"));
-        let asked = world.ask(ms(0), &wish(Mode::Reserve, &[("requests", taken(number))]).named(&id));
-        world.ask(ms(0), &wish(Mode::Reserve, &[("requests", 10.0 - taken(number))]).named(&rest));
-        assert_eq!(world.start(asked), Some(ms(number * 1000)));
-    }
-    (0..COUNT).for_each(|number| drop(world.settle(ms(0), &format!("b{number}"), Outcome::Unused)));
-    for number in 0..COUNT {
-        let first = (number..COUNT).find(|later| taken(*later) == 7.0).unwrap_or(COUNT);
-        let (now, id) = (ms(number * 1000), format!("c{number}"));
-        let found = world.ask(now, &wish(Mode::Reserve, &[("requests", 3.0)]).named(&id));
-        assert_eq!(world.start(found), Some(ms(first * 1000)), "from window {number} on");
-        world.settle(now, &id, Outcome::Unused);
-    }
-}
-
-scripts! {
     unused_cost_returns_to_the_window_of_its_call_alone(fixed(Alignment::Epoch)): "
         0    reserve a requests=6      -> a@0
         0    reserve b requests=4      -> b@0
@@ -85,53 +67,22 @@ scripts! {
         1200 unused d                  -> d:settled
         2000 levels                    -> requests=10
     "
-}
 
-/// A predecessor whose clock was three seconds behind may have used all of its window at the
-/// window's end.
-#[test]
-fn usage_by_another_clock_counts_until_the_end_of_every_window_that_it_meets() {
-    let spec = resource(vec![LimitSpec {
-        algorithm: Algorithm::FixedWindow(Alignment::Epoch),
-        ..limit("requests", 10.0, span(10_000))
-    }]);
-    let mut before = play(&spec, "9000 reserve a requests=10 -> a@9000");
-    let snapshot = before.scheduler.snapshot(ms(9_500), 0);
-    let ahead = resource_at(&spec, 3_000_000_000);
-    play_on(
-        World::of(Scheduler::restore(ahead, Epoch::new(2), ms(9_500), ms(9_500), &snapshot)),
-        "
-        10100 reserve b                -> b@17000
-        17000 reserve c requests=9     -> c@17000
-        ",
-    );
-}
-
-/// Usage counts in every window that it may lie in under the other clock. A promise counts in the
-/// window of its start.
-#[test]
-fn windows_follow_a_clock_that_is_set_and_keep_their_usage() {
-    let spec = counted(Algorithm::FixedWindow(Alignment::Epoch), limit("requests", 10.0, span(10_000)));
-    for spec in [spec.clone(), by("guild", spec)] {
-        play(
-            &resource(vec![spec]),
-            "
-            9000  reserve a requests=6 guild:x   -> a@9000
-            9000  reserve b requests=7 guild:x   -> b@10000
-            9100  clock 3000                     ->
-            # The first window is from 7 s to 17 s now: what was taken may have been before it, and counts.
-            9100  reserve c requests=4 guild:x   -> c@17000
-            17000 reserve d requests=6 guild:x   -> d@17000
-            17000 reserve e guild:x              -> e@27000
-            ",
-        );
-    }
-}
-
-scripts! {
-    a_promise_that_another_clock_has_put_into_another_window_can_be_given_back(
-        resource(vec![counted(Algorithm::FixedWindow(Alignment::Epoch), limit("requests", 10.0, span(10_000)))])
+    /// Usage counts in every window that it may lie in under the other clock. A promise counts in the
+    /// window of its start.
+    windows_follow_a_clock_that_is_set_and_keep_their_usage(
+        [resource(vec![ten_seconds()]), resource(vec![by("guild", ten_seconds())])]
     ): "
+        9000  reserve a requests=6 guild:x   -> a@9000
+        9000  reserve b requests=7 guild:x   -> b@10000
+        9100  clock 3000                     ->
+        # The first window is from 7 s to 17 s now: what was taken may have been before it, and counts.
+        9100  reserve c requests=4 guild:x   -> c@17000
+        17000 reserve d requests=6 guild:x   -> d@17000
+        17000 reserve e guild:x              -> e@27000
+    "
+
+    a_promise_that_another_clock_has_put_into_another_window_can_be_given_back(resource(vec![ten_seconds()])): "
         1000  reserve a requests=10    -> a@1000
         1000  reserve b requests=10    -> b@10000
         1000  clock 3000               ->
@@ -199,9 +150,7 @@ scripts! {
         450                               -> d@500
         950                               -> b@1000
     "
-}
 
-scripts! {
     /// The starts of other requests of its class do not help a starving request.
     a_passed_request_still_starves(
         ResourceSpec {
@@ -259,16 +208,7 @@ scripts! {
         100000 unused a                -> a:settled
         100000 reserve c requests=10   -> c@100000
     "
-}
 
-/// Ten requests, as the algorithm counts them, and a unit in each second.
-fn ten_and_units(algorithm: Algorithm, period: u64, key: &[&str]) -> ResourceSpec {
-    let applies = Applies { key: key.iter().map(ToString::to_string).collect(), ..Applies::default() };
-    let requests = LimitSpec { algorithm, applies, ..limit("requests", 10.0, span(period)) };
-    resource(vec![requests, limit("units", 10.0, span(10_000))])
-}
-
-scripts! {
     promises_after_a_reset_take_nothing_from_the_present_quota(
         ten_and_units(Algorithm::Quota(Some(Alignment::Epoch)), 1000, &[])
     ): "
@@ -277,25 +217,7 @@ scripts! {
         10   reserve c requests=9      -> c@10
         10   reserve d requests=1      -> d:quota_spent+990
     "
-}
 
-#[test]
-fn a_waiting_request_for_a_spent_quota_is_refused_and_waits_for_no_key() {
-    for (reset, refused) in [(Some(Alignment::Epoch), "b:quota_spent+9500"), (None, "b:quota_spent")] {
-        play(
-            &ten_and_units(Algorithm::Quota(reset), 10_000, &["client"]),
-            &format!(
-                "
-                0    wait a client:x requests=0 units=10 -> a@0
-                0    wait b client:x requests=6 units=1  ->
-                500  reserve c client:x requests=9       -> c@500 {refused}
-                ",
-            ),
-        );
-    }
-}
-
-scripts! {
     the_demand_of_waiting_requests_spends_a_quota_without_reset(ten_and_units(Algorithm::Quota(None), 10_000, &[])): "
         0    wait a requests=0 units=10  -> a@0
         0    wait b requests=8 units=1   ->
@@ -319,6 +241,62 @@ scripts! {
         100  wait d requests=5 class=bulk       -> d@100
         2000                                    -> b@2050
     "
+}
+
+/// Hundreds of windows hold different amounts; a start is in the first one with room.
+#[test]
+fn the_first_window_with_room_is_found_beyond_many() {
+    const COUNT: u64 = 300;
+    let taken = |number: u64| if number % 37 == 5 { 7.0 } else { 8.0 + (number % 2) as f64 };
+    let mut world = World::new(&fixed(Alignment::Epoch));
+    for number in 0..COUNT {
+        // The rest of each window is reserved, too, and returned once all windows are full.
+        let (id, rest) = (format!("a{number}"), format!("b{number}"));
+        let asked = world.ask(ms(0), &wish(Mode::Reserve, &[("requests", taken(number))]).named(&id));
+        world.ask(ms(0), &wish(Mode::Reserve, &[("requests", 10.0 - taken(number))]).named(&rest));
+        assert_eq!(world.start(asked), Some(ms(number * 1000)));
+    }
+    (0..COUNT).for_each(|number| drop(world.settle(ms(0), &format!("b{number}"), Outcome::Unused)));
+    for number in 0..COUNT {
+        let first = (number..COUNT).find(|later| taken(*later) == 7.0).unwrap_or(COUNT);
+        let (now, id) = (ms(number * 1000), format!("c{number}"));
+        let found = world.ask(now, &wish(Mode::Reserve, &[("requests", 3.0)]).named(&id));
+        assert_eq!(world.start(found), Some(ms(first * 1000)), "from window {number} on");
+        world.settle(now, &id, Outcome::Unused);
+    }
+}
+
+/// A predecessor whose clock was three seconds behind may have used all of its window at the
+/// window's end.
+#[test]
+fn usage_by_another_clock_counts_until_the_end_of_every_window_that_it_meets() {
+    let spec = resource(vec![ten_seconds()]);
+    let mut before = play(&spec, "9000 reserve a requests=10 -> a@9000");
+    let snapshot = before.scheduler.snapshot(ms(9_500), 0);
+    let ahead = resource_at(&spec, 3_000_000_000);
+    play_on(
+        World::of(Scheduler::restore(ahead, Epoch::new(2), ms(9_500), ms(9_500), &snapshot)),
+        "
+        10100 reserve b                -> b@17000
+        17000 reserve c requests=9     -> c@17000
+        ",
+    );
+}
+
+#[test]
+fn a_waiting_request_for_a_spent_quota_is_refused_and_waits_for_no_key() {
+    for (reset, refused) in [(Some(Alignment::Epoch), "b:quota_spent+9500"), (None, "b:quota_spent")] {
+        play(
+            &ten_and_units(Algorithm::Quota(reset), 10_000, &["client"]),
+            &format!(
+                "
+                0    wait a client:x requests=0 units=10 -> a@0
+                0    wait b client:x requests=6 units=1  ->
+                500  reserve c client:x requests=9       -> c@500 {refused}
+                ",
+            ),
+        );
+    }
 }
 
 #[test]

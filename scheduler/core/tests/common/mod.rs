@@ -9,7 +9,7 @@ mod world;
 #[allow(unused_imports, reason = "every test uses a part")]
 pub(crate) use {
     judge::{Counter, Held, Judge},
-    script::{play, play_on, play_under},
+    script::{play, play_in, play_on, play_under},
     world::{NOBODY, SentAnswer, Wish, World, wish},
 };
 
@@ -63,6 +63,11 @@ pub(crate) fn resource(limits: Vec<LimitSpec>) -> ResourceSpec {
 /// One limit, 10 requests in a second: a token every 100 ms.
 pub(crate) fn ten_per_second() -> ResourceSpec {
     resource(vec![limit("requests", 10.0, span(1000))])
+}
+
+/// Ten requests in a second, as this algorithm counts them.
+pub(crate) fn ten(algorithm: Algorithm) -> ResourceSpec {
+    resource(vec![counted(algorithm, limit("requests", 10.0, span(1000)))])
 }
 
 /// `spec` with each class shared between clients that have these weights.

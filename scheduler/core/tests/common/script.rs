@@ -50,6 +50,34 @@ use rampmeter_protocol::wall_clock::WallClockOrigin;
 use rampmeter_scheduler_core::event::{Event, Outcome};
 use rampmeter_scheduler_core::scheduler::Scheduler;
 
+/// The worlds in which a script is played.
+pub(crate) trait Worlds {
+    fn worlds(self) -> Vec<World>;
+}
+
+impl Worlds for World {
+    fn worlds(self) -> Vec<World> {
+        vec![self]
+    }
+}
+
+impl Worlds for ResourceSpec {
+    fn worlds(self) -> Vec<World> {
+        vec![World::new(&self)]
+    }
+}
+
+impl<const N: usize> Worlds for [ResourceSpec; N] {
+    fn worlds(self) -> Vec<World> {
+        self.iter().map(World::new).collect()
+    }
+}
+
+/// Plays `script` in each of these worlds. It may switch to the limits of `sets` by name.
+pub(crate) fn play_in(worlds: impl Worlds, sets: &[(&str, ResourceSpec)], script: &str) {
+    worlds.worlds().into_iter().for_each(|world| drop(play_sets(world, sets, script)));
+}
+
 /// Plays `script` from the origin of time; every line must be answered as it says.
 pub(crate) fn play(spec: &ResourceSpec, script: &str) -> World {
     play_on(World::new(spec), script)
