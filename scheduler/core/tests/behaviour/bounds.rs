@@ -75,6 +75,36 @@ fn extreme_limits_neither_overflow_nor_panic() {
     }
 }
 
+/// The largest amounts within the longest period, in numbers without a common divisor.
+#[test]
+fn nothing_overflows_at_the_bounds() {
+    let most = Amount::from_micros(999_999_999_999_999).unwrap();
+    let period = YEAR.saturating_sub(Span::from_nanos(1));
+    let algorithms = [
+        Algorithm::TokenBucket,
+        Algorithm::FixedWindow(Alignment::Epoch),
+        Algorithm::SlidingWindow,
+        Algorithm::Concurrency,
+        Algorithm::Quota(None),
+    ];
+    for algorithm in algorithms {
+        let spec = LimitSpec { capacity: most, period, algorithm: algorithm.clone(), ..limit("requests", 1.0, period) };
+        let mut world = World::new(&resource(vec![spec]));
+        let all = [("requests", most.units())];
+        world.ask(Time::ORIGIN, &wish(Mode::Reserve, &[("requests", 1.0)]).named("a"));
+        for (count, mode) in [(20_000, Mode::Wait), (200, Mode::Reserve)] {
+            for _ in 0..count {
+                world.ask(Time::ORIGIN, &wish(mode, &all));
+            }
+        }
+        let used = vec![("requests".to_owned(), most)];
+        world.settle(Time::from_nanos(1), "a", Outcome::Used(used));
+        assert!(!world.scheduler.snapshot(Time::from_nanos(1), 1_000).levels.is_empty());
+        world.handle(Time::from_nanos(period.nanos()), Event::Wake);
+        assert!(world.scheduler.limit_status(Time::NEVER)[0].level <= most.units(), "{algorithm:?}");
+    }
+}
+
 #[test]
 fn no_number_of_debits_overflows() {
     for (limit, now) in extremes() {
@@ -301,13 +331,6 @@ fn labels(client: u8) -> Labels<'static> {
     labels
 }
 
-/// A 429 that says when to come back.
-fn refusal() -> Observation {
-    let retry_after = Some(span(400));
-    let verdict = Verdict::Limited { scope: Scope::Unnamed, retry_after, by_other_accounts: false };
-    Observation { verdict, readings: Vec::new(), spent: Vec::new() }
-}
-
 fn event_of(resource: &Resource, to: usize, kind: &Kind) -> Event<usize> {
     let permit = |id: u8| PermitId::new(&id.to_string()).unwrap();
     let units = |count: u64| amount(count as f64);
@@ -332,7 +355,7 @@ fn event_of(resource: &Resource, to: usize, kind: &Kind) -> Event<usize> {
                 to: Some(to),
                 id: permit(*id),
                 outcome: actual.map_or(Outcome::Unused, used),
-                observation: is_refused.then(refusal),
+                observation: is_refused.then(|| said(limited(Some(400)))),
                 is_throttled: *is_refused,
                 call: None,
             })

@@ -23,16 +23,10 @@ fn is_allowed(world: &mut World, now: u64, guild: usize) -> bool {
 
 /// A world in which the upstream has demanded a pause of half a minute for `count` keys.
 fn with_frozen_keys(count: usize) -> World {
-    let mut world = World::new(&each_in(span(1000)));
-    for guild in 0..count {
-        let guild = guild.to_string();
-        world.ask(ms(0), &wish(Mode::Allow, &[]).named(&guild).labelled("guild", &guild));
-        let verdict =
-            Verdict::Limited { scope: Scope::Unnamed, retry_after: Some(span(30_000)), by_other_accounts: false };
-        let observation = Observation { verdict, readings: Vec::new(), spent: Vec::new() };
-        world.settle_observed(ms(0), &guild, Outcome::Used(Vec::new()), Some(observation));
-    }
-    world
+    let call = |key: usize| {
+        format!("0 allow a{key} guild:{key} -> a{key}@0\n0 answered a{key} 429 after=30000 -> a{key}:settled\n")
+    };
+    play(&each_in(span(1000)), &(0..count).map(call).collect::<String>())
 }
 
 /// Reaches `keys::MAX_THAWED`.

@@ -282,8 +282,7 @@ fn one_event_refuses_some_requests_for_a_spent_quota_and_the_next_goes_on_at_onc
     let mut world = crowd(&resource(vec![limit("requests", 1000.0, span(1000)), quota]), 1000);
     let (before, waiting) = (world.answers.len(), world.scheduler.waiting());
     let verdict = Verdict::Exhausted { scope: Scope::Limit("daily".to_owned()), reset: Some(day) };
-    let spent = Observation { verdict, readings: Vec::new(), spent: Vec::new() };
-    world.settle_observed(ms(1), "dear", Outcome::Used(Vec::new()), Some(spent));
+    world.settle_answered(ms(1), "dear", said(verdict));
     let mut counts = vec![world.answers.len() - before - 1];
     counts.extend(answers_by_event(&mut world, ms(2)));
     assert!(counts.iter().all(|count| *count <= 256), "{counts:?}");

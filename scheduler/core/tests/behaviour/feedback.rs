@@ -63,18 +63,6 @@ scripts! {
         260  unused b                   -> b:settled c@300
     "
 
-    the_pause_doubles_with_rejected_probes_without_retry_after(ten_per_second()): "
-        0     wait a                    -> a@0
-        0     answered a 429            -> a:settled
-        0     wait b                    ->
-        1000                            -> b@1000
-        1000  answered b 429            -> b:settled
-        1000  wait c                    ->
-        3000                            -> c@3000
-        3000  answered c 200            -> c:settled
-        3000  wait d                    -> d@3000
-    "
-
     promised_starts_within_a_freeze_are_void(ten_per_second()): "
         0    reserve a requests=10     -> a@0
         0    reserve b                 -> b@100
@@ -168,24 +156,6 @@ scripts! {
 }
 
 #[test]
-fn a_rejection_says_what_the_bucket_holds() {
-    // The requested pause, and the level afterwards: the refill of the pause is missing for one
-    // request.
-    for (after, level) in [(100, 0), (500, -4), (2000, -19)] {
-        play(
-            &ten_per_second(),
-            &format!(
-                "
-                1000 wait a                       -> a@1000
-                1000 answered a 429 after={after} -> a:settled
-                1000 levels                       -> requests={level}
-                "
-            ),
-        );
-    }
-}
-
-#[test]
 fn the_blamed_limit_is_the_named_one_or_that_with_the_least_refill_left() {
     // By the refill left, the requests would have lasted for 0.5 s and the units for 1 s. The
     // rejected call took nothing from the other limit.
@@ -248,115 +218,6 @@ fn a_level_that_was_read_is_compared_with_that_of_its_time() {
     // The level is right at 200 ms; the promise of b stays.
     world.handle(at(300), Event::Levels { asked: at(200), answered: at(210), levels: vec![(limit, amount(2.0))] });
     play_on(world, "300 levels -> requests=-2");
-}
-
-/// An upstream with a refill rate of its own, and one worker that always calls.
-struct Upstream {
-    world: World,
-    calls: usize,
-    rejected: usize,
-    /// In thousandths of a request.
-    level: u64,
-    at: u64,
-}
-
-impl Upstream {
-    fn new(floor: f64) -> Self {
-        let limit = LimitSpec { learn: Learn::Above(floor), ..limit("requests", 10.0, span(1000)) };
-        Upstream { world: World::new(&resource(vec![limit])), calls: 0, rejected: 0, level: 10_000, at: 0 }
-    }
-
-    /// The worker calls until `end`, while `refill` thousandths of a request refill in each
-    /// millisecond.
-    fn serve_until(&mut self, end: u64, refill: u64) {
-        while self.at < end {
-            let id = format!("call-{}", self.calls);
-            self.calls += 1;
-            let asked = Time::ORIGIN + span(self.at);
-            let request = self.world.ask(asked, &wish(Mode::Reserve, &[]).named(&id));
-            let start = self.world.start(request).unwrap().nanos().div_ceil(1_000_000);
-            self.level = (self.level + (start - self.at) * refill).min(10_000);
-            self.at = start;
-            let now = Time::ORIGIN + span(start);
-            self.world.run_until(now);
-            let answer = self.answer(refill);
-            self.world.settle_observed(now, &id, Outcome::Used(Vec::new()), Some(answer));
-        }
-    }
-
-    fn answer(&mut self, refill: u64) -> Observation {
-        let missing = 1000_u64.saturating_sub(self.level);
-        let retry_after = Some(span(missing.div_ceil(refill)));
-        let verdict = if missing == 0 {
-            self.level -= 1000;
-            Verdict::Passed
-        } else {
-            self.rejected += 1;
-            Verdict::Limited { scope: Scope::Unnamed, retry_after, by_other_accounts: false }
-        };
-        Observation { verdict, readings: Vec::new(), spent: Vec::new() }
-    }
-
-    /// The rate in use, as a share of the configured one.
-    fn learned(&mut self) -> f64 {
-        let status = self.world.scheduler.limit_status(Time::ORIGIN + span(self.at));
-        status[0].learned.map_or(1.0, |learned| learned.rate)
-    }
-}
-
-#[test]
-fn a_loss_of_rate_is_learned_down_to_the_floor_and_given_back() {
-    // The floor, and what is learned of a rate of 0.8 in a minute.
-    for (floor, least, most) in [(0.1, 0.75, 0.85), (0.9, 0.9, 0.95)] {
-        let mut upstream = Upstream::new(floor);
-        upstream.serve_until(60_000, 8);
-        let learned = upstream.learned();
-        assert!((least..=most).contains(&learned), "{learned}, not above {floor}");
-        upstream.serve_until(125_000, 10);
-        assert!(upstream.learned() >= 0.99, "{} a minute after it was back", upstream.learned());
-    }
-}
-
-/// A lesson is learned again in a minute. What is left, and what is paused, is known.
-#[test]
-fn a_successor_learns_the_rate_anew() {
-    let mut upstream = Upstream::new(0.1);
-    upstream.serve_until(60_000, 8);
-    let world = play_on(upstream.world, &format!("{} restart ->", upstream.at));
-    let mut successor = Upstream { world, rejected: 0, calls: upstream.calls + 10_000, ..upstream };
-    assert_eq!(successor.learned(), 1.0);
-    successor.serve_until(120_000, 8);
-    assert!((0.75..=0.85).contains(&successor.learned()), "{}", successor.learned());
-}
-
-/// The same limit with another capacity.
-fn per_second(capacity: f64) -> Box<Resource> {
-    Box::new(Resource::new(&resource(vec![limit("requests", capacity, span(1000))])).unwrap())
-}
-
-#[test]
-fn limits_change_while_permits_are_out_and_requests_wait() {
-    // Twice the rate serves in half the time, and requests above the new capacity are refused.
-    // Promises stay as they are.
-    let table = [
-        (20.0, false, "0 levels -> requests=-5 \n 1000 -> earlier-2@100 earlier-3@650"),
-        (5.0, true, "0 levels -> requests=-5 \n 2000 -> earlier-2@1400"),
-    ];
-    for (capacity, is_refused, then) in table {
-        let mut world = play(
-            &ten_per_second(),
-            "
-            0    reserve a requests=10   -> a@0
-            0    reserve b requests=5    -> b@500
-            0    wait c requests=2       ->
-            0    wait d requests=6       ->
-            ",
-        );
-        world.handle(Time::ORIGIN, Event::Limits(per_second(capacity)));
-        let refused = matches!(world.last_answer(3), Some(SentAnswer::Refused(Refusal::NeverFits { .. })));
-        assert_eq!(refused, is_refused, "a capacity of {capacity}");
-        play_on(world, then);
-    }
 }
 
 /// Calls whose costs are learned by route.

@@ -2,7 +2,7 @@
 //! calls.
 
 use crate::prelude::*;
-use rampmeter_scheduler_core::policy::spec::Bounds;
+use rampmeter_policy::spec::Bounds;
 
 /// Two in flight, which end after a second unless they are renewed.
 fn two() -> LimitSpec {

@@ -44,7 +44,6 @@ mod classes;
 #[path = "../common/mod.rs"]
 mod common;
 mod counts;
-mod credit;
 mod deadlines;
 mod delivery;
 mod exactness;

@@ -4,13 +4,14 @@ use crate::prelude::*;
 use rampmeter_protocol::status::RejectionCause;
 use rampmeter_scheduler_core::event::Settle;
 
-fn limited(by_other_accounts: bool) -> Verdict {
-    Verdict::Limited { scope: Scope::Unnamed, retry_after: None, by_other_accounts }
+/// A refusal because of other accounts.
+fn limited_by_others() -> Verdict {
+    Verdict::Limited { scope: Scope::Unnamed, retry_after: None, by_other_accounts: true }
 }
 
 /// The causes that are counted after a settle of `id` with a 429 and this verdict.
 fn causes(world: &mut World, id: &str, verdict: Option<Verdict>) -> Vec<RejectionCause> {
-    let observation = verdict.map(|verdict| Observation { verdict, readings: Vec::new(), spent: Vec::new() });
+    let observation = verdict.map(said);
     let (id, outcome) = (PermitId::new(id).unwrap(), Outcome::Used(Vec::new()));
     let settle = Settle { to: None, id, outcome, observation, is_throttled: true, call: None };
     world.handle(ms(0), Event::Settle(settle));
@@ -27,13 +28,13 @@ fn causes(world: &mut World, id: &str, verdict: Option<Verdict>) -> Vec<Rejectio
 fn a_rejection_has_the_cause_that_the_answer_and_the_buckets_tell() {
     let spent = Verdict::Exhausted { scope: Scope::Unnamed, reset: None };
     let table = [
-        ("a", Some(limited(false)), RejectionCause::Unknown),
-        ("a", Some(limited(true)), RejectionCause::Upstream),
+        ("a", Some(limited(None)), RejectionCause::Unknown),
+        ("a", Some(limited_by_others()), RejectionCause::Upstream),
         ("a", Some(Verdict::Busy), RejectionCause::Upstream),
         ("a", Some(spent), RejectionCause::Quota),
         ("a", Some(Verdict::Passed), RejectionCause::Unknown),
         ("a", None, RejectionCause::Unknown),
-        ("stranger", Some(limited(false)), RejectionCause::Unknown),
+        ("stranger", Some(limited(None)), RejectionCause::Unknown),
     ];
     for (id, verdict, expected) in table {
         let mut world = World::new(&ten_per_second());
@@ -49,5 +50,5 @@ fn a_call_that_cost_more_than_estimated_is_our_own_cause() {
         world.ask(ms(0), &wish(Mode::Wait, &[("requests", 1.0)]).named(id));
     }
     world.settle(ms(0), "a", Outcome::Used(vec![("requests".to_owned(), amount(15.0))]));
-    assert_eq!(causes(&mut world, "b", Some(limited(false))), [RejectionCause::Ours]);
+    assert_eq!(causes(&mut world, "b", Some(limited(None))), [RejectionCause::Ours]);
 }

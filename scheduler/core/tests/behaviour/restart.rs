@@ -386,16 +386,6 @@ proptest! {
     }
 }
 
-#[test]
-fn a_snapshot_says_what_was_charged() {
-    let mut world = play(&ten_per_second(), "0 reserve a requests=10 -> a@0\n 0 reserve b requests=2.5 -> b@250");
-    let snapshot = world.scheduler.snapshot(ms(50), usize::MAX);
-    let charges: Vec<_> =
-        snapshot.permits.iter().map(|permit| (permit.id.as_str(), permit.start.nanos(), &permit.bill[..])).collect();
-    let charged = |units| [(name("requests"), amount(units).micros())];
-    assert_eq!(charges, [("b", 200_000_000, &charged(2.5)[..]), ("a", -50_000_000, &charged(10.0)[..])]);
-}
-
 /// The records for a successor: a graceful stop at `then`, a checkpoint of that time, and a record
 /// of the previous build.
 fn records_after_stop_and_crash(spec: &ResourceSpec, before: &str, then: u64) -> [Snapshot; 3] {
@@ -495,10 +485,7 @@ fn a_checkpoint_is_bounded_in_bytes_whatever_keys_workers_choose() {
         let labels = vec![("guild", guild.as_str()), ("channel", long.as_str())];
         let wish = Wish { labels: labels.clone(), ..wish(Mode::Allow, &[]).named(&id) };
         world.ask(ms(number), &wish);
-        let limited =
-            Verdict::Limited { scope: Scope::Unnamed, retry_after: Some(span(60_000)), by_other_accounts: false };
-        let observation = Observation { verdict: limited, readings: Vec::new(), spent: Vec::new() };
-        world.settle_observed(ms(number), &id, Outcome::Used(Vec::new()), Some(observation));
+        world.settle_answered(ms(number), &id, said(limited(Some(60_000))));
         let far = Wish { labels, ..crate::common::wish(Mode::Reserve, &[]) };
         world.ask(ms(number), &far);
     }

@@ -136,8 +136,7 @@ fn a_settle_with_a_wrong_unit_counts_except_for_that_unit() {
         ",
     );
     // The response of the upstream counts even if the settle wants no answer.
-    let limited = Verdict::Limited { scope: Scope::Unnamed, retry_after: Some(span(500)), by_other_accounts: false };
-    let observation = Some(Observation { verdict: limited, readings: Vec::new(), spent: Vec::new() });
+    let observation = Some(said(limited(Some(500))));
     let outcome = Outcome::Used(vec![("pages".to_owned(), Amount::ONE)]);
     let settle =
         Settle { to: None, id: PermitId::new("b").unwrap(), outcome, observation, is_throttled: true, call: None };

@@ -27,14 +27,9 @@ fn starts(world: &mut World, now: Time, count: usize) -> Vec<f64> {
 fn paused_by(verdict: Verdict, readings: Vec<Reading>) -> (World, usize) {
     let mut world = World::new(&steered());
     world.ask(ms(0), &wish(Mode::Reserve, &[]).named("call"));
-    let answer = Observation { verdict, readings, spent: Vec::new() };
-    world.settle_observed(ms(100), "call", Outcome::Used(Vec::new()), Some(answer));
+    world.settle_answered(ms(100), "call", Observation { readings, ..said(verdict) });
     let paused = world.scheduler.paused(ms(100), None).len();
     (world, paused)
-}
-
-fn limited(scope: Scope) -> Verdict {
-    Verdict::Limited { scope, retry_after: Some(span(5000)), by_other_accounts: false }
 }
 
 #[test]
@@ -62,8 +57,15 @@ fn no_cost_is_too_large_for_a_steered_limit() {
 
 #[test]
 fn a_refusal_about_another_unit_does_not_blame_a_steered_limit() {
-    assert_eq!(paused_by(limited(Scope::Unit("points".to_owned())), Vec::new()).1, 0);
-    assert_eq!(paused_by(limited(Scope::Unnamed), Vec::new()).1, 1);
+    assert_eq!(
+        paused_by(
+            Verdict::Limited { scope: Scope::Unit("points".to_owned()), retry_after: None, by_other_accounts: false },
+            Vec::new()
+        )
+        .1,
+        0
+    );
+    assert_eq!(paused_by(limited(None), Vec::new()).1, 1);
 }
 
 #[test]

@@ -63,8 +63,7 @@ fn before_a_call_has_told_its_time_nothing_is_known() {
 fn answered(limits: Vec<LimitSpec>, cost: &[(&str, f64)], verdict: Verdict) -> World {
     let mut world = served(&resource(limits), 300, cost);
     world.ask(ms(30_000), &wish(Mode::Wait, cost).named("last"));
-    let observation = Observation { verdict, readings: Vec::new(), spent: Vec::new() };
-    world.settle_observed(ms(30_000), "last", Outcome::Used(Vec::new()), Some(observation));
+    world.settle_answered(ms(30_000), "last", said(verdict));
     world
 }
 

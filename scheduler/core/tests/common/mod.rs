@@ -13,12 +13,11 @@ pub(crate) use {
     world::{NOBODY, SentAnswer, Wish, World, wish},
 };
 
-use rampmeter_policy::spec::{
-    Algorithm, Applies, ClassSpec, FairShare, LimitSpec, MAX_PERIOD, Margin, ResourceSpec, Weight,
-};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
+use rampmeter_policy::observation::{Observation, Scope, Verdict};
+use rampmeter_policy::spec::{Algorithm, Applies, ClassSpec, FairShare, LimitSpec, MAX_PERIOD, Margin, ResourceSpec, Weight};
 
 pub(crate) fn name(name: &str) -> Name {
     Name::new(name).unwrap()
@@ -34,6 +33,16 @@ pub(crate) fn ms(millis: u64) -> Time {
 
 pub(crate) fn span(millis: u64) -> Span {
     Span::from_millis(millis)
+}
+
+/// An answer with this verdict, which tells nothing of what is left.
+pub(crate) fn said(verdict: Verdict) -> Observation {
+    Observation { verdict, readings: Vec::new(), spent: Vec::new() }
+}
+
+/// A refusal that may ask for a pause of this many milliseconds.
+pub(crate) fn limited(retry_after: Option<u64>) -> Verdict {
+    Verdict::Limited { scope: Scope::Unnamed, retry_after: retry_after.map(span), by_other_accounts: false }
 }
 
 /// A limit without margin, with the name of its unit.

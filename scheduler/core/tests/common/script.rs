@@ -34,11 +34,11 @@
 //! | `~50` | the oldest call in flight will probably end in 50 ms |
 //! | `requests=7.5` | the limit's level or remaining amount; `+300` if it is full in 300 ms |
 
-use super::amount;
 use super::world::{BROADCAST, SETTLER, SentAnswer, Wish, World, wish};
 use rampmeter_policy::Resource;
 use rampmeter_policy::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_policy::spec::ResourceSpec;
+use super::{amount, said};
 use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
@@ -220,8 +220,7 @@ impl Player<'_> {
     }
 
     fn be_answered(&mut self, now: Time, id: &str, status: &str, options: &[&str]) -> String {
-        let observation = observed(status, options);
-        self.world.settle_observed(now, id, Outcome::Used(Vec::new()), Some(observation));
+        self.world.settle_answered(now, id, observed(status, options));
         self.answers(id)
     }
 
@@ -301,7 +300,7 @@ fn read_option<'a>(wish: &mut Wish<'a>, option: &'a str) {
 }
 
 fn observed(status: &str, options: &[&str]) -> Observation {
-    let mut observation = Observation { verdict: Verdict::Passed, readings: Vec::new(), spent: Vec::new() };
+    let mut observation = said(Verdict::Passed);
     let (mut scope, mut after, mut others) = (Scope::Unnamed, None, false);
     for option in options {
         match option.split_once('=') {

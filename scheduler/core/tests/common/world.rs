@@ -173,27 +173,28 @@ impl World {
     }
 
     pub(crate) fn settle(&mut self, now: Time, id: &str, outcome: Outcome) -> SentAnswer {
-        self.settle_observed(now, id, outcome, None)
+        self.settle_with(now, id, outcome, None, None)
     }
 
     /// Settles a call, and tells what it was asked for.
     pub(crate) fn settle_call(&mut self, now: Time, id: &str, outcome: Outcome, call: Bill) -> SentAnswer {
-        let (to, id) = (Some(SETTLER), PermitId::new(id).unwrap());
-        let call = Some(Box::new(call));
-        self.handle(now, Event::Settle(Settle { to, id, outcome, observation: None, is_throttled: false, call }));
-        self.last_answer(SETTLER).expect("a settle is answered at once")
+        self.settle_with(now, id, outcome, None, Some(Box::new(call)))
     }
 
-    /// Settles with the upstream's response.
-    pub(crate) fn settle_observed(
+    /// Settles a call at its estimate, with the upstream's response.
+    pub(crate) fn settle_answered(&mut self, now: Time, id: &str, answer: Observation) -> SentAnswer {
+        self.settle_with(now, id, Outcome::Used(Vec::new()), Some(answer), None)
+    }
+
+    fn settle_with(
         &mut self,
         now: Time,
         id: &str,
         outcome: Outcome,
         observation: Option<Observation>,
+        call: Option<Box<Bill>>,
     ) -> SentAnswer {
         let (to, id) = (Some(SETTLER), PermitId::new(id).unwrap());
-        let call = None;
         self.handle(now, Event::Settle(Settle { to, id, outcome, observation, is_throttled: false, call }));
         self.last_answer(SETTLER).expect("a settle is answered at once")
     }
