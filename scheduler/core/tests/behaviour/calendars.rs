@@ -33,11 +33,10 @@ const ORIGIN: &str = "2024-01-01T00:00:00Z";
 const NANOSECOND: Span = Span::from_nanos(1);
 
 /// Ten in each window.
-fn ten(alignment: Alignment) -> World {
+fn aligned(alignment: Alignment) -> World {
     let algorithm = Algorithm::FixedWindow(alignment);
     let unix = u64::try_from(ORIGIN.parse::<Timestamp>().unwrap().as_nanosecond()).unwrap();
-    let resource =
-        Resource::new(&crate::common::ten(algorithm)).unwrap().with_wall_clock(WallClockOrigin::from_unix_nanos(unix));
+    let resource = Resource::new(&ten(algorithm)).unwrap().with_wall_clock(WallClockOrigin::from_unix_nanos(unix));
     World::of(Scheduler::new(resource, Epoch::FIRST, Time::ORIGIN))
 }
 
@@ -58,7 +57,7 @@ fn has_all(world: &mut World, now: Time) -> bool {
 /// Checks that a whole window becomes available exactly when each date begins, and not a nanosecond
 /// before.
 fn check(alignment: Alignment, zone: &TimeZone, dates: impl Iterator<Item = Date>) {
-    let mut world = ten(alignment.clone());
+    let mut world = aligned(alignment.clone());
     for (number, date) in dates.enumerate() {
         let at = begins(date, zone);
         assert!(number == 0 || !has_all(&mut world, at - NANOSECOND), "{alignment:?}: before {date}");

@@ -2,25 +2,8 @@
 
 use crate::prelude::*;
 
-/// Six of the ten are used at 300 ms.
-#[test]
-fn every_limit_tells_the_remaining_amount_and_when_it_is_full() {
-    let table = [
-        (Algorithm::TokenBucket, "4+600"),
-        (Algorithm::LeakyBucket, "4+600"),
-        (Algorithm::FixedWindow(Alignment::Epoch), "4+700"),
-        (Algorithm::SlidingWindow, "4+1000"),
-        // No time restores the places of calls in flight, or a quota that never resets.
-        (Algorithm::Concurrency, "4"),
-        (Algorithm::Quota(None), "4"),
-    ];
-    for (algorithm, left) in table {
-        play(&ten(algorithm), &format!("300 allow a requests=6 -> a@300\n 300 left a -> requests={left}"));
-    }
-}
-
 scripts! {
-    a_bucket_refills_steadily(ten_per_second()): "
+    a_bucket_refills_steadily([Algorithm::TokenBucket, Algorithm::LeakyBucket].map(ten)): "
         300  allow a requests=6    -> a@300
         300  left a                -> requests=4+600
         500  left a                -> requests=6+400
@@ -38,6 +21,7 @@ scripts! {
 
     a_sliding_window_is_full_when_the_last_call_has_left_it(ten(Algorithm::SlidingWindow)): "
         300  allow a requests=6    -> a@300
+        300  left a                -> requests=4+1000
         600  allow b               -> b@600
         600  left b                -> requests=3+1000
         1300 left b                -> requests=9+300
@@ -48,6 +32,11 @@ scripts! {
         300  left a                -> requests=4
         400  used a                -> a:settled
         400  left a                -> requests=10
+    "
+
+    a_quota_that_is_never_reset_tells_no_time(ten(Algorithm::Quota(None))): "
+        300  allow a requests=6    -> a@300
+        300  left a                -> requests=4
     "
 
     amounts_are_those_of_the_own_key_and_of_charged_limits(

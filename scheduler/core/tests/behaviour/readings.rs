@@ -4,12 +4,12 @@
 use crate::prelude::*;
 
 /// Ten in each window, in milliseconds.
-fn ten(algorithm: Algorithm, period: u64) -> LimitSpec {
+fn ten_in(algorithm: Algorithm, period: u64) -> LimitSpec {
     counted(algorithm, limit("requests", 10.0, span(period)))
 }
 
 fn fixed(period: u64) -> ResourceSpec {
-    resource(vec![ten(Algorithm::FixedWindow(Alignment::Epoch), period)])
+    resource(vec![ten_in(Algorithm::FixedWindow(Alignment::Epoch), period)])
 }
 
 fn by_guild(limit: LimitSpec) -> ResourceSpec {
@@ -80,7 +80,7 @@ scripts! {
     "
 
     a_promise_close_to_the_end_of_a_window_counts_in_the_next_one_too(
-        resource(vec![ten(Algorithm::FixedWindow(Alignment::Epoch), 60_000), limit("units", 10.0, span(60_000))])
+        resource(vec![ten_in(Algorithm::FixedWindow(Alignment::Epoch), 60_000), limit("units", 10.0, span(60_000))])
     ): "
         0    reserve a requests=8                                       -> a@0
         0    reserve b requests=1 units=10                              -> b@0
@@ -144,7 +144,7 @@ scripts! {
     "
 
     others_use_sliding_windows_and_windows_from_the_first_call_on(
-        [Algorithm::SlidingWindow, Algorithm::FixedWindow(Alignment::FirstUse)].map(crate::common::ten)
+        [Algorithm::SlidingWindow, Algorithm::FixedWindow(Alignment::FirstUse)].map(ten)
     ): "
         100   reserve a               -> a@100
         300   reserve b               -> b@300
@@ -161,7 +161,7 @@ scripts! {
                 .map(|(named, capacity, period)| LimitSpec {
                     name: name(named),
                     capacity: amount(capacity),
-                    ..ten(Algorithm::FixedWindow(Alignment::Epoch), period)
+                    ..ten_in(Algorithm::FixedWindow(Alignment::Epoch), period)
                 })
                 .to_vec()
         )
@@ -183,7 +183,7 @@ scripts! {
     "
 
     a_window_from_the_first_call_on_returns_what_others_used_at_its_end(
-        resource(vec![ten(Algorithm::FixedWindow(Alignment::FirstUse), 10_000)])
+        resource(vec![ten_in(Algorithm::FixedWindow(Alignment::FirstUse), 10_000)])
     ): "
         1000  reserve a                           -> a@1000
         1000  answered a 200 left=5 reset=1500    -> a:settled
@@ -191,7 +191,7 @@ scripts! {
         2500  levels                              -> requests=9
     "
 
-    a_key_has_windows_and_strangers_of_its_own(by_guild(ten(Algorithm::FixedWindow(Alignment::Epoch), 60_000))): "
+    a_key_has_windows_and_strangers_of_its_own(by_guild(ten_in(Algorithm::FixedWindow(Alignment::Epoch), 60_000))): "
         10000  reserve a guild:x                               -> a@10000
         10000  answered a 200 left=4 of=10 reset=20000         -> a:settled
         10000  reserve b guild:x requests=4                    -> b@10000
@@ -373,8 +373,8 @@ fn usage_by_others_is_held_back_in_the_next_window() {
 
 #[test]
 fn a_limit_that_never_learns_holds_nothing_back() {
-    let never = LimitSpec { learn: Learn::Never, ..ten(Algorithm::FixedWindow(Alignment::Epoch), 60_000) };
-    let days = ten(Algorithm::FixedWindow(Alignment::Epoch), 86_400_000);
+    let never = LimitSpec { learn: Learn::Never, ..ten_in(Algorithm::FixedWindow(Alignment::Epoch), 60_000) };
+    let days = ten_in(Algorithm::FixedWindow(Alignment::Epoch), 86_400_000);
     for (spec, next) in [(never, 60_000), (days, 86_400_000)] {
         let script = "
             0      reserve a                            -> a@0

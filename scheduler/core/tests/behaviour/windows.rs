@@ -177,11 +177,6 @@ scripts! {
         1955 reserve d                 -> d@2050
     "
 
-    calls_that_may_be_late_count_for_longer_in_a_sliding_window(late(Algorithm::SlidingWindow)): "
-        0    reserve a requests=10     -> a@0
-        0    reserve b                 -> b@1050
-    "
-
     a_sliding_window_frees_the_usage_of_a_period_ago(ten(Algorithm::SlidingWindow)): "
         0    reserve a requests=4      -> a@0
         300  reserve b requests=6      -> b@300
