@@ -115,35 +115,30 @@ fn there_is_no_herd_after_some_seconds() {
     check_return(&without_server(ends), ends, 100);
 }
 
-/// Settles that wait after an outage are sent over the same quarter of a second.
+/// Settles that wait after an outage are sent over the same quarter of a second, and workers that were
+/// started before their servers are no herd either.
 #[test]
-fn settles_are_no_herd() {
-    let sent: Vec<Time> = (0..WORKERS as u64).map(settle_after_outage).collect();
-    assert!(peak(&sent, TEN) <= bound(1000.0 * 10.0 / 250.0), "{} within 10 ms", peak(&sent, TEN));
-}
-
-fn settle_after_outage(seed: u64) -> Time {
-    let mut session = Session::new(seed.into());
-    let settle = Settle::used(session.id(AskNumber(1)));
-    session.handle(Time::ORIGIN, Event::Connected);
-    session.handle(BEGINS, Event::Disconnected);
-    session.handle(BEGINS, Event::Settled { resource: HUB, settle: Box::new(settle) });
-    session.handle(ENDS, Event::Connected);
-    session.next_wakeup().expect("a settle waits")
-}
-
-/// Workers that were started before their servers are no herd either.
-#[test]
-fn a_fleet_that_waits_for_its_first_server_is_no_herd() {
-    let asked: Vec<Time> = (0..WORKERS as u64).map(ask_after_start).collect();
-    assert!(peak(&asked, TEN) <= bound(1000.0 * 10.0 / 250.0), "{} within 10 ms", peak(&asked, TEN));
-}
-
-fn ask_after_start(seed: u64) -> Time {
-    let (mut session, ask, request) = (Session::new(seed.into()), AskNumber(1), Box::new(PermitRequest::default()));
-    session.handle(BEGINS, Event::Asked { ask, resource: HUB, request, deadline: Time::NEVER });
-    session.handle(ENDS, Event::Connected);
-    session.next_wakeup().expect("an ask waits")
+fn what_waits_for_a_connection_is_no_herd() {
+    let settle = |session: &mut Session| {
+        session.handle(Time::ORIGIN, Event::Connected);
+        session.handle(BEGINS, Event::Disconnected);
+        let settle = Box::new(Settle::used(session.id(AskNumber(1))));
+        session.handle(BEGINS, Event::Settled { resource: HUB, settle });
+    };
+    let ask = |session: &mut Session| {
+        let (ask, request) = (AskNumber(1), Box::new(PermitRequest::default()));
+        session.handle(BEGINS, Event::Asked { ask, resource: HUB, request, deadline: Time::NEVER });
+    };
+    for wants in [&settle as &dyn Fn(&mut Session), &ask] {
+        let sent = |seed: u64| {
+            let mut session = Session::new(seed.into());
+            wants(&mut session);
+            session.handle(ENDS, Event::Connected);
+            session.next_wakeup().expect("something waits")
+        };
+        let sent: Vec<Time> = (0..WORKERS as u64).map(sent).collect();
+        assert!(peak(&sent, TEN) <= bound(1000.0 * 10.0 / 250.0), "{} within 10 ms", peak(&sent, TEN));
+    }
 }
 
 /// Each worker tries once in 5 to 250 ms and a round trip, 128.5 ms in the mean. A thousand workers

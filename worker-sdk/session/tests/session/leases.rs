@@ -2,18 +2,6 @@
 
 use crate::prelude::*;
 
-/// Goes on from a permit that was granted at 10 ms, and whose call has a lease of three seconds.
-fn check_held(script: &str) {
-    check(&format!(
-        r#"
-        0 asked 1 wait
-        10 answer 0 {{"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}}
-        > 10 granted 1 starts 10ms
-        {script}
-        "#
-    ));
-}
-
 scripts! {
     a_lease_is_renewed_three_times_in_its_time_to_live: r#"
         0 asked 1 wait
@@ -47,41 +35,7 @@ scripts! {
         > 10 granted 2 starts 10ms
         60000 wait
     "#
-}
 
-#[test]
-fn a_permit_that_goes_back_is_renewed_no_more() {
-    for (end, settled) in [("cancel 1", "unused asked"), ("settle 1", "used asked")] {
-        check_held(&format!(
-            r#"
-            500 {end}
-            > 500 settle 1 {settled}
-            60000 wait
-            "#
-        ));
-    }
-}
-
-#[test]
-fn renewals_end_with_the_client_and_where_they_are_not_wanted() {
-    check_held(
-        r#"
-        500 close
-        60000 wait
-        "#,
-    );
-    check(
-        r#"
-        0 by-hand
-        0 asked 1 wait
-        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}
-        > 10 granted 1 starts 10ms
-        60000 wait
-        "#,
-    );
-}
-
-scripts! {
     renewals_that_are_due_together_travel_together: r#"
         0 connect
         0 ask 1-70 wait
@@ -107,18 +61,82 @@ scripts! {
         > 2260 renew 2: 1
         > 3260 renew 3: 1
     "#
-}
 
-#[test]
-fn all_renewals_wait_for_a_connection() {
-    check_held(
-        r#"
+    all_renewals_wait_for_a_connection: r#"
+        0 asked 1 wait
+        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}
+        > 10 granted 1 starts 10ms
         500 disconnect
         9000 connect
         > 9000 renew 1: 1
         > 10000 renew 2: 1
-        "#,
-    );
+    "#
+
+    a_refused_renewal_is_reported_and_repeated: r#"
+        0 asked 1 wait
+        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}
+        > 10 granted 1 starts 10ms
+        > 1010 renew 1: 1
+        1020 answer 1 {"status":"refused","id":$1,"code":"not_in_time","message":"too late","epoch":1}
+        > 1020 unrenewed 1 not_in_time
+        > 2010 renew 2: 1
+    "#
+
+    a_lost_lease_is_reported_once: r#"
+        0 asked 1 wait
+        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}
+        > 10 granted 1 starts 10ms
+        > 1010 renew 1: 1
+        1020 answer 1 {"status":"refused","id":$1,"code":"unknown_permit","message":"","epoch":1}
+        > 1020 unrenewed 1 unknown_permit
+        60000 wait
+    "#
+
+    renewals_end_with_the_client: r#"
+        0 asked 1 wait
+        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}
+        > 10 granted 1 starts 10ms
+        500 close
+        60000 wait
+    "#
+
+    no_lease_is_renewed_where_that_is_not_wanted: r#"
+        0 by-hand
+        0 asked 1 wait
+        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1}
+        > 10 granted 1 starts 10ms
+        60000 wait
+    "#
+
+    /// A successor counts the call in flight by this cost.
+    a_renewal_names_the_cost_that_the_scheduler_has_computed: r#"
+        0 asked 1 wait price={}
+        1 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":300,"cost":{"processing-units":2.5},"epoch":1}
+        > 1 granted 1 starts 1ms
+        > 101 renew 1: 1 {"cost":{"processing-units":2.5}}
+    "#
+
+    a_permit_that_goes_back_is_renewed_no_more: r#"
+        0 asked 1-2 wait
+        10 answer 0 [{"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"epoch":1},{"status":"granted","id":$2,"delay_ms":0,"lease_ms":3000,"epoch":1}]
+        > 10 granted 1 starts 10ms
+        > 10 granted 2 starts 10ms
+        500 cancel 1
+        > 500 settle 1 unused asked
+        500 settle 2
+        > 500 settle 2 used asked
+        60000 wait
+    "#
+
+    /// Cost and labels let a scheduler that did not grant the permit count the call.
+    a_renewal_repeats_cost_and_labels_of_the_request: r#"
+        0 connect
+        0 ask 1 wait guild=g7
+        > 0 ask 0: 1
+        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":30,"epoch":1}
+        > 10 granted 1 starts 10ms
+        > 60 renew 1: 1 {"labels":{"guild":"g7"}}
+    "#
 }
 
 /// No scheduler, one that hands over, and a deposed one: another leader is there in a moment.
@@ -140,40 +158,4 @@ fn an_undelivered_renewal_is_repeated_soon() {
             "#
         ));
     }
-}
-
-#[test]
-fn a_refused_renewal_is_reported_and_repeated() {
-    check_held(
-        r#"
-        > 1010 renew 1: 1
-        1020 answer 1 {"status":"refused","id":$1,"code":"not_in_time","message":"too late","epoch":1}
-        > 1020 unrenewed 1 not_in_time
-        > 2010 renew 2: 1
-        "#,
-    );
-}
-
-#[test]
-fn a_lost_lease_is_reported_once() {
-    check_held(
-        r#"
-        > 1010 renew 1: 1
-        1020 answer 1 {"status":"refused","id":$1,"code":"unknown_permit","message":"","epoch":1}
-        > 1020 unrenewed 1 unknown_permit
-        60000 wait
-        "#,
-    );
-}
-
-scripts! {
-    /// Cost and labels let a scheduler that did not grant the permit count the call.
-    a_renewal_repeats_cost_and_labels_of_the_request: r#"
-        0 connect
-        0 ask 1 wait guild=g7
-        > 0 ask 0: 1
-        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":30,"epoch":1}
-        > 10 granted 1 starts 10ms
-        > 60 renew 1: 1 {"labels":{"guild":"g7"}}
-    "#
 }

@@ -27,17 +27,13 @@ macro_rules! scripts {
 }
 
 mod fleet;
-mod heals;
 mod herd;
-mod lateness;
 mod leases;
 mod network;
-mod prices;
 mod relaying;
 mod rules;
 mod script;
 mod session_scripts;
-mod settles;
 mod silence_report;
 mod subject_classes;
 mod unreachable;

@@ -1,7 +1,9 @@
 //! One client, a scheduler that changes, and a network between them that loses, copies and
-//! reorders. It uses only the public vocabulary of the session.
+//! reorders. After any faults of a network that has healed, every ask has ended exactly once, and no
+//! call was made with a permit that was given back.
 
 use crate::prelude::*;
+use proptest::prelude::*;
 
 const RESOURCE: ResourceNumber = ResourceNumber(0);
 /// Asks of one run, spread over the time of the chaos.
@@ -13,10 +15,10 @@ const HEALED: Time = Time::from_nanos(120_000_000_000);
 
 /// How bad the network is until [`CHAOS_ENDS`].
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Chaos {
-    pub(crate) loss_percent: u64,
-    pub(crate) copy_percent: u64,
-    pub(crate) slowness_ms: u64,
+struct Chaos {
+    loss_percent: u64,
+    copy_percent: u64,
+    slowness_ms: u64,
 }
 
 /// A message on its way, or a planned event.
@@ -34,7 +36,7 @@ enum Happening {
     Connect,
 }
 
-pub(crate) struct World {
+struct World {
     session: Session,
     chance: u64,
     chaos: Chaos,
@@ -55,7 +57,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, chaos: Chaos) -> Self {
+    fn new(seed: u64, chaos: Chaos) -> Self {
         let mut world = World {
             session: Session::new(seed.into()),
             chance: seed | 1,
@@ -108,7 +110,7 @@ impl World {
     }
 
     /// The loop: whichever comes first of the next event and the session's wake-up.
-    pub(crate) fn run(&mut self) {
+    fn run(&mut self) {
         loop {
             let next = self.agenda.first_key_value().map(|((time, _), _)| *time);
             let wakeup = self.session.next_wakeup();
@@ -124,7 +126,7 @@ impl World {
     }
 
     /// The rules, checked from outside.
-    pub(crate) fn judge(&self) {
+    fn judge(&self) {
         for ask in 0..ASKS {
             let ends = self.ended.get(&ask).copied().unwrap_or(0);
             let cancelled = self.cancelled.contains(&ask);
@@ -308,4 +310,15 @@ pub(crate) fn elements(payload: &[u8]) -> Vec<Value> {
         assert!(several.len() > 1, "one alone travels without brackets");
     }
     several.unwrap_or_else(|| vec![message])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_ask_ends_exactly_once(seed: u64, loss in 0u64..60, copies in 0u64..40, slowness_ms in 0u64..8000) {
+        let mut world = World::new(seed, Chaos { loss_percent: loss, copy_percent: copies, slowness_ms });
+        world.run();
+        world.judge();
+    }
 }

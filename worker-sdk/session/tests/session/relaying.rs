@@ -22,28 +22,7 @@ scripts! {
         > 5 refused id_in_use 4
         > 5 granted 2 starts 5ms
     "#
-}
 
-#[test]
-fn an_id_of_a_client_is_never_replaced() {
-    for code in ["lapsed", "already_settled", "unknown_permit", "id_in_use"] {
-        check(&format!(
-            r#"
-            0 relay
-            0 ask 1 wait id=of-client
-            0 ask 2 wait
-            0 connect
-            > 0 ask 0: [client, 2]
-            1 answer 0 {{"status":"refused","id":"of-client","code":"{code}","message":"","epoch":1}}
-            > 1 refused {code} 1
-            9 answer 0 {{"status":"granted","id":$2,"delay_ms":0,"epoch":1}}
-            > 9 granted 2 starts 9ms
-            "#
-        ));
-    }
-}
-
-scripts! {
     a_late_permit_under_an_id_of_a_client_is_given_back_and_refused: r#"
         0 relay
         0 ask 1 reserve id=of-client
@@ -151,4 +130,23 @@ scripts! {
         0 connect
         > 0 ask 0: 1
     "
+}
+
+#[test]
+fn an_id_of_a_client_is_never_replaced() {
+    for code in ["lapsed", "already_settled", "unknown_permit", "id_in_use"] {
+        check(&format!(
+            r#"
+            0 relay
+            0 ask 1 wait id=of-client
+            0 ask 2 wait
+            0 connect
+            > 0 ask 0: [client, 2]
+            1 answer 0 {{"status":"refused","id":"of-client","code":"{code}","message":"","epoch":1}}
+            > 1 refused {code} 1
+            9 answer 0 {{"status":"granted","id":$2,"delay_ms":0,"epoch":1}}
+            > 9 granted 2 starts 9ms
+            "#
+        ));
+    }
 }

@@ -1,5 +1,7 @@
 //! One script for each rule of the session.
 
+use crate::prelude::*;
+
 scripts! {
     requests_that_wait_for_a_connection_share_messages: r#"
         0 ask 1-70 wait
@@ -40,7 +42,7 @@ scripts! {
         > 18501 granted 1 starts 18.501s
     "#
 
-    the_back_off_without_a_scheduler_grows: r#"
+    the_back_off_without_a_scheduler_grows_until_a_new_leader_comes: r#"
         0 asked 1-2 wait
         1 undelivered 0
         > 6..11 ask 1: [1 *
@@ -56,6 +58,11 @@ scripts! {
         > 405..650 ask 6: [1 *
         1000 undelivered 6
         > 1005..1250 ask 7: [1 *
+        1300 undelivered 7
+        1300 news {"event":"leader","epoch":1,"leader":"a"}
+        > 1300..1320 ask 8: [1 *
+        1330 undelivered 8
+        > 1335..1340 ask 9: [1 *
     "#
 
     an_answer_ends_the_growth_of_the_back_off: r#"
@@ -148,23 +155,6 @@ scripts! {
         > 10201 ask 6: 2 epoch=7
         10202 answer 6 {"status":"granted","id":$2,"delay_ms":0,"epoch":7}
         > 10202 granted 2 starts 10.202s
-    "#
-
-    a_new_leader_ends_the_back_off: r#"
-        0 asked 1 wait
-        1 undelivered 0
-        > 6..11 ask 1: 1 *
-        20 undelivered 1
-        > 25..40 ask 2: 1 *
-        50 undelivered 2
-        > 55..90 ask 3: 1 *
-        100 undelivered 3
-        > 105..180 ask 4: 1 *
-        200 undelivered 4
-        200 news {"event":"leader","epoch":1,"leader":"a"}
-        > 200..220 ask 5: 1 *
-        230 undelivered 5
-        > 235..240 ask 6: 1 *
     "#
 
     a_new_leader_shows_in_its_answers_too: r#"
@@ -293,6 +283,62 @@ scripts! {
         > 3 closed 2
     "#
 
+    settles_that_reached_no_scheduler_are_sent_again_after_a_pause: r#"
+        0 by-receipt
+        0 settle 1
+        0 settle 2
+        1 connect
+        > 1 settle s0: [1 used, 2 used]
+        2 undelivered s0
+        > 7..12 settle s1: [1 used, 2 used]
+        # A later message has them.
+        13 undelivered s0
+        60000 wait
+    "#
+
+    settles_that_are_not_confirmed_are_sent_again_to_the_next_leader: r#"
+        0 by-receipt
+        0 connect
+        0 settle 1
+        > 0 settle s0: 1 used
+        1 settle 2
+        > 1 settle s1: 2 used
+        2 confirm s0
+        3 news {"event":"leader","epoch":5,"leader":"b"}
+        > 3..23 settle s2: 2 used
+        24 confirm s2
+        25 news {"event":"leader","epoch":6,"leader":"b"}
+        60000 wait
+    "#
+
+    /// A scheduler prices sixteen bodies of a message, and a body may be as long as a message.
+    a_body_travels_alone: r#"
+        0 ask 1 wait price={}
+        0 ask 2 wait
+        0 ask 3 wait price={}
+        0 ask 4-5 wait
+        0 connect
+        > 0 ask 0: 1
+        > 0 ask 1: [2, 4, 5]
+        > 0 ask 2: 3
+        1 undelivered 0
+        1 undelivered 1
+        > 6..21 ask 3: 1 *
+        > 6..21 ask 4: [2 *
+    "#
+
+    asks_are_bounded_and_one_more_says_so: r#"
+        0 connect
+        0 most-asks 2
+        0 ask 1-3 wait
+        > 0 too many asks 3: 2
+        > 0 ask 0: [1, 2]
+        1 answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":3}
+        > 1 granted 1 starts 1ms
+        2 ask 4 wait
+        > 2 ask 1: 4 epoch=3
+    "#
+
     permits_that_always_lapse_end_with_the_deadline: r#"
         0 connect
         0 ask 1 wait 40
@@ -306,4 +352,20 @@ scripts! {
         > 40 timed out 1
         > 40 settle 1.2 unused
     "#
+}
+
+/// Reaches `MAX_ASKS`, the bound of a session whose driver sets no other.
+#[test]
+fn a_quarter_of_a_million_asks_are_pending_at_most() {
+    const BOUND: u64 = 262_144;
+    let mut session = Session::new(7);
+    let mut ask = |number| {
+        let (resource, request) = (ResourceNumber(0), Box::new(PermitRequest::default()));
+        let asked = Event::Asked { ask: AskNumber(number), resource, request, deadline: Time::NEVER };
+        session.handle(Time::ORIGIN, asked);
+        session.poll(Time::ORIGIN)
+    };
+    assert!((0..BOUND).all(|number| ask(number).is_none()));
+    let Some(Command::Complete { ask: refused, result }) = ask(BOUND) else { panic!("one more is refused") };
+    assert_eq!((refused, result.unwrap_err()), (AskNumber(BOUND), Denial::TooManyAsks { bound: 262_144 }));
 }

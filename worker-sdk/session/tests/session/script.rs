@@ -5,9 +5,11 @@
 //! done by the next line, in this order and nothing else. Its time is a number, or a range
 //! `<from>..<to>` if chance has a part. A `*` at its end leaves the rest open. In a request,
 //! `since` and `until` are the times that its `age_ms` and `max_wait_ms` mean. In answers `$1`
-//! stands for the id of ask 1. An id that a client chose begins with `of-`.
+//! stands for the id of ask 1. An id that a client chose begins with `of-`. Settles are confirmed at once; behind
+//! `by-receipt` they show the numbers of their messages, such as `s0`, and `confirm` names one.
 
 use crate::prelude::*;
+use rampmeter_protocol::price::Price;
 use std::str::FromStr;
 
 /// The wall clock of a script, which stands still.
@@ -16,7 +18,7 @@ const UNIX_MS: u64 = 1_000_000;
 /// Runs a script with several seeds: no rule depends on one.
 pub(crate) fn check(script: &str) {
     for seed in 0..20 {
-        let mut play = Play { session: Session::new(seed), ids: Vec::new(), done: Vec::new() };
+        let mut play = Play { session: Session::new(seed), ids: Vec::new(), done: Vec::new(), by_receipt: false };
         let lines = script.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         lines.for_each(|line| play.line(line));
         assert!(play.done.is_empty(), "at the end, undone in the script: {:?}", play.done);
@@ -30,6 +32,8 @@ struct Play {
     ids: Vec<(String, String)>,
     /// Actions of the session that the script has not named yet.
     done: Vec<(Time, String)>,
+    /// Whether schedulers confirm settles only as the script says.
+    by_receipt: bool,
 }
 
 impl Play {
@@ -102,6 +106,8 @@ impl Play {
             "one-class" => self.session.options.one_class_per_message = true,
             "relay" => self.set(Session::relaying),
             "by-hand" => self.session.options.renews = false,
+            "by-receipt" => self.by_receipt = true,
+            "confirm" => self.session.handle(now, Event::Answered { batch: batch_number(rest), payload: b"" }),
             "report-silence" => self.session.options.reports_silence = true,
             "cancel" => {
                 let (ask, resource) = (AskNumber(parsed(rest)), ResourceNumber(0));
@@ -111,7 +117,7 @@ impl Play {
                 let settle = Settle::used(self.session.id(AskNumber(parsed(rest))));
                 self.session.handle(now, Event::Settled { resource: ResourceNumber(0), settle: Box::new(settle) });
             }
-            "undelivered" => self.session.handle(now, Event::Undelivered { batch: BatchNumber(parsed(rest)) }),
+            "undelivered" => self.session.handle(now, Event::Undelivered { batch: batch_number(rest) }),
             "news" => {
                 let resource = ResourceNumber(0);
                 self.session.handle(now, Event::News { resource, payload: payload.as_bytes(), unix_ms: UNIX_MS });
@@ -131,7 +137,7 @@ impl Play {
         self.session = option(session);
     }
 
-    /// `<number> <mode> [deadline in ms] [guild=<guild>] [class=<class>] [id=<id>]`; a
+    /// `<number> <mode> [deadline in ms] [guild=<guild>] [class=<class>] [id=<id>] [price=<body>]`; a
     /// range `1-70` asks for each number.
     fn ask(&mut self, now: Time, words: &str) {
         let mut words = words.split(' ');
@@ -146,6 +152,7 @@ impl Play {
         let option = |name: &str| words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
         let class = option("class").map(|class| Text::from(class.to_owned()));
         let id = option("id").map(|id| PermitId::new(id).expect("an id"));
+        let price = option("price").map(|body| Box::new(Price::new("sentinel-hub", "process", body).expect("JSON")));
         let mut labels = Labels::new();
         if let Some(guild) = option("guild") {
             labels.set("guild", guild.to_owned()).expect("a label");
@@ -160,6 +167,7 @@ impl Play {
                 mode,
                 labels: labels.clone(),
                 class: class.clone(),
+                price: price.clone(),
                 ..PermitRequest::default()
             });
             let (ask, resource) = (AskNumber(ask), ResourceNumber(0));
@@ -186,6 +194,9 @@ impl Play {
                 format!("ask {}{of_class}: {}", batch.0, self.requests(now, &payload))
             }
             Command::Settle { batch, payload, .. } => {
+                if self.by_receipt {
+                    return format!("settle s{}: {}", u64::MAX - batch.0, self.settles(&payload));
+                }
                 self.session.handle(now, Event::Answered { batch, payload: b"" });
                 format!("settle {}", self.settles(&payload))
             }
@@ -303,6 +314,11 @@ fn denial(ask: u64, why: &Denial) -> String {
         Denial::TooManyAsks { bound } => format!("too many asks {ask}: {bound}"),
         Denial::Closed => format!("closed {ask}"),
     }
+}
+
+/// A message with asks, or with settles, which begin with `s` and count from the other end.
+fn batch_number(text: &str) -> BatchNumber {
+    BatchNumber(text.strip_prefix('s').map_or_else(|| parsed(text), |settles| u64::MAX - parsed::<u64>(settles)))
 }
 
 fn parsed<T: FromStr>(text: &str) -> T {

@@ -3,14 +3,6 @@
 use crate::prelude::*;
 
 scripts! {
-    requests_wait_by_default: r#"
-        0 policy fail 2000
-        0 policy wait
-        0 asked 1 wait
-        11999 wait
-        > 12000..13500 ask 1: 1 since=0
-    "#
-
     a_policy_also_applies_to_waiting_requests: r#"
         0 ask 1 wait
         100 policy fail 2000
@@ -30,30 +22,7 @@ scripts! {
         > 2005..2010 settle [1 unused, 2 unused]
         60000 wait
     "#
-}
 
-/// Requests that are refused in one moment come back over half a second, when the client tries
-/// again.
-#[test]
-fn no_request_comes_back_too_early() {
-    let pauses: Vec<Span> = (0..50).map(pause_of).collect();
-    let (least, most) = (pauses.iter().min().expect("fifty"), pauses.iter().max().expect("fifty"));
-    assert!(*least >= Span::from_secs(2) && *most <= Span::from_millis(2500), "{least} to {most}");
-    assert!(most.saturating_sub(*least) > Span::from_millis(250), "{least} to {most}");
-}
-
-fn pause_of(seed: u64) -> Span {
-    let (mut session, ask, resource) = (Session::new(seed.into()), AskNumber(1), ResourceNumber(0));
-    session.set_unreachable(resource, Unreachable::Fail { after: Patience::default() });
-    let request = Box::new(PermitRequest::default());
-    session.handle(Time::ORIGIN, Event::Asked { ask, resource, request, deadline: Time::NEVER });
-    match session.poll(Time::ORIGIN + Span::from_secs(2)) {
-        Some(Command::Complete { result: Err(Denial::Unreachable { retry_after, .. }), .. }) => retry_after,
-        other => panic!("{other:?}"),
-    }
-}
-
-scripts! {
     a_request_to_an_unreachable_resource_fails_at_once: r#"
         0 policy fail 500
         0 asked 1 reserve
@@ -73,62 +42,7 @@ scripts! {
         750 ask 3 wait
         > 750 unreachable 3 since 750ms, *
     "#
-}
 
-#[test]
-fn any_answer_ends_it() {
-    for word in [
-        r#"answer 2 {"status":"granted","id":$2,"delay_ms":0,"epoch":1}"#,
-        r#"answer 2 {"status":"queued","id":$2,"position":1,"eta_ms":1,"epoch":1}"#,
-        r#"answer 0 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}"#,
-    ] {
-        check(&format!(
-            r#"
-            0 policy fail 2000
-            0 asked 1 wait
-            > 2000 ask 1: 1 since=0
-            > 2000 unreachable 1 since 2s, *
-            > 2005..2010 settle 1 unused
-            2100 ask 2 wait
-            > 2100 ask 2: 2
-            > 2100 unreachable 2 since 2.1s, *
-            > 2105..2120 settle 2 unused
-            2130 {word}
-            > 2130 settle *
-            2200 ask 3 wait
-            > 2200 ask 3: 3 epoch=1
-            2300 cancel 3
-            > 2300 settle 3 unused
-            "#
-        ));
-    }
-}
-
-#[test]
-fn a_refusal_ends_it_too() {
-    for word in [
-        r#""code":"not_in_time","epoch":1"#,
-        r#""code":"unavailable","epoch":1"#,
-        r#""code":"unknown_resource","epoch":0"#,
-    ] {
-        check(&format!(
-            r#"
-            0 policy fail 2000
-            0 asked 1 wait
-            > 2000 ask 1: 1 since=0
-            > 2000 unreachable 1 since 2s, *
-            > 2005..2010 settle 1 unused
-            2100 answer 1 {{"status":"refused","id":$1,"message":"",{word}}}
-            2200 ask 2 wait 100
-            > 2200 ask 2: 2 *
-            > 2300 timed out unheard 2
-            > 2300 settle 2 unused
-            "#
-        ));
-    }
-}
-
-scripts! {
     an_event_ends_it_unless_it_is_of_the_past: r#"
         0 connect
         0 policy fail 2000
@@ -150,17 +64,6 @@ scripts! {
         > 2080 ask 3: 3 until=2180 epoch=7
         > 2180 timed out unheard 3
         > 2180 settle 3 unused
-    "#
-
-    patience_begins_anew_with_every_answer: r#"
-        0 policy fail 2000
-        0 asked 1-2 wait
-        1900 answer 0 {"status":"queued","id":$2,"position":1,"eta_ms":1,"epoch":1}
-        3899 wait
-        > 3900 ask 1: 1 since=0 epoch=1
-        > 3900 unreachable 1 since 2s, *
-        > 3900 unreachable 2 since 2s, *
-        > 3905..3910 settle [1 unused, 2 unused]
     "#
 
     a_queued_request_is_sent_again_before_the_resource_counts_as_unreachable: r#"
@@ -335,4 +238,54 @@ scripts! {
         > 4000..4063 settle 1 unused
         60000 wait
     "#
+}
+
+/// Requests that are refused in one moment come back over half a second, when the client tries
+/// again.
+#[test]
+fn no_request_comes_back_too_early() {
+    let pauses: Vec<Span> = (0..50).map(pause_of).collect();
+    let (least, most) = (pauses.iter().min().expect("fifty"), pauses.iter().max().expect("fifty"));
+    assert!(*least >= Span::from_secs(2) && *most <= Span::from_millis(2500), "{least} to {most}");
+    assert!(most.saturating_sub(*least) > Span::from_millis(250), "{least} to {most}");
+}
+
+fn pause_of(seed: u64) -> Span {
+    let (mut session, ask, resource) = (Session::new(seed.into()), AskNumber(1), ResourceNumber(0));
+    session.set_unreachable(resource, Unreachable::Fail { after: Patience::default() });
+    let request = Box::new(PermitRequest::default());
+    session.handle(Time::ORIGIN, Event::Asked { ask, resource, request, deadline: Time::NEVER });
+    match session.poll(Time::ORIGIN + Span::from_secs(2)) {
+        Some(Command::Complete { result: Err(Denial::Unreachable { retry_after, .. }), .. }) => retry_after,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// An answer to a request that was given up.
+#[test]
+fn any_answer_ends_it() {
+    for (answer, returned) in [
+        (r#"1 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}"#, "> 2100 settle 1 unused"),
+        (r#"1 {"status":"queued","id":$1,"position":1,"eta_ms":1,"epoch":1}"#, "> 2100 settle 1 unused"),
+        (r#"0 {"status":"granted","id":$1,"delay_ms":0,"epoch":1}"#, "> 2100 settle 1 unused"),
+        (r#"1 {"status":"refused","id":$1,"message":"","code":"not_in_time","epoch":1}"#, ""),
+        (r#"1 {"status":"refused","id":$1,"message":"","code":"unavailable","epoch":1}"#, ""),
+        (r#"1 {"status":"refused","id":$1,"message":"","code":"unknown_resource","epoch":0}"#, ""),
+    ] {
+        check(&format!(
+            r#"
+            0 policy fail 2000
+            0 asked 1 wait
+            > 2000 ask 1: 1 since=0
+            > 2000 unreachable 1 since 2s, *
+            > 2005..2010 settle 1 unused
+            2100 answer {answer}
+            {returned}
+            2200 ask 2 wait 100
+            > 2200 ask 2: 2 *
+            > 2300 timed out unheard 2
+            > 2300 settle 2 unused
+            "#
+        ));
+    }
 }
