@@ -180,15 +180,6 @@ mod tests {
     const TAKEN: Span = Span::from_millis(100);
 
     #[test]
-    fn the_cap_is_the_number_of_served_calls_of_a_burst() {
-        let mut cap = InFlightCap::default();
-        for refused in 0..40 {
-            cap.note_refused(ms(100 + refused), ms(0), 49 - refused);
-        }
-        assert_eq!(cap.cap, Some(10));
-    }
-
-    #[test]
     fn a_refusal_gives_up_half_at_most() {
         let mut cap = InFlightCap::restored(8, TAKEN);
         for call in 0..8 {

@@ -202,48 +202,6 @@ impl ServedCalls {
 mod tests {
     use super::*;
 
-    /// The rate over `secs` seconds in which every call is served below `most` a second. Refused
-    /// calls ask for this pause.
-    fn rates(most: f64, secs: u64, pause: Span) -> Vec<f64> {
-        let mut search = RateSearch::new(Time::ORIGIN);
-        let (mut now, mut rates, mut due) = (Time::ORIGIN, Vec::new(), 0.0);
-        let mut resumes = Time::ORIGIN;
-        while now < Time::ORIGIN + Span::from_secs(secs) {
-            now += Span::from_millis(10);
-            search.review(now);
-            if now >= resumes {
-                due += search.rate / 100.0;
-            }
-            while due >= 1.0 {
-                due -= 1.0;
-                match search.rate > most {
-                    true => {
-                        search.note_refused(now, now, pause);
-                        resumes = now + pause;
-                    }
-                    false => search.note_served(now),
-                }
-            }
-            rates.push(search.rate);
-        }
-        rates
-    }
-
-    fn mean(rates: &[f64]) -> f64 {
-        rates.iter().sum::<f64>() / rates.len() as f64
-    }
-
-    #[test]
-    fn a_rate_is_found_from_below_and_kept() {
-        for most in [1.5, 5.0, 16.7, 50.0, 200.0] {
-            let rates = rates(most, 600, Span::from_secs(1));
-            assert!(rates[100] <= 3.0, "it begins low: {}", rates[100]);
-            let later = &rates[6000..];
-            let used = mean(later) / most;
-            assert!((0.9..=1.01).contains(&used), "{most}: {used}");
-        }
-    }
-
     #[test]
     fn an_unused_rate_does_not_grow() {
         let mut search = RateSearch::new(Time::ORIGIN);
