@@ -197,11 +197,4 @@ mod tests {
             assert_eq!(jain(shares), index, "{shares:?}");
         }
     }
-
-    #[test]
-    fn waits_are_waits_that_occurred() {
-        let waits = Waits::of((1..=200).rev().map(Span::from_millis).collect());
-        assert_eq!(waits, Waits { p50: 100.0, p99: 198.0, max: 200.0 });
-        assert_eq!(Waits::of(Vec::new()), Waits::default());
-    }
 }

@@ -148,11 +148,4 @@ mod tests {
             assert_eq!(draw.most().units(), most, "{draw:?}");
         }
     }
-
-    #[test]
-    fn a_call_is_one_request_unless_it_says_otherwise() {
-        let cost = CostModel::new().with("units", units(2)).most();
-        assert_eq!((amount_of(&cost, "requests"), amount_of(&cost, "units")), (Amount::ONE, units(2)));
-        assert_eq!(amount_of(&CostModel::new().with("requests", units(5)).most(), "requests"), units(5));
-    }
 }

@@ -78,20 +78,6 @@ fn each_client_gets_its_fair_share() {
     assert!(jain(&served) >= 0.99);
 }
 
-#[test]
-fn a_large_request_is_not_starved_by_thousands_of_small_ones() {
-    let ten_seconds = Span::from_secs(10);
-    let hub = shared(vec![limit("requests", 10_000.0, ten_seconds), limit(PROCESSING_UNITS, 400.0, ten_seconds)]);
-    let small = Fleet::new("small", 3000).costing(PROCESSING_UNITS, amount(1.0)).of_clients(Clients::Each);
-    let large = Fleet { calls: Some(1), from: secs(200), ..Fleet::new("large", 1) }.of_clients(Clients::One);
-    let large = large.costing(PROCESSING_UNITS, amount(300.0));
-    let outcome = run(&World::new(hub, 1).with(small).with(large).until(secs(260)));
-    let refill = 300.0 / 40.0;
-    let wait = outcome.fleets[1].wait_percentile(100).secs();
-    assert!(wait <= 2.0 * refill, "{wait} s");
-    assert_eq!(outcome.fleets[1].ok(), 1);
-}
-
 /// How first estimates compare with real waits, in percent.
 struct Honesty {
     /// The part of waits shorter than their estimates. A wait within a millisecond of its estimate

@@ -181,33 +181,6 @@ fn an_upstream_that_counts_what_it_rejects() {
     assert!(figures.late <= 1.0 && figures.used >= 97.0);
 }
 
-/// A worker whose promise falls into a freeze returns it and asks again, as the SDK does. This
-/// upstream counts in windows: after a rejection it rejects until the next window.
-#[test]
-fn promised_starts_that_fall_into_a_freeze_are_not_used() {
-    let spec = api(limit("requests", 50.0, Span::from_secs(10)));
-    let reserving = World::new(spec, 1).by(Strategy::Reserve).until(secs(120));
-    let world = reserving.with(Fleet::new("workers", 50)).against(upstream("requests=50/10s;fixed-window"));
-    let outcome = world.run().unwrap();
-    let on_its_way = Span::from_millis(200);
-    let silences = calls(&outcome, secs(0)..Time::NEVER).filter(|call| !call.ok).map(|call| {
-        let next_window = secs((call.at.since(Time::ORIGIN).secs() / 10.0) as u64 * 10 + 10);
-        call.answered + on_its_way..next_window
-    });
-    for silence in silences {
-        let loud = calls(&outcome, silence.clone()).count();
-        assert_eq!(loud, 0, "calls in {silence:?}");
-    }
-    let anew =
-        outcome.requests.iter().filter(|request| request.granted.is_some() && request.returned.is_some()).count();
-    let later = outcome.requests.iter().filter(|request| request.age > Span::ZERO).count();
-    println!("windows: {} × 429, {} served, {anew} promises given back", outcome.rejected(), outcome.ok());
-    assert!(
-        outcome.rejected() > 0 && anew > 0 && later >= anew,
-        "{anew} given back, {later} asked for anew at their age"
-    );
-}
-
 #[test]
 fn levels_that_are_asked_for_while_promises_are_out() {
     // A level is some milliseconds old when it is read: one call in ten thousand may meet that.
