@@ -184,17 +184,6 @@ mod tests {
     }
 
     #[test]
-    fn a_rounded_amount_may_be_more_than_is_left() {
-        for (rounded_to, level, shown) in
-            [(None, 7_600, 7_600), (Some(1_000), 7_600, 8_000), (Some(1_000), 7_400, 7_000)]
-        {
-            let rule = Rule { rounded_to, ..Rule::new("tokens=9000/1m".parse().unwrap()) };
-            let standing = LimitState { rule: &rule, key: Vec::new(), level: Amount::whole(level), full_in: None };
-            assert_eq!(standing.shown_remaining(), Amount::whole(shown));
-        }
-    }
-
-    #[test]
     fn times_are_rounded_up() {
         for (micros, text) in [(0, "0ms"), (1, "1ms"), (119_001, "120ms"), (1_000_001, "2s"), (359_000_001, "6m0s")] {
             assert_eq!(clock_time(Duration::from_micros(micros)), text, "{micros} µs");

@@ -6,7 +6,7 @@ use crate::script::{
     Verdict::{self, Admitted, Never, WaitNs},
     account, check, cost, step,
 };
-use rampmeter_upstream::{Account, Amount, Cost, Rejection};
+use rampmeter_upstream::Rejection;
 use std::{num::NonZeroUsize, time::Duration};
 
 /// A policy and the calls to it: milliseconds, cost, outcome, level.
@@ -87,16 +87,6 @@ fn a_time_that_steps_back_counts_as_the_last_one() {
     );
 }
 
-#[test]
-fn spent_counts_admitted_calls_only() {
-    let mut account = account(&["processing-units=5/PT0S", "requests=9/PT0S"]);
-    for units in ["2.5", "4", "2"] {
-        let _ = account.admit(Duration::ZERO, &cost(&format!("processing-units={units}")));
-    }
-    let spent = account.policies(Duration::ZERO).iter().map(|policy| policy.spent).collect::<Vec<_>>();
-    assert_eq!(spent, [Amount::from_micros(4_500_000), Amount::whole(2)]);
-}
-
 /// Several calls arrive at one time, and some of them end in between.
 #[test]
 fn only_so_many_calls_are_in_flight() {
@@ -133,17 +123,6 @@ fn only_so_many_calls_are_in_flight() {
         }
     }
     assert_eq!(account.in_flight(), 1);
-}
-
-#[test]
-fn a_call_too_many_counts_in_a_leaky_bucket_only() {
-    let mut account: Account =
-        account(&["requests=4/4s", "requests=4/4s;leaky-bucket"]).with_concurrency(NonZeroUsize::MIN);
-    for _ in 0..3 {
-        let _ = account.admit(Duration::ZERO, &Cost::new());
-    }
-    let levels = account.policies(Duration::ZERO).iter().map(|policy| policy.level).collect::<Vec<_>>();
-    assert_eq!(levels, [Amount::whole(3), Amount::ONE]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The service over real connections.
 
-use rampmeter_upstream::{Config, Preset, ResponseTime, RetryAfter, Rule, Upstream};
-use reqwest::{Client, Method, RequestBuilder, Response};
+use rampmeter_upstream::{Config, Preset, ResponseTime, Rule, Upstream};
+use reqwest::{Client, RequestBuilder, Response};
 use serde_json::{Value, json};
 use std::{
     io::{Read, Write},
@@ -121,24 +121,6 @@ async fn a_call_beyond_the_limit_is_answered_as_sentinel_hub_does() {
 }
 
 #[tokio::test]
-async fn a_wait_is_stated_in_the_form_that_was_asked_for() {
-    #[rustfmt::skip]
-    let table = [
-        (RetryAfter::Milliseconds,  Some("3600000")),
-        (RetryAfter::Seconds,       Some("3600")),
-        (RetryAfter::Missing,       None),
-    ];
-    for (form, stated) in table {
-        // The rejected call fills the bucket, so its wait does not depend on its time of arrival.
-        let upstream = start(Config::of(preset(&["requests=1/PT1H;leaky-bucket"]).with_retry_after(form))).await;
-        assert_eq!(answer(call(&upstream, "")).await.status(), 200);
-        let response = answer(call(&upstream, "")).await;
-        assert_eq!((response.status().as_u16(), header(&response, "retry-after")), (429, stated));
-        upstream.stop().await;
-    }
-}
-
-#[tokio::test]
 async fn a_call_whose_caller_has_gone_is_no_longer_in_flight() {
     let mut preset = preset(&[]);
     preset.concurrency = Some(NonZeroUsize::MIN);
@@ -158,18 +140,6 @@ async fn a_call_whose_caller_has_gone_is_no_longer_in_flight() {
         () = calls => {}
         () = until(|| upstream.stats().total.ok == 2) => {}
     }
-}
-
-#[tokio::test]
-async fn a_call_to_an_unknown_path_is_told_the_known_ones() {
-    let upstream = start(config(&["requests=9/PT0S"])).await;
-    for (method, path) in [(Method::GET, "/api/v1/process"), (Method::DELETE, "/process")] {
-        let request = client().request(method.clone(), format!("{}{path}?processing-units=2", upstream.url()));
-        let body: Value = answer(request).await.json().await.unwrap();
-        let expected = format!("there is no {method} {path} here; there are GET or POST /process and GET /stats");
-        assert_eq!(body["error"]["message"], expected);
-    }
-    upstream.stop().await;
 }
 
 /// Reaches `service::MAX_BODY_BYTES`.

@@ -164,25 +164,6 @@ fn discord_has_a_bucket_for_each_hash_and_major_parameter() {
 }
 
 #[test]
-fn discord_has_a_limit_for_everything() {
-    let stage = &mut Stage::new("discord");
-    assert_eq!(stage.calls(50, "route=gateway"), 200);
-    let refusal = stage.at(0.5).call("route=messages channel=a");
-    check(
-        &refusal,
-        429,
-        &[
-            "retry-after: 1",
-            "x-ratelimit-global: true",
-            "x-ratelimit-scope: global",
-            "x-ratelimit-bucket",
-            "x-ratelimit-limit",
-        ],
-    );
-    assert_eq!(stage.at(1.0).served("route=messages channel=a"), 200);
-}
-
-#[test]
 fn discord_closes_to_all_after_too_many_invalid_calls() {
     let stage = &mut Stage::new("discord");
     // A rejection by a shared limit counts as no invalid call.
@@ -244,21 +225,6 @@ fn anthropic_counts_requests_input_and_output_apart() {
     );
     let refusal = stage.call("input-tokens=1 output-tokens=8000");
     check(&refusal, 429, &["retry-after: 3", "anthropic-ratelimit-requests-remaining: 49"]);
-}
-
-#[test]
-fn anthropic_has_windows_of_hours_and_days_beside() {
-    let stage = &mut Stage::new("anthropic");
-    for minute in 0..600 {
-        let status = stage.at(f64::from(minute) * 60.0 / 2.0).served("input-tokens=1 output-tokens=4000");
-        assert_eq!(status, 200, "half a minute {minute}");
-    }
-    let used = stage.call("input-tokens=1 output-tokens=1");
-    check(
-        &used,
-        200,
-        &["anthropic-ratelimit-unified-5h-utilization: 0.5", "anthropic-ratelimit-unified-7d-utilization: 0.05"],
-    );
 }
 
 #[test]
