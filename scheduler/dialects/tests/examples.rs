@@ -462,6 +462,9 @@ fn generic() {
         ("429\nx-ratelimit-reset: 50",                      "limited unnamed for 50s"),
         ("429\nanthropic-ratelimit-unified-5h-reset: 50\nanthropic-ratelimit-unified-5h-utilization: 0.2", "limited unnamed for ?"),
         ("429\nratelimit-remaining: \nratelimit-reset: ?",   "limited unnamed for ?\nunreadable ratelimit-remaining\nunreadable ratelimit-reset"),
+        ("429\nx-ratelimit-reset-ms: 1500",                 "limited unnamed for 1.5s"),
+        ("200\nx-ratelimit-limit-requests-day: 9\nx-ratelimit-remaining-requests-day: 5", "passed\nunit=requests 5/9 reset ?"),
+        ("429\nx-envoy-ratelimited: 7\ncontent-length: 5",  "limited unnamed for ?"),
         ("302\nRetry-After: 5",                             "passed"),
         ("404\nx-ratelimit-remaining: 0",                   "passed\nunnamed 0/? reset ?"),
     ];
