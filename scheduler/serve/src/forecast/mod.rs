@@ -15,19 +15,3 @@ mod trend;
 
 pub(crate) use history::{DAYS, History};
 pub(crate) use replay::{LimitState, forecast};
-
-#[cfg(test)]
-mod tests {
-    use super::replay::Forecast;
-    use super::*;
-
-    #[test]
-    fn even_use_ends_a_limit_at_one_time() {
-        // Two weeks at 10 an hour. What is left lasts for 50 hours; the reset comes in 100.
-        let history = History::new(480_000, vec![10.0; 14 * 24]);
-        let now = 480_000.0 + 14.0 * 24.0;
-        let state = LimitState { now, left: 500.0, full: 10_000.0, refill: 0.0, until: now + 100.0 };
-        let expected = Forecast { p10: Some(50.0), p50: Some(50.0), p90: Some(50.0), share: 1.0 };
-        assert_eq!(forecast(&history, &state, 1), Some(expected));
-    }
-}

@@ -53,12 +53,12 @@ pub fn note(seen: &mut Option<LastSeenRecord>, now: Time, record: StateRecord, r
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use rampmeter_protocol::epoch::Epoch;
     use rampmeter_store::{KeysRecord, RulesRevision};
 
-    fn record(epoch: u64, nonce: u64, checkpoint: u64) -> StateRecord {
+    pub(in crate::leadership) fn record(epoch: u64, nonce: u64, checkpoint: u64) -> StateRecord {
         let saved = ClockReading { unix_ms: 0, boot: None };
         let leader = format!("leader-{nonce}");
         StateRecord {

@@ -122,28 +122,8 @@ pub(crate) async fn answer(context: ProcessContext, resource: Name, memory: Stan
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::leadership::last_seen::tests::record;
     use rampmeter_protocol::time::Span;
-    use rampmeter_store::{ClockReading, KeysRecord, RulesRevision};
-
-    fn record(epoch: u64, nonce: u64, checkpoint: u64) -> StateRecord {
-        StateRecord {
-            epoch: Epoch::new(epoch),
-            leader: "leader".to_owned(),
-            nonce,
-            checkpoint,
-            released: false,
-            successor: None,
-            standbys: Vec::new(),
-            saved: ClockReading { unix_ms: 0, boot: None },
-            permit_parts: 0,
-            levels: Vec::new(),
-            keys: KeysRecord::default(),
-            freezes: Vec::new(),
-            discovered: Vec::new(),
-            rules_revision: RulesRevision::NONE,
-            server: None,
-        }
-    }
 
     fn hold(memory: &StandbyMemory, record: StateRecord) -> bool {
         memory.hold(Time::ORIGIN + Span::from_secs(1), record)

@@ -231,19 +231,6 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_is_what_its_inboxes_begin_with() {
-        let table = [
-            ("_INBOX.x.1", "_INBOX.x"),
-            ("_INBOX_worker.x.1", "_INBOX_worker.x"),
-            ("_INBOX.x", "_INBOX.x"),
-            ("inbox", "inbox"),
-        ];
-        for (inbox, expected) in table {
-            assert_eq!(connection(inbox), expected);
-        }
-    }
-
-    #[test]
     fn connections_that_may_be_gone_are_bounded() {
         let (subjects, hub) = (Subjects::default(), Name::new("hub").unwrap());
         let mut undelivered = Undelivered::new(&subjects, &hub);
