@@ -212,22 +212,6 @@ mod tests {
         std::iter::successors(Some(error), |error| (*error).source()).map(ToString::to_string).collect()
     }
 
-    /// Reaches `key_file::MAX_BYTES`.
-    #[test]
-    fn a_file_that_is_too_long_is_not_read() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        file.as_file().set_len((1 << 20) + 1).unwrap();
-        let told = chain(&certificates(file.path()).unwrap_err());
-        let path = file.path().display();
-        assert_eq!(
-            told,
-            [
-                format!("{path}: it can't be read"),
-                "it has more than 1048576 bytes; name a file with keys or certificates alone".to_owned(),
-            ]
-        );
-    }
-
     #[test]
     fn a_fault_in_pem_quotes_nothing() {
         let file = tempfile::NamedTempFile::new().unwrap();
