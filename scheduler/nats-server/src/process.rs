@@ -307,16 +307,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_may_have_http_monitoring() {
-        let monitor = |text| Addresses::parse(text).unwrap().monitor;
-        assert_eq!(
-            monitor(r#"{"nats":["nats://127.0.0.1:1"],"monitoring":["http://127.0.0.1:2"]}"#).unwrap(),
-            "http://127.0.0.1:2"
-        );
-        assert_eq!(monitor(r#"{"nats":["nats://127.0.0.1:1"]}"#), None);
-    }
-
-    #[test]
     fn the_first_client_port_of_a_whole_file_counts() {
         let table = [
             (r#"{"nats":["nats://127.0.0.1:41197"],"monitoring":["http://127.0.0.1:1"]}"#, Some(41197)),

@@ -161,38 +161,27 @@ async fn a_taken_port_is_reported_and_its_log_is_kept() {
 }
 
 #[tokio::test]
-async fn the_configuration_counts() {
+async fn the_configuration_counts_sees_the_environment_and_yields_to_arguments() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let configured = || Options { configuration: Some(file.path().to_path_buf()), ..Options::default() };
-    let text = "server_name: ramp\nport: 1\njetstream { store_dir: $NATS_STORE }\n";
-    std::fs::write(file.path(), text).unwrap();
-    let server = start(configured()).await;
-    assert!(server.store().join("jetstream").is_dir(), "the store is where the server says");
-    let info = greeting_of(&server);
-    assert!(info.contains(r#""server_name":"ramp""#) && info.contains(r#""jetstream":true"#));
-
-    std::fs::write(file.path(), "server_nam: ramp\n").unwrap();
-    let error = try_start(configured()).await.unwrap_err();
-    assert!(error.to_string().contains("server_nam"), "{error}");
-}
-
-#[tokio::test]
-async fn a_configuration_sees_the_environment_and_yields_to_arguments() {
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(file.path(), "server_name: $NAME\nhttp: 1\njetstream { store_dir: $NATS_STORE }\n").unwrap();
-    let options = Options {
+    let configured = || Options {
         configuration: Some(file.path().to_path_buf()),
         arguments: vec!["-m".to_owned(), "-1".to_owned()],
         environment: vec![("NAME".to_owned(), "ramp".to_owned())],
         ..Options::default()
     };
-
-    let server = start(options).await;
-
-    assert!(greeting_of(&server).contains(r#""server_name":"ramp""#));
+    let text = "server_name: $NAME\nport: 1\nhttp: 1\njetstream { store_dir: $NATS_STORE }\n";
+    std::fs::write(file.path(), text).unwrap();
+    let server = start(configured()).await;
+    assert!(server.store().join("jetstream").is_dir(), "the store is where the server says");
+    let info = greeting_of(&server);
+    assert!(info.contains(r#""server_name":"ramp""#) && info.contains(r#""jetstream":true"#));
     let monitor = server.monitor().unwrap();
     assert!(monitor.starts_with("http://") && !monitor.ends_with(":1"), "{monitor}");
     assert_eq!(start(Options::default()).await.monitor(), None);
+
+    std::fs::write(file.path(), "server_nam: ramp\n").unwrap();
+    let error = try_start(configured()).await.unwrap_err();
+    assert!(error.to_string().contains("server_nam"), "{error}");
 }
 
 #[tokio::test]
