@@ -75,15 +75,4 @@ proptest! {
         }
         ask(body.to_string());
     }
-
-    /// More pixels never cost less, whatever else a body says.
-    #[test]
-    fn a_finer_resolution_costs_no_less(resolution in 5.0..400.0_f64, finer in 1.0..4.0_f64) {
-        let price = |resolution: f64| {
-            let mut body: Value = serde_json::from_str(BODIES[0]).unwrap();
-            (body["output"]["resx"], body["output"]["resy"]) = (json!(resolution), json!(resolution));
-            Estimate::of_body(Api::Process, body.to_string(), &Given::default()).unwrap().amount
-        };
-        prop_assert!(price(resolution) <= price(resolution / finer));
-    }
 }
