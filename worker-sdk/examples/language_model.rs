@@ -29,8 +29,10 @@
 
 use rampmeter_worker_sdk::{Client, Cost, Outcome, Resource};
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
-use tokio::task::JoinSet;
+
+type Error = Box<dyn std::error::Error + Send + Sync>;
 
 /// The most that an answer may take: what is sent as `max_tokens`.
 const MAX_ANSWERED: u32 = 800;
@@ -82,38 +84,24 @@ impl rampmeter_worker_sdk::call::Reply for Completion {
 ///
 /// # Errors
 /// If a call can't be made.
-pub async fn converse(
-    model: &Resource,
-    url: &str,
-    conversations: u32,
-    turns: u32,
-) -> Result<Summary, Box<dyn std::error::Error + Send + Sync>> {
+pub async fn converse(model: &Resource, url: &str, conversations: u32, turns: u32) -> Result<Summary, Error> {
     let http = reqwest::Client::builder().no_proxy().build()?;
-    let mut talking = JoinSet::new();
-    for conversation in 0..conversations {
-        let (model, http, url) = (model.clone(), http.clone(), url.to_owned());
-        talking.spawn(async move {
-            let mut summary = Summary::default();
-            for turn in 0..turns {
-                summary = summary.and(ask(&model, &http, &url, conversation * turns + turn).await?);
-            }
-            Ok::<_, Box<dyn std::error::Error + Send + Sync>>(summary)
-        });
+    let talking = (0..conversations).map(|number| talk(model, &http, url, number * turns..(number + 1) * turns));
+    let summaries = futures::future::try_join_all(talking).await?;
+    Ok(summaries.into_iter().fold(Summary::default(), Summary::and))
+}
+
+/// One conversation, question by question.
+async fn talk(model: &Resource, http: &reqwest::Client, url: &str, numbers: Range<u32>) -> Result<Summary, Error> {
+    let mut summary = Summary::default();
+    for number in numbers {
+        summary = summary.and(ask(model, http, url, number).await?);
     }
-    let mut all = Summary::default();
-    while let Some(summary) = talking.join_next().await {
-        all = all.and(summary??);
-    }
-    Ok(all)
+    Ok(summary)
 }
 
 /// One question and its answer.
-async fn ask(
-    model: &Resource,
-    http: &reqwest::Client,
-    url: &str,
-    number: u32,
-) -> Result<Summary, Box<dyn std::error::Error + Send + Sync>> {
+async fn ask(model: &Resource, http: &reqwest::Client, url: &str, number: u32) -> Result<Summary, Error> {
     let prompt = 50 + number * 7919 % 150;
     let estimate = prompt + MAX_ANSWERED;
     let calls = AtomicU32::new(0);
@@ -142,7 +130,7 @@ async fn complete(http: &reqwest::Client, url: &str, prompt: u32, number: u32) -
 
 #[tokio::main]
 #[expect(clippy::print_stdout, reason = "an example shows what it does")]
-async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+async fn main() -> Result<(), Error> {
     let nats = std::env::var("RAMPMETER_NATS").unwrap_or_else(|_| "nats://127.0.0.1:4222".to_owned());
     let mut arguments = std::env::args().skip(1);
     let resource = arguments.next().unwrap_or_else(|| "language-model".to_owned());

@@ -31,6 +31,8 @@
 use rampmeter_worker_sdk::{Client, Cost, Outcome, Resource};
 use std::fmt;
 
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
 /// The most rows of a page.
 const PAGE: u32 = 100;
 
@@ -53,11 +55,7 @@ impl fmt::Display for Summary {
 ///
 /// # Errors
 /// If a page can't be read.
-pub async fn read_all(
-    catalogue: &Resource,
-    url: &str,
-    collections: u32,
-) -> Result<Summary, Box<dyn std::error::Error + Send + Sync>> {
+pub async fn read_all(catalogue: &Resource, url: &str, collections: u32) -> Result<Summary, Error> {
     let http = reqwest::Client::builder().no_proxy().build()?;
     let mut summary = Summary::default();
     for collection in 0..collections {
@@ -102,7 +100,7 @@ async fn read(
 
 #[tokio::main]
 #[expect(clippy::print_stdout, reason = "an example shows what it does")]
-async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+async fn main() -> Result<(), Error> {
     let nats = std::env::var("RAMPMETER_NATS").unwrap_or_else(|_| "nats://127.0.0.1:4222".to_owned());
     let mut arguments = std::env::args().skip(1);
     let resource = arguments.next().unwrap_or_else(|| "catalogue".to_owned());
