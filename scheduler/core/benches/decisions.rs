@@ -8,6 +8,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use rampmeter_policy::Bill;
 use rampmeter_policy::Resource;
 use rampmeter_policy::spec::{ClassSpec, LimitSpec, ResourceSpec};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
@@ -67,11 +68,7 @@ enum Store {
 
 impl World {
     /// Each permit costs one `requests` and this many of every other unit.
-    fn new(units: f64, tokens: f64) -> Self {
-        World::with(units, tokens, Store::Kept)
-    }
-
-    fn with(units: f64, tokens: f64, store: Store) -> Self {
+    fn new(units: f64, tokens: f64, store: Store) -> Self {
         let resource = resource();
         let cost = [("units", amount(units)), ("tokens", amount(tokens))];
         let bill = resource.bill(&Labels::new(), cost.into_iter()).expect("a bill");
@@ -140,7 +137,7 @@ fn decisions(criterion: &mut Criterion) {
     let rates = [("3 000", TEN_PER_SECOND), ("300 000", THOUSAND_PER_SECOND)];
     let stores = [("", Store::Kept), (", no store", Store::None)];
     for ((remembered, step), (without, store)) in rates.into_iter().flat_map(|rate| stores.map(|store| (rate, store))) {
-        let mut world = World::with(1.0, 0.01, store).warmed_up(step);
+        let mut world = World::new(1.0, 0.01, store).warmed_up(step);
         group.bench_function(format!("reserve with free buckets, {remembered} remembered{without}"), |bencher| {
             bencher.iter(|| {
                 world.pass(step);
@@ -149,15 +146,7 @@ fn decisions(criterion: &mut Criterion) {
         });
     }
 
-    group.bench_function("reserve into deep debt", |bencher| {
-        bencher.iter_batched_ref(
-            || in_debt(1.0, 10_000),
-            |world| world.ask(Mode::Reserve),
-            BatchSize::NumIterations(100_000),
-        );
-    });
-
-    let mut world = World::new(1.0, 0.01);
+    let mut world = World::new(1.0, 0.01, Store::Kept);
     (0..60_000 + 100).for_each(|_| world.ask(Mode::Wait));
     group.throughput(Throughput::Elements(2));
     group.bench_function("wait in a saturated queue, and settle", |bencher| {
@@ -167,24 +156,7 @@ fn decisions(criterion: &mut Criterion) {
             world.settle(1_000);
         });
     });
-
-    let mut world = World::new(1.0, 0.01);
-    (0..60_000 + 10_000).for_each(|_| world.ask(Mode::Wait));
-    group.throughput(Throughput::Elements(1));
-    group.bench_function("wait behind 10 000", |bencher| {
-        bencher.iter(|| {
-            world.pass(THOUSAND_PER_SECOND);
-            world.ask(Mode::Wait);
-        });
-    });
     group.finish();
-}
-
-/// A world with this many reservations after the burst, which reach into the future.
-fn in_debt(units: f64, reservations: usize) -> World {
-    let mut world = World::new(units, 0.01);
-    (0..60_000 + reservations).for_each(|_| world.ask(Mode::Reserve));
-    world
 }
 
 criterion_group!(benches, decisions);
