@@ -99,9 +99,9 @@ fn a_cost_survives_changes_that_rename_its_limit() {
 /// Requests in the queues of keys keep their order, and the buckets of keys are forgotten later.
 #[test]
 fn requests_that_wait_for_keys_are_charged_anew() {
-    let by = |label: &str, called: &str, requests| {
-        let applies = Applies { key: vec![label.to_owned()], ..Applies::default() };
-        LimitSpec { applies, name: name(called), ..limit("requests", requests, span(1000)) }
+    let by = |label: &str, called: &str, requests| LimitSpec {
+        name: name(called),
+        ..by(label, limit("requests", requests, span(1000)))
     };
     let both = resource(vec![by("client", "each", 10.0), by("route", "routes", 1000.0)]);
     let faster = resource(vec![by("route", "routes", 1000.0), by("client", "each", 20.0)]);
