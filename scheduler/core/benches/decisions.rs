@@ -5,10 +5,10 @@
 //! remembered. 300 000 permits are remembered at a thousand decisions a second, and 3 000 at ten.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rampmeter_policy::Bill;
 use rampmeter_policy::Resource;
 use rampmeter_policy::spec::{ClassSpec, LimitSpec, ResourceSpec};
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;

@@ -124,10 +124,7 @@ impl LimitMatcher {
     }
 
     /// The limits that apply to a request with these labels, and its key in each keyed limit.
-    pub fn matching<'a>(
-        &'a self,
-        labels: &'a Labels<'_>,
-    ) -> impl Iterator<Item = (LimitId, Option<Arc<str>>)> + 'a {
+    pub fn matching<'a>(&'a self, labels: &'a Labels<'_>) -> impl Iterator<Item = (LimitId, Option<Arc<str>>)> + 'a {
         let chosen = |group: &'a Group| group.iter().find(|candidate| candidate.is_for(labels));
         self.0.iter().filter_map(chosen).map(|candidate| (candidate.limit, candidate.key(labels)))
     }

@@ -13,11 +13,13 @@ pub(crate) use {
     world::{NOBODY, SentAnswer, Wish, World, wish},
 };
 
+use rampmeter_policy::observation::{Observation, Scope, Verdict};
+use rampmeter_policy::spec::{
+    Algorithm, Applies, ClassSpec, FairShare, LimitSpec, MAX_PERIOD, Margin, ResourceSpec, Weight,
+};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_policy::observation::{Observation, Scope, Verdict};
-use rampmeter_policy::spec::{Algorithm, Applies, ClassSpec, FairShare, LimitSpec, MAX_PERIOD, Margin, ResourceSpec, Weight};
 
 pub(crate) fn name(name: &str) -> Name {
     Name::new(name).unwrap()

@@ -35,10 +35,10 @@
 //! | `requests=7.5` | the limit's level or remaining amount; `+300` if it is full in 300 ms |
 
 use super::world::{BROADCAST, SETTLER, SentAnswer, Wish, World, wish};
+use super::{amount, said};
 use rampmeter_policy::Resource;
 use rampmeter_policy::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_policy::spec::ResourceSpec;
-use super::{amount, said};
 use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
