@@ -24,11 +24,8 @@ async fn an_operator_pauses_limits_for_a_bounded_time() {
     worker.ask(json!({"id": "later", "cost": {"requests": 100}})).await;
 
     let run = async |arguments: &[&str]| printed_at(&nats, arguments).await;
-    let mut events = worker.events().await;
     let frozen = run(&["freeze", "hub", "--limit", "few", "--for", "10m"]).await;
     assert_eq!(frozen.as_deref(), Ok("hub: few frozen for 10 min\n"));
-    let announced = event(&mut events, "freeze").await;
-    assert_eq!((&announced["limits"], &announced["for_ms"]), (&json!(["few"]), &json!(600_000.0)), "{announced}");
     let limit = worker.limit("few").await;
     assert!((500_000.0..=600_000.0).contains(&limit.frozen_ms), "{limit:?}");
     assert_eq!(limit.paused_by, Some(PauseCause::Operator));
@@ -51,6 +48,18 @@ async fn an_operator_pauses_limits_for_a_bounded_time() {
     });
     let lines = lines.await;
     assert!(lines.contains("few") && lines.contains("600"), "{lines}");
+}
+
+/// Starts that were promised within the pause are void, and their holders hear of it.
+#[tokio::test]
+async fn a_freeze_is_told_to_the_holders_of_promises() {
+    let (_nats, _running, worker) = Worker::beside_scheduler(&HUB.replace("400h", "100s")).await;
+    let mut events = worker.events().await;
+    worker.ask(json!([{"cost": {"requests": 100}}, {"cost": {"requests": 10}}])).await;
+    let done = body(&worker.request("freeze", r#"{"for_ms": 3600000}"#).await);
+    assert_eq!((&done["limits"], &done["epoch"]), (&json!(["few"]), &json!(1)), "{done}");
+    let announced = event(&mut events, "freeze").await;
+    assert_eq!((&announced["limits"], &announced["for_ms"]), (&json!(["few"]), &json!(3_600_000.0)), "{announced}");
 }
 
 #[tokio::test]
