@@ -16,12 +16,6 @@ fn bot() -> ResourceSpec {
     ])
 }
 
-/// Ten a second for each combination of these labels.
-fn keyed(named: &str, labels: &[&str]) -> LimitSpec {
-    let applies = Applies { key: labels.iter().map(ToString::to_string).collect(), ..Applies::default() };
-    LimitSpec { name: name(named), applies, ..limit("requests", 10.0, span(1000)) }
-}
-
 scripts! {
     a_name_that_the_file_has_not_is_of_no_limit_that_all_calls_share(bot()): "
         0  wait a                                             -> a@0
@@ -145,7 +139,7 @@ scripts! {
     "
 
     a_limit_of_more_labels_is_blamed_before_one_of_fewer(
-        resource(vec![keyed("tenant", &["tenant"]), keyed("method", &["method", "tenant"])])
+        resource(vec![keyed("tenant", 10.0, 1000, &["tenant"]), keyed("method", 10.0, 1000, &["method", "tenant"])])
     ): "
         0  wait a tenant:x method:read        -> a@0
         0  answered a 429 after=5000          -> a:settled
@@ -156,7 +150,7 @@ scripts! {
     /// Windows and token buckets are frozen alike.
     the_pause_of_a_key_doubles_like_that_of_any_limit(
         [Algorithm::TokenBucket, Algorithm::SlidingWindow]
-            .map(|kind| resource(vec![counted(kind, keyed("each", &["guild"]))]))
+            .map(|kind| resource(vec![counted(kind, keyed("each", 10.0, 1000, &["guild"]))]))
     ): "
         0      reserve a guild:x   -> a@0
         0      answered a 429      -> a:settled
@@ -195,7 +189,7 @@ scripts! {
 #[test]
 fn a_cap_is_blamed_only_if_there_are_no_other_limits() {
     let cap = counted(Algorithm::Concurrency, limit("requests", 10.0, span(60_000)));
-    let keyed = LimitSpec { name: name("guild"), ..by("guild", limit("requests", 10.0, span(1000))) };
+    let keyed = keyed("guild", 10.0, 1000, &["guild"]);
     for (limits, start) in [(vec![cap.clone()], 5000), (vec![cap, keyed], 0)] {
         let script = "
             0  wait a                     -> a@0

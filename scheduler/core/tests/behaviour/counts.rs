@@ -236,7 +236,7 @@ fn a_checkpoint_lists_the_keys_of_the_first_64_requests() {
 
 /// Ten by the hour for each guild.
 fn per_guild() -> LimitSpec {
-    LimitSpec { name: name("per-guild"), ..by("guild", limit("requests", 10.0, span(3_600_000))) }
+    keyed("per-guild", 10.0, 3_600_000, &["guild"])
 }
 
 fn wait_for_guild(world: &mut World, guild: usize, cost: &[(&str, f64)]) {

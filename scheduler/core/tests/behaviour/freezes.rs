@@ -81,9 +81,8 @@ fn an_ordered_freeze_and_its_cause_survive_a_hand_over() {
 /// A client compares both, and keeps the starts that a freeze does not concern.
 #[test]
 fn a_freeze_names_its_key_and_a_start_ahead_its_buckets() {
-    let each = LimitSpec { name: name("each"), ..by("guild", limit("requests", 10.0, span(1000))) };
     let world = play(
-        &resource(vec![limit("requests", 10.0, span(1000)), each]),
+        &resource(vec![limit("requests", 10.0, span(1000)), keyed("each", 10.0, 1000, &["guild"])]),
         "
         0  reserve a guild:x requests=10             -> a@0
         0  reserve b guild:x                         -> b@100

@@ -4,7 +4,7 @@ use crate::prelude::*;
 
 /// `capacity` at once and in `period` for each value of a label.
 fn per(label: &str, capacity: f64, period: u64) -> LimitSpec {
-    LimitSpec { name: name(&format!("per-{label}")), ..by(label, limit("requests", capacity, span(period))) }
+    keyed(&format!("per-{label}"), capacity, period, &[label])
 }
 
 /// `limits` for a class `urgent` above a class `bulk`, which may starve for this long.

@@ -3,11 +3,6 @@
 use crate::prelude::*;
 use rampmeter_policy::spec::{Bounds, Pattern, Unmatched};
 
-fn keyed(name: &str, capacity: f64, period: u64, key: &[&str]) -> LimitSpec {
-    let applies = Applies { key: key.iter().map(ToString::to_string).collect(), ..Applies::default() };
-    LimitSpec { name: crate::common::name(name), applies, ..limit("requests", capacity, span(period)) }
-}
-
 /// Ten at once and ten in a second for each client.
 fn ten_each() -> ResourceSpec {
     resource(vec![keyed("per-client", 10.0, 1000, &["client"])])

@@ -2,10 +2,6 @@
 
 use crate::prelude::*;
 
-fn per(label: &str, capacity: f64) -> LimitSpec {
-    LimitSpec { name: name(label), ..by(label, limit("requests", capacity, span(1000))) }
-}
-
 fn in_flight(places: f64) -> LimitSpec {
     counted(Algorithm::Concurrency, limit("requests", places, span(60_000)))
 }
@@ -62,7 +58,7 @@ scripts! {
     "
 
     the_key_that_delays_the_request_is_told(
-        resource(vec![per("client", 5.0), per("region", 1.0), limit("requests", 10.0, span(1000))])
+        resource(vec![keyed("client", 5.0, 1000, &["client"]), keyed("region", 1.0, 1000, &["region"]), limit("requests", 10.0, span(1000))])
     ): "
         0    wait a client:x region:eu  -> a@0
         0    wait b client:x region:eu  ->

@@ -195,9 +195,7 @@ fn waiting_requests_are_bounded() {
 
 #[test]
 fn no_client_fills_the_queue_alone() {
-    let key = Applies { key: vec!["client".to_owned()], ..Applies::default() };
-    let limit = |key: &Applies| LimitSpec { applies: key.clone(), ..ten_per_second().limits[0].clone() };
-    let keyed = ResourceSpec { limits: vec![limit(&key)], ..bounded(10, 100) };
+    let keyed = ResourceSpec { limits: vec![keyed("requests", 10.0, 1000, &["client"])], ..bounded(10, 100) };
     let shared = shared(bounded(10, 100), &[]);
     let used = [
         "0 reserve a client:x requests=10 -> a@0\n 0 reserve b client:y requests=10 -> b@0",

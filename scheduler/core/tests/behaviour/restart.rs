@@ -475,8 +475,7 @@ fn a_promise_in_a_later_window_of_a_key_survives_two_stops() {
 /// Labels may have any characters, and a control character takes six bytes in a record.
 #[test]
 fn a_checkpoint_is_bounded_in_bytes_whatever_keys_workers_choose() {
-    let applies = Applies { key: vec!["guild".to_owned(), "channel".to_owned()], ..Applies::default() };
-    let spec = resource(vec![LimitSpec { applies, ..limit("requests", 1.0, span(60_000)) }]);
+    let spec = resource(vec![keyed("each", 1.0, 60_000, &["guild", "channel"])]);
     let mut world = World::fenced(&spec, ms(0));
     world.checkpointed(ms(0));
     let long = "\u{1}".repeat(250);

@@ -187,9 +187,8 @@ fn measured(world: &mut World, now: Time) -> ShadowStatus {
 #[test]
 fn a_shadow_limit_delays_no_request_and_counts_those_it_would() {
     let spec = resource(vec![limit("requests", 10.0, span(1000)), shadow(called("maybe", 2.0, 1000))]);
-    let mut world = play_under(
+    let mut world = play(
         &spec,
-        &[],
         "
         0   reserve a -> a@0
         0   reserve b -> b@0
@@ -254,9 +253,8 @@ fn calls_can_settle_after_their_shadow_limits_are_removed() {
 fn a_resource_may_have_nothing_but_shadows() {
     let each = shadow(by("client", called("maybe", 1.0, 10_000)));
     let spec = ResourceSpec { unmatched: Unmatched::Refuse, ..resource(vec![each]) };
-    let mut world = play_under(
+    let mut world = play(
         &spec,
-        &[],
         "
         0 allow   a client:x -> a@0
         0 wait    b client:x -> b@0

@@ -5,7 +5,7 @@ use rampmeter_protocol::explain::Explanation;
 
 /// Ten requests of a client in ten seconds.
 fn by_client() -> LimitSpec {
-    LimitSpec { name: name("each"), ..by("client", limit("requests", 10.0, span(10_000))) }
+    keyed("each", 10.0, 10_000, &["client"])
 }
 
 /// The first listed requests, each with its position and the milliseconds until its start.

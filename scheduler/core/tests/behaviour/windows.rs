@@ -24,8 +24,7 @@ fn resource_at(spec: &ResourceSpec, unix_nanos: u64) -> Resource {
 
 /// Ten requests, as the algorithm counts them, and a unit in each second.
 fn ten_and_units(algorithm: Algorithm, period: u64, key: &[&str]) -> ResourceSpec {
-    let applies = Applies { key: key.iter().map(ToString::to_string).collect(), ..Applies::default() };
-    let requests = LimitSpec { algorithm, applies, ..limit("requests", 10.0, span(period)) };
+    let requests = counted(algorithm, keyed("requests", 10.0, period, key));
     resource(vec![requests, limit("units", 10.0, span(10_000))])
 }
 
@@ -313,10 +312,9 @@ fn a_held_start_spends_nothing_of_a_quota() {
 
 #[test]
 fn each_key_has_windows_of_its_own() {
-    let each = Applies { key: vec!["guild".to_owned()], ..Applies::default() };
-    let limits = fixed(Alignment::Epoch).limits.into_iter().map(|limit| LimitSpec { applies: each.clone(), ..limit });
+    let each = counted(Algorithm::FixedWindow(Alignment::Epoch), keyed("each", 10.0, 1000, &["guild"]));
     let world = play(
-        &resource(limits.collect()),
+        &resource(vec![each]),
         "
         0    wait a guild:x requests=10   -> a@0
         0    wait b guild:x               ->

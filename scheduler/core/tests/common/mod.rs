@@ -58,6 +58,12 @@ pub(crate) fn by(label: &str, limit: LimitSpec) -> LimitSpec {
     LimitSpec { applies: Applies { key: vec![label.to_owned()], ..Applies::default() }, ..limit }
 }
 
+/// A limit of requests of this name, with a bucket for each combination of these labels' values.
+pub(crate) fn keyed(called: &str, capacity: f64, period: u64, key: &[&str]) -> LimitSpec {
+    let applies = Applies { key: key.iter().map(ToString::to_string).collect(), ..Applies::default() };
+    LimitSpec { name: name(called), applies, ..limit("requests", capacity, span(period)) }
+}
+
 /// `limit` with another algorithm.
 pub(crate) fn counted(algorithm: Algorithm, limit: LimitSpec) -> LimitSpec {
     LimitSpec { algorithm, ..limit }
