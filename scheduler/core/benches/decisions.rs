@@ -6,9 +6,8 @@
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use rampmeter_policy::Bill;
-use rampmeter_policy::Resource;
 use rampmeter_policy::spec::{ClassSpec, LimitSpec, ResourceSpec};
+use rampmeter_policy::{Bill, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;

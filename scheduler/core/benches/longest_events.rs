@@ -10,10 +10,9 @@
 
 #![expect(clippy::print_stdout, reason = "the table is what it is run for")]
 
-use rampmeter_policy::Bill;
-use rampmeter_policy::Resource;
 use rampmeter_policy::observation::{Observation, Reading, Scope, Verdict};
 use rampmeter_policy::spec::{Algorithm, Alignment, Applies, Bounds, ClassSpec, FairShare, LimitSpec, ResourceSpec};
+use rampmeter_policy::{Bill, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::epoch::Epoch;

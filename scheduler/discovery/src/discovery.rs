@@ -4,12 +4,10 @@ use crate::discovered_limit::{DiscoveredLimit, DiscoveredSnapshot, Evidence};
 use crate::headers::{described_limit, name_of, period};
 use crate::in_flight_cap::InFlightCap;
 use crate::rate_search::RateSearch;
-use rampmeter_policy::Resource;
 use rampmeter_policy::ids::LimitId;
 use rampmeter_policy::observation::{Observation, Reading, Scope, Verdict};
-use rampmeter_policy::spec::MAX_KEY_LABELS;
-use rampmeter_policy::spec::{Algorithm, Discover, Learn, LimitSpec, MAX_LIMITS, MAX_PERIOD, Margin};
-use rampmeter_policy::{Bill, CallTraits};
+use rampmeter_policy::spec::{Algorithm, Discover, Learn, LimitSpec, MAX_KEY_LABELS, MAX_LIMITS, MAX_PERIOD, Margin};
+use rampmeter_policy::{Bill, CallTraits, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::name::Name;
@@ -90,7 +88,6 @@ pub struct Discovery {
 
 impl Discovery {
     /// Begins to discover limits that `written` lacks. Those of a predecessor are known from then on.
-    #[must_use]
     pub fn begin(written: &Resource, now: Time, known: &[DiscoveredSnapshot]) -> Self {
         let (scope, route) = (written.spec().discover, written.spec().discover_route.as_deref());
         let wanted = known.iter().filter(|known| is_wanted(written, known)).take(MAX_DISCOVERED + 2);
@@ -122,13 +119,11 @@ impl Discovery {
     }
 
     /// Returns the resource with the written limits, followed by the discovered ones.
-    #[must_use]
     pub fn extended(&self, written: Resource) -> Resource {
         if self.scope == Discover::Nothing { written } else { self.resource() }
     }
 
     /// Returns the resource without discovered limits, of a core with the resource `in_force`.
-    #[must_use]
     pub fn written<'a>(&'a self, in_force: &'a Resource) -> &'a Resource {
         if self.scope == Discover::Nothing { in_force } else { &self.written }
     }
@@ -170,7 +165,6 @@ impl Discovery {
 
     /// Returns when to handle [`Event::Wake`], and why. An overdue wake-up is returned with the time of the last
     /// event.
-    #[must_use]
     pub fn next_wakeup<R: Clone>(&self, core: &Scheduler<R>) -> Option<Wakeup> {
         let lapse = self.discovered.iter().filter_map(DiscoveredLimit::lapses).min();
         let growth = (self.scope == Discover::All && core.waiting() > 0).then(|| self.rate.next_review());
@@ -187,11 +181,9 @@ impl Discovery {
     }
 
     /// Returns all limits of a core with this resource, as a configuration would state them.
-    #[must_use]
     pub fn limits_in_force(&self, resource: &Resource) -> Vec<LimitSpec> {
-        let stated = |limit: &LimitSpec| {
-            self.limit(&limit.name).map_or_else(|| limit.clone(), DiscoveredLimit::as_configuration)
-        };
+        let stated =
+            |limit: &LimitSpec| self.limit(&limit.name).map_or(limit.clone(), DiscoveredLimit::as_configuration);
         resource.spec().limits.iter().map(stated).collect()
     }
 
@@ -215,7 +207,6 @@ impl Discovery {
     }
 
     /// Returns the discovered limits, for a successor.
-    #[must_use]
     pub fn snapshot(&self, now: Time) -> Vec<DiscoveredSnapshot> {
         self.discovered.iter().map(|limit| limit.snapshot(now)).collect()
     }
@@ -312,13 +303,13 @@ impl Discovery {
         let Some(name) = name_of(reading).filter(|name| !is_steered(name)) else { return };
         let routes_bytes: usize =
             self.discovered.iter().flat_map(DiscoveredLimit::routes).map(|route| route.len()).sum();
-        let is_written = self.written.limit(&name).is_some();
         let label = self.written.spec().discover_route.as_deref();
         let route = label.zip(traits.and_then(|traits| traits.route.as_deref()));
         let Some(limit) = self.discovered.iter_mut().find(|limit| limit.spec.name == name) else {
             let by_headers = self.discovered.iter().filter(|limit| limit.evidence == Evidence::Headers).count();
             let described = described_limit(reading, route, traits.map_or(&[], |traits| &traits.keys));
-            if let Some(spec) = described.filter(|_| !is_written && by_headers < MAX_DISCOVERED) {
+            if let Some(spec) = described.filter(|_| self.written.limit(&name).is_none() && by_headers < MAX_DISCOVERED)
+            {
                 // The remaining amount may not include other calls in flight.
                 let left = self.beside_calls(reading.remaining);
                 self.add(DiscoveredLimit::new(spec, Evidence::Headers, left, now));

@@ -32,6 +32,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#![allow(clippy::must_use_candidate, reason = "what is asked here is asked for its answer alone")]
+
 mod discovered_limit;
 mod discovery;
 mod headers;

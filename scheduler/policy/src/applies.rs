@@ -94,7 +94,7 @@ const ESCAPE: char = '\\';
 
 /// All limits of a resource, by group. At most one limit of each group applies to a request.
 #[derive(Clone, Debug)]
-pub struct LimitMatcher(Vec<Group>);
+pub(crate) struct LimitMatcher(Vec<Group>);
 
 /// The limits of one group, the most specific first; or one limit without a group.
 type Group = Vec<Candidate>;
@@ -107,7 +107,7 @@ struct Candidate {
 }
 
 impl LimitMatcher {
-    pub fn new<'a>(limits: impl Iterator<Item = &'a Applies>) -> Self {
+    pub(crate) fn new<'a>(limits: impl Iterator<Item = &'a Applies>) -> Self {
         let mut groups: Vec<Group> = Vec::new();
         for (id, applies) in (0..).map(LimitId).zip(limits) {
             let candidate = Candidate::new(id, applies);
@@ -124,14 +124,17 @@ impl LimitMatcher {
     }
 
     /// The limits that apply to a request with these labels, and its key in each keyed limit.
-    pub fn matching<'a>(&'a self, labels: &'a Labels<'_>) -> impl Iterator<Item = (LimitId, Option<Arc<str>>)> + 'a {
+    pub(crate) fn matching<'a>(
+        &'a self,
+        labels: &'a Labels<'_>,
+    ) -> impl Iterator<Item = (LimitId, Option<Arc<str>>)> + 'a {
         let chosen = |group: &'a Group| group.iter().find(|candidate| candidate.is_for(labels));
         self.0.iter().filter_map(chosen).map(|candidate| (candidate.limit, candidate.key(labels)))
     }
 
     /// Whether all conditions of `limit` hold for these labels, even if labels of its key are
     /// missing.
-    pub fn conditions_hold(&self, limit: LimitId, labels: &Labels<'_>) -> bool {
+    pub(crate) fn conditions_hold(&self, limit: LimitId, labels: &Labels<'_>) -> bool {
         let mut candidates = self.0.iter().flatten();
         candidates.find(|candidate| candidate.limit == limit).is_some_and(|candidate| candidate.conditions_hold(labels))
     }
@@ -186,7 +189,7 @@ fn specificity(applies: &Applies) -> [usize; 5] {
 }
 
 /// Joins values into one key, different for different values. A single value is its own key.
-pub fn joined_key(keyed_by: &[String], labels: &Labels<'_>) -> Arc<str> {
+pub(crate) fn joined_key(keyed_by: &[String], labels: &Labels<'_>) -> Arc<str> {
     let value = |label: &String| labels.get(label).unwrap_or_default();
     if let [label] = keyed_by {
         return value(label).into();

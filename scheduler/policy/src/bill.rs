@@ -91,7 +91,7 @@ impl Bill {
     }
 
     /// This bill with each charge mapped by `change`; `None` drops the charge.
-    pub fn map_charges(&self, change: impl Fn(LimitId, Amount) -> Option<(LimitId, Amount)>) -> Bill {
+    pub(crate) fn map_charges(&self, change: impl Fn(LimitId, Amount) -> Option<(LimitId, Amount)>) -> Bill {
         let mut bill = Bill::default();
         for limit in self.limits() {
             if let Some((to, amount)) = change(limit, self.get(limit)) {
@@ -132,7 +132,7 @@ impl Bill {
         (limit, self.key_charge(limit).map(|charge| Arc::clone(&charge.key)))
     }
 
-    pub fn is_unmatched(&self) -> bool {
+    pub(crate) fn is_unmatched(&self) -> bool {
         self.applicable == LimitSet::NONE
     }
 

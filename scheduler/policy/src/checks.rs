@@ -14,7 +14,7 @@ use std::ops::RangeInclusive;
 type Rule = (&'static str, bool, String);
 
 /// All faults of a specification: of the resource itself, then of its limits, then of its classes.
-pub fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
+pub(crate) fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
     let (limits, classes) = (&spec.limits, &spec.classes_or_default());
     let default = spec.default_class.as_ref().unwrap_or(&classes[0].name);
     let has_limits = spec.has_limits() && limits.len() <= MAX_LIMITS;

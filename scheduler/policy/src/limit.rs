@@ -274,7 +274,7 @@ fn auto_margin(capacity: Amount, period: Span, jitter: Span) -> Amount {
 }
 
 /// A share in millionths, rounded up.
-pub fn parts_per_million(share: f64) -> u32 {
+pub(crate) fn parts_per_million(share: f64) -> u32 {
     (share * 1e6).ceil() as u32
 }
 

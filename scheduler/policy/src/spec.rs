@@ -95,7 +95,7 @@ impl ResourceSpec {
         !self.limits.is_empty() || self.discover == Discover::All
     }
 
-    pub fn classes_or_default(&self) -> Cow<'_, [ClassSpec]> {
+    pub(crate) fn classes_or_default(&self) -> Cow<'_, [ClassSpec]> {
         if self.classes.is_empty() {
             return Cow::Owned(vec![ClassSpec::new(Name::new("default").expect("a valid name"))]);
         }
@@ -262,7 +262,7 @@ impl LimitSpec {
 
     /// Whether `other` is the same limit for the same calls, perhaps with another capacity and
     /// period.
-    pub fn is_same_for_calls(&self, other: &LimitSpec) -> bool {
+    pub(crate) fn is_same_for_calls(&self, other: &LimitSpec) -> bool {
         let is_same_call = self.unit == other.unit && self.applies == other.applies;
         self.name == other.name && self.algorithm == other.algorithm && is_same_call
     }

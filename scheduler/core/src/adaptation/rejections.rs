@@ -8,9 +8,8 @@
 //! is too high is [held](super::AdaptiveLimit::hold) to what is allowed.
 
 use super::attribution::Limits;
-use rampmeter_policy::BucketName;
 use rampmeter_policy::ids::LimitId;
-use rampmeter_policy::{Bill, Limit, Resource};
+use rampmeter_policy::{Bill, BucketName, Limit, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::status::{self, RejectionCause};
 use rampmeter_protocol::time::{Span, Time};
@@ -258,8 +257,7 @@ impl Served {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rampmeter_policy::spec::Applies;
-    use rampmeter_policy::spec::{LimitSpec, ResourceSpec};
+    use rampmeter_policy::spec::{Applies, LimitSpec, ResourceSpec};
     use rampmeter_protocol::name::Name;
 
     /// Reaches `MAX_MEASURED_BUCKETS` and `MAX_SAMPLES`.

@@ -2,9 +2,8 @@
 
 use crate::prelude::*;
 use proptest::prelude::*;
-use rampmeter_policy::spec::MAX_KEY_LABELS;
 use rampmeter_policy::spec::{
-    FairShare, MAX_BOUND, MAX_CLASSES, MAX_HORIZON, MAX_LIMITS, MAX_PERIOD, MAX_RESERVATION, SpecField,
+    FairShare, MAX_BOUND, MAX_CLASSES, MAX_HORIZON, MAX_KEY_LABELS, MAX_LIMITS, MAX_PERIOD, MAX_RESERVATION, SpecField,
 };
 use rampmeter_protocol::clock::Clock;
 use rampmeter_scheduler_core::event::{Ask, Settle};

@@ -1,13 +1,10 @@
 //! A scheduler and its answers.
 
 use super::amount;
-use rampmeter_policy::Bill;
-use rampmeter_policy::BucketName;
-use rampmeter_policy::Call;
-use rampmeter_policy::Resource;
 use rampmeter_policy::observation::Observation;
 use rampmeter_policy::refusal::Refusal;
 use rampmeter_policy::spec::ResourceSpec;
+use rampmeter_policy::{Bill, BucketName, Call, Resource};
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;

@@ -232,6 +232,7 @@ fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::spec::MAX_PERIOD;
 
     fn amount(units: f64) -> Amount {
         Amount::new(units).unwrap()
@@ -261,5 +262,15 @@ mod tests {
         let some = rate.refill(Time::from_nanos(1));
         assert_eq!((rate.micros(some), rate.micros(-some)), (0, -1));
         assert_eq!((rate.micros_up(some), rate.micros_up(-some)), (1, 0));
+    }
+
+    /// The largest amount within the longest period, in numbers without a common divisor.
+    #[test]
+    fn a_rate_does_not_overflow_at_the_bounds() {
+        let most = Amount::from_micros(999_999_999_999_999).unwrap();
+        let period = MAX_PERIOD.saturating_sub(Span::from_nanos(1));
+        let rate = Rate::new(most, period);
+        assert_eq!(rate.refilled_at(rate.credit(most)), Time::from_nanos(period.nanos()));
+        assert_eq!(rate.refilled_at(rate.refill(Time::NEVER)), Time::NEVER);
     }
 }

@@ -2,9 +2,8 @@
 
 use crate::limits::provider_view::ProviderView;
 use crate::limits::rulebook::RulebookReceiver;
-use rampmeter_policy::Limit;
-use rampmeter_policy::Resource;
 use rampmeter_policy::spec::{LimitSpec, ResourceSpec};
+use rampmeter_policy::{Limit, Resource};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::news::LimitNews;
 use rampmeter_protocol::status::{ProviderStatus, RulesStatus};

@@ -67,8 +67,7 @@ mod tests {
     use super::*;
     use rampmeter_policy::Resource;
     use rampmeter_policy::ids::LimitId;
-    use rampmeter_policy::spec::Applies;
-    use rampmeter_policy::spec::{LimitSpec, ResourceSpec};
+    use rampmeter_policy::spec::{Applies, LimitSpec, ResourceSpec};
     use rampmeter_protocol::amount::Amount;
     use rampmeter_protocol::name::Name;
 
