@@ -16,7 +16,7 @@ pub const MAX_KEY_LABELS: usize = 4;
 /// By default a limit applies to every request and has one bucket.
 ///
 /// ```
-/// use crate::spec::{Applies, Pattern};
+/// use rampmeter_policy::spec::{Applies, Pattern};
 ///
 /// // Each Discord server has a rate window of its own.
 /// let per_server = Applies {

@@ -5,6 +5,7 @@
 
 mod change;
 mod dispatch;
+mod dispatch_plan;
 mod estimates;
 mod feedback;
 mod granting;
@@ -21,7 +22,7 @@ use crate::ledger::usage_meter::Use;
 use crate::ledger::{Ledger, ShadowLimits, UsageMeter};
 use crate::permits::Permits;
 use crate::queue::{Queues, RecentService};
-use dispatch::DispatchPlan;
+use dispatch_plan::DispatchPlan;
 use pending_answers::PendingAnswers;
 use rampmeter_policy::Resource;
 use rampmeter_policy::ids::LimitId;

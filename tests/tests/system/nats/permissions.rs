@@ -138,6 +138,11 @@ pub(crate) struct User {
 
 impl User {
     pub(crate) async fn connect(nats: &Server, name: &str) -> Self {
+        Self::try_connect(nats, name).await.unwrap()
+    }
+
+    /// Connects to a server that may just be reading its users anew.
+    pub(crate) async fn try_connect(nats: &Server, name: &str) -> Result<Self, async_nats::ConnectError> {
         let (sender, refusals) = mpsc::unbounded_channel();
         let options = shipped::login(name).event_callback(move |event| {
             if let Event::ServerError(error) = event {
@@ -145,7 +150,7 @@ impl User {
             }
             std::future::ready(())
         });
-        User { client: options.connect(nats.url()).await.unwrap(), refusals, markers: 0 }
+        Ok(User { client: options.connect(nats.url()).await?, refusals, markers: 0 })
     }
 
     pub(crate) fn client(&self) -> &Client {

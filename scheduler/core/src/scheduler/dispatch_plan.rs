@@ -1,0 +1,62 @@
+//! What a dispatch holds, and how far it has come.
+
+use crate::collections::Slot;
+use crate::limits::StartKey;
+use rampmeter_policy::LimitSet;
+use rampmeter_policy::ids::{ClassId, LimitId};
+use rampmeter_protocol::time::Time;
+
+/// The most starts, refusals and examined keys of one event, which take a few hundred microseconds.
+/// The next event goes on with the rest.
+const MAX_STEPS: usize = 256;
+
+/// A start that one dispatch keeps free for a waiting request.
+#[derive(Debug)]
+pub(crate) struct HeldStart {
+    pub(crate) class: ClassId,
+    pub(crate) slot: Slot,
+    pub(crate) start: StartKey,
+    /// When the start comes within the horizon. If that is past, the start waits for the store or
+    /// for proven stock.
+    pub(crate) due: Time,
+    /// The limit that the request waits for.
+    pub(crate) limit: LimitId,
+}
+
+/// The starts that a dispatch holds, and the steps that it has left.
+///
+/// Invariant: nothing is held between two events.
+#[derive(Debug, Default)]
+pub(crate) struct DispatchPlan {
+    /// When the next dispatch is due.
+    pub(super) next: Option<Time>,
+    pub(super) holds: Vec<HeldStart>,
+    steps_left: usize,
+}
+
+impl DispatchPlan {
+    pub(crate) fn begin(&mut self) {
+        assert!(self.holds.is_empty(), "the last dispatch has withdrawn all holds");
+        self.steps_left = MAX_STEPS;
+    }
+
+    pub(crate) fn has_steps(&self) -> bool {
+        self.steps_left > 0
+    }
+
+    /// Counts a step, if this event has any left.
+    pub(crate) fn take_step(&mut self) -> bool {
+        let has_step = self.has_steps();
+        self.steps_left -= usize::from(has_step);
+        has_step
+    }
+
+    pub(crate) fn holds_of(&self, class: ClassId) -> impl Iterator<Item = &HeldStart> {
+        self.holds.iter().filter(move |hold| hold.class == class)
+    }
+
+    /// The limits for which requests of a class are held.
+    pub(crate) fn blocked(&self, class: ClassId) -> LimitSet {
+        self.holds_of(class).fold(LimitSet::NONE, |blocked, hold| blocked.with(hold.limit))
+    }
+}
