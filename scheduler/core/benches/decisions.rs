@@ -4,7 +4,6 @@
 //! Virtual time passes with every decision, so that permits are forgotten as fast as they are
 //! remembered. 300 000 permits are remembered at a thousand decisions a second, and 3 000 at ten.
 
-use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rampmeter_policy::spec::{ClassSpec, LimitSpec, ResourceSpec};
 use rampmeter_policy::{Bill, Resource};

@@ -10,7 +10,7 @@ impl ClassId {
         ClassId(u8::try_from(index).expect("a resource has at most 16 classes"))
     }
 
-    /// The index into [`Resource::classes`](crate::spec::Resource::classes).
+    /// The index into [`Resource::classes`](crate::Resource::classes).
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -21,7 +21,7 @@ impl ClassId {
 pub struct LimitId(pub u8);
 
 impl LimitId {
-    /// The index into [`Resource::limits`](crate::spec::Resource::limits).
+    /// The index into [`Resource::limits`](crate::Resource::limits).
     pub const fn index(self) -> usize {
         self.0 as usize
     }

@@ -1,6 +1,6 @@
 //! The specification of a resource: plain values that [`Resource::new`] validates once.
 //!
-//! [`Resource::new`]: crate::spec::Resource::new
+//! [`Resource::new`]: crate::Resource::new
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::lateness::LATENESS;
@@ -276,7 +276,7 @@ pub enum Learn {
     /// The rate never falls below this share of the configured one.
     Above(f64),
     /// The driver steers the capacity in force. It begins with this amount and then follows
-    /// [`Event::Capacity`](crate::event::Event::Capacity).
+    /// `Event::Capacity` of the core.
     ///
     /// The upstream's answers never describe such a limit: no reading is about it, a refusal that
     /// names another limit does not blame it, and no refusal corrects its level. Its capacity is an
