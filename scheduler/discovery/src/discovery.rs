@@ -88,6 +88,7 @@ pub struct Discovery {
 
 impl Discovery {
     /// Begins to discover limits that `written` lacks. Those of a predecessor are known from then on.
+    #[must_use]
     pub fn begin(written: &Resource, now: Time, known: &[DiscoveredSnapshot]) -> Self {
         let (scope, route) = (written.spec().discover, written.spec().discover_route.as_deref());
         let wanted = known.iter().filter(|known| is_wanted(written, known)).take(MAX_DISCOVERED + 2);
@@ -119,11 +120,13 @@ impl Discovery {
     }
 
     /// Returns the resource with the written limits, followed by the discovered ones.
+    #[must_use]
     pub fn extended(&self, written: Resource) -> Resource {
         if self.scope == Discover::Nothing { written } else { self.resource() }
     }
 
     /// Returns the resource without discovered limits, of a core with the resource `in_force`.
+    #[must_use]
     pub fn written<'a>(&'a self, in_force: &'a Resource) -> &'a Resource {
         if self.scope == Discover::Nothing { in_force } else { &self.written }
     }
@@ -165,6 +168,7 @@ impl Discovery {
 
     /// Returns when to handle [`Event::Wake`], and why. An overdue wake-up is returned with the time of the last
     /// event.
+    #[must_use]
     pub fn next_wakeup<R: Clone>(&self, core: &Scheduler<R>) -> Option<Wakeup> {
         let lapse = self.discovered.iter().filter_map(DiscoveredLimit::lapses).min();
         let growth = (self.scope == Discover::All && core.waiting() > 0).then(|| self.rate.next_review());
@@ -181,6 +185,7 @@ impl Discovery {
     }
 
     /// Returns all limits of a core with this resource, as a configuration would state them.
+    #[must_use]
     pub fn limits_in_force(&self, resource: &Resource) -> Vec<LimitSpec> {
         let stated =
             |limit: &LimitSpec| self.limit(&limit.name).map_or(limit.clone(), DiscoveredLimit::as_configuration);
@@ -207,6 +212,7 @@ impl Discovery {
     }
 
     /// Returns the discovered limits, for a successor.
+    #[must_use]
     pub fn snapshot(&self, now: Time) -> Vec<DiscoveredSnapshot> {
         self.discovered.iter().map(|limit| limit.snapshot(now)).collect()
     }

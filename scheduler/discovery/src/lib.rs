@@ -32,8 +32,6 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-#![allow(clippy::must_use_candidate, reason = "what is asked here is asked for its answer alone")]
-
 mod discovered_limit;
 mod discovery;
 mod headers;

@@ -52,11 +52,13 @@ pub enum Pattern {
 
 impl Applies {
     /// Whether the limit has one bucket for each key.
+    #[must_use]
     pub fn is_keyed(&self) -> bool {
         !self.key.is_empty()
     }
 
     /// Whether the limit applies by all labels of `other`, and by more.
+    #[must_use]
     pub fn is_narrower_than(&self, other: &Applies) -> bool {
         let (own, others): (BTreeSet<_>, BTreeSet<_>) = (self.labels().collect(), other.labels().collect());
         own.len() > others.len() && own.is_superset(&others)
@@ -67,6 +69,7 @@ impl Applies {
     }
 
     /// Whether the limit applies to every request and has one bucket.
+    #[must_use]
     pub fn is_everything(&self) -> bool {
         self.matching.is_empty() && self.key.is_empty() && self.group.is_none()
     }
@@ -74,6 +77,7 @@ impl Applies {
 
 impl Pattern {
     /// Whether this pattern certainly matches every value that `other` matches.
+    #[must_use]
     pub fn covers(&self, other: &Pattern) -> bool {
         match (self, other) {
             (Pattern::OneOf(own), Pattern::OneOf(others)) => own.is_superset(others),
@@ -83,6 +87,7 @@ impl Pattern {
     }
 
     /// The expression of a pattern that is one.
+    #[must_use]
     pub fn expression(&self) -> Option<Result<Regex, regex::Error>> {
         if let Pattern::Regex(regex) = self { Some(Regex::new(regex)) } else { None }
     }

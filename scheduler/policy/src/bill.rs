@@ -60,6 +60,7 @@ pub struct KeyCharge {
 
 impl KeyCharge {
     /// The key and its limit.
+    #[must_use]
     pub fn name(&self) -> KeyName {
         KeyName { limit: self.limit, key: Arc::clone(&self.key) }
     }
@@ -102,11 +103,13 @@ impl Bill {
     }
 
     /// This bill, which then counts for `client`.
+    #[must_use]
     pub fn of_client(self, client: ClientNumber) -> Self {
         Bill { client, ..self }
     }
 
     /// The charges before learned corrections.
+    #[must_use]
     pub fn estimate(&self) -> &Bill {
         self.estimated.as_deref().unwrap_or(self)
     }
@@ -117,17 +120,20 @@ impl Bill {
     }
 
     /// The charge to `limit`.
+    #[must_use]
     pub fn get(&self, limit: LimitId) -> Amount {
         let shared = self.shared().find(|(known, _)| *known == limit).map(|(_, amount)| amount);
         shared.or_else(|| self.key_charge(limit).map(|charge| charge.amount)).unwrap_or(Amount::ZERO)
     }
 
     /// The charge to a key of `limit`, which may be zero.
+    #[must_use]
     pub fn key_charge(&self, limit: LimitId) -> Option<&KeyCharge> {
         self.keyed.iter().find(|charge| charge.limit == limit)
     }
 
     /// The bucket of `limit` that the call is charged to.
+    #[must_use]
     pub fn bucket(&self, limit: LimitId) -> BucketName {
         (limit, self.key_charge(limit).map(|charge| Arc::clone(&charge.key)))
     }
@@ -137,16 +143,19 @@ impl Bill {
     }
 
     /// The charge to `limit` alone.
+    #[must_use]
     pub fn only(&self, limit: LimitId) -> Bill {
         self.map_charges(|id, amount| (id == limit).then_some((id, amount)))
     }
 
     /// The charges to keys alone.
+    #[must_use]
     pub fn keyed_part(&self) -> Bill {
         self.map_charges(|limit, amount| self.key_charge(limit).map(|_| (limit, amount)))
     }
 
     /// Whether a bucket pays for both bills.
+    #[must_use]
     pub fn shares_bucket_with(&self, other: &Bill) -> bool {
         let shared = || self.shared().any(|(limit, _)| other.shared().any(|(of_other, _)| of_other == limit));
         let is_charged = |charge: &KeyCharge| other.keyed().any(|of_other| of_other.name() == charge.name());
@@ -154,11 +163,13 @@ impl Bill {
     }
 
     /// The charges of this bill in excess of `other`.
+    #[must_use]
     pub fn excess_over(&self, other: &Bill) -> Bill {
         self.map_charges(|limit, amount| Some((limit, amount.saturating_sub(other.get(limit)))))
     }
 
     /// Whether the call costs nothing.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.charged().next().is_none()
     }
@@ -192,21 +203,25 @@ const _: () = assert!(MAX_LIMITS <= u64::BITS as usize, "every limit has a bit")
 
 impl LimitSet {
     /// This set with one limit more.
+    #[must_use]
     pub fn with(self, limit: LimitId) -> Self {
         LimitSet(self.0 | 1 << limit.index())
     }
 
     /// Whether the limit is in the set.
+    #[must_use]
     pub fn has(self, limit: LimitId) -> bool {
         self.0 & 1 << limit.index() != 0
     }
 
     /// The limits of both sets.
+    #[must_use]
     pub fn and(self, other: LimitSet) -> Self {
         LimitSet(self.0 & other.0)
     }
 
     /// The limits that are not in the other set.
+    #[must_use]
     pub fn without(self, other: LimitSet) -> Self {
         LimitSet(self.0 & !other.0)
     }
@@ -227,6 +242,7 @@ impl LimitSet {
     pub const NONE: LimitSet = LimitSet(0);
 
     /// Whether no limit of the set is blocked.
+    #[must_use]
     pub fn avoids(self, blocked: LimitSet) -> bool {
         self.0 & blocked.0 == 0
     }

@@ -6,11 +6,13 @@ pub struct ClassId(pub u8);
 
 impl ClassId {
     /// The class with this index.
+    #[must_use]
     pub fn of_index(index: usize) -> Self {
         ClassId(u8::try_from(index).expect("a resource has at most 16 classes"))
     }
 
     /// The index into [`Resource::classes`](crate::Resource::classes).
+    #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -22,6 +24,7 @@ pub struct LimitId(pub u8);
 
 impl LimitId {
     /// The index into [`Resource::limits`](crate::Resource::limits).
+    #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -37,11 +40,13 @@ impl Tier {
     pub const NO_HEADROOM: Tier = Tier(0);
 
     /// The tier with this index.
+    #[must_use]
     pub fn of_index(index: usize) -> Self {
         Tier(u8::try_from(index).expect("a resource has at most one tier more than classes"))
     }
 
     /// The index into the resource's distinct headrooms.
+    #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }

@@ -4,8 +4,6 @@
 //! with exact amounts. [`Resource::bill`] says what a call takes from each limit. Nothing here has
 //! a state: levels, queues and permits are the core's.
 
-#![allow(clippy::must_use_candidate, reason = "nearly every method is a question, asked for its answer alone")]
-
 mod applies;
 pub mod arithmetic;
 mod bill;

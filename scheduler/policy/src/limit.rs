@@ -79,6 +79,7 @@ pub struct Limit {
 
 impl Limit {
     /// The limit of a valid `spec`, with the headroom of each tier in millionths of the capacity.
+    #[must_use]
     pub fn new(spec: &LimitSpec, headroom_ppm: &[u32]) -> Self {
         let rate = Rate::new(spec.capacity, spec.period);
         let guard = |least: Span| match spec.margin {
@@ -105,6 +106,7 @@ impl Limit {
 
     /// This limit with a rate that is `slower` [steps](crate::arithmetic::STEPS) lower, and with a
     /// full bucket that holds `short` less.
+    #[must_use]
     pub fn adapted(&self, slower: u16, short: Credit) -> Self {
         let full = (self.full - short).max(self.full.divided_by(MIN_BURST_PART));
         Limit { rate: self.rate.slowed(slower), full, ..self.clone() }
@@ -112,6 +114,7 @@ impl Limit {
 
     /// This limit with its full level capped at `capacity` less the margin, or at half of
     /// `capacity` if that is more.
+    #[must_use]
     pub fn holding_at_most(self, capacity: Amount) -> Self {
         let most = self.rate.credit(capacity);
         let full = self.full.min((most - self.rate.credit(self.margin)).max(most.divided_by(2)));
@@ -119,42 +122,50 @@ impl Limit {
     }
 
     /// The specification.
+    #[must_use]
     pub fn spec(&self) -> &LimitSpec {
         &self.spec
     }
 
     /// The stock that is held back against jitter.
+    #[must_use]
     pub fn margin(&self) -> Amount {
         self.margin
     }
 
     /// The refill rate of its buckets.
+    #[must_use]
     pub fn rate(&self) -> &Rate {
         &self.rate
     }
 
     /// The level of a full bucket.
+    #[must_use]
     pub fn full(&self) -> Credit {
         self.full
     }
 
     /// Whether each key has a bucket of its own.
+    #[must_use]
     pub fn is_keyed(&self) -> bool {
         self.spec.applies.is_keyed()
     }
 
     /// Whether checkpoints list its keys. Other limits' keys start empty after a crash.
+    #[must_use]
     pub fn lists_keys(&self) -> bool {
         self.is_keyed() && (self.counts_calls_in_flight() || self.has_long_period())
     }
 
     /// Whether an empty bucket stays below full for a long time.
+    #[must_use]
     pub fn has_long_period(&self) -> bool {
         self.is_quota() || self.spec.period >= LONG_PERIOD
     }
 
     /// Whether forecasts tell when this limit is used up. They do for quotas and for limits of an
     /// hour or longer, unless these have keys or count calls in flight.
+    #[must_use]
     pub fn has_forecast(&self) -> bool {
         let is_long = self.is_quota() || self.spec.period >= FORECAST_PERIOD;
         is_long && !self.is_keyed() && !self.counts_calls_in_flight()
@@ -166,31 +177,37 @@ impl Limit {
     }
 
     /// This limit by another wall clock.
+    #[must_use]
     pub fn with_wall_clock(self, wall_clock: WallClockOrigin) -> Self {
         Limit { wall_clock, ..self }
     }
 
     /// The wall time at `time`, in nanoseconds since 1970. Saturates in 2554.
+    #[must_use]
     pub fn unix_nanos(&self, time: Time) -> u64 {
         u64::try_from(self.wall_clock.unix_nanos(time)).unwrap_or(u64::MAX)
     }
 
     /// The kind of its buckets.
+    #[must_use]
     pub fn counting(&self) -> &Counting {
         &self.counting
     }
 
     /// Whether its buckets refill steadily.
+    #[must_use]
     pub fn has_tokens(&self) -> bool {
         self.counting == Counting::Tokens
     }
 
     /// Whether calls take up room until they are settled.
+    #[must_use]
     pub fn counts_calls_in_flight(&self) -> bool {
         matches!(self.counting, Counting::Occupied { until_settled: true, .. })
     }
 
     /// How time is cut into windows, if it is.
+    #[must_use]
     pub fn alignment(&self) -> Option<&WindowAlignment> {
         match &self.counting {
             Counting::Windows(alignment) => Some(alignment),
@@ -199,11 +216,13 @@ impl Limit {
     }
 
     /// Whether a request is refused, not queued, once the limit is used up.
+    #[must_use]
     pub fn is_quota(&self) -> bool {
         matches!(self.spec.algorithm, Algorithm::Quota(_))
     }
 
     /// The latest time at which a call that starts at `time` stops counting; none for tokens.
+    #[must_use]
     pub fn counts_until(&self, time: Time) -> Option<Time> {
         match &self.counting {
             Counting::Tokens => None,
@@ -213,6 +232,7 @@ impl Limit {
     }
 
     /// How much longer calls count under `other`; none unless both limits are sliding windows.
+    #[must_use]
     pub fn counts_longer_as(&self, other: &Limit) -> Option<Span> {
         match (&self.counting, &other.counting) {
             (Counting::Occupied { length, until_settled: false }, Counting::Occupied { length: longer, .. }) => {
@@ -224,6 +244,7 @@ impl Limit {
 
     /// The nanosecond after a steadily refilled bucket is at level zero, if its level is `level` at
     /// `now`. This lies in the past for a positive level.
+    #[must_use]
     pub fn empty_at(&self, now: Time, level: Credit) -> Time {
         let refill = |credit| self.rate.refill_span(credit);
         let empty = if level <= Credit::ZERO { now + refill(-level) } else { now - refill(level) };
@@ -231,12 +252,14 @@ impl Limit {
     }
 
     /// What a start of `tier` takes that costs `amount`.
+    #[must_use]
     pub fn start_cost(&self, amount: Amount, tier: Tier) -> StartCost {
         StartCost { credit: self.rate.credit(amount), tier }
     }
 
     /// The lowest rate to assume, in millionths of the nominal rate; none if the limit never
     /// learns.
+    #[must_use]
     pub fn floor(&self) -> Option<u32> {
         let Learn::Above(share) = self.spec.learn else { return None };
         // Learning estimates a rate, and only token buckets have one.
@@ -244,17 +267,20 @@ impl Limit {
     }
 
     /// How many tiers there are.
+    #[must_use]
     pub fn tiers(&self) -> usize {
         self.headrooms.len()
     }
 
     /// What a start of `tier` has to leave.
+    #[must_use]
     pub fn headroom(&self, tier: Tier) -> Credit {
         self.headrooms[tier.index()]
     }
 
     /// The level at which a start of `tier` may take `cost`, with the tier's headroom left. A cost
     /// that never leaves the headroom needs a full bucket.
+    #[must_use]
     pub fn demand(&self, cost: Credit, tier: Tier) -> Credit {
         (cost + self.headrooms[tier.index()]).min(self.full)
     }

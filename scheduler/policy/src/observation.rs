@@ -97,6 +97,7 @@ pub struct Described {
 
 impl Scope {
     /// Whether a refusal with this scope may be by a limit that no answer describes.
+    #[must_use]
     pub fn may_be_unnamed(&self) -> bool {
         match self {
             Scope::Unnamed => true,
@@ -106,6 +107,7 @@ impl Scope {
     }
 
     /// Whether it is the limit of a whole account.
+    #[must_use]
     pub fn is_global(&self) -> bool {
         matches!(self, Scope::Limit(name) if name == GLOBAL)
     }
@@ -113,6 +115,7 @@ impl Scope {
 
 impl Reading {
     /// A reading of a remaining amount in whole units, and of nothing else.
+    #[must_use]
     pub fn new(scope: Scope, remaining: Amount) -> Self {
         Reading {
             scope,
@@ -127,6 +130,7 @@ impl Reading {
 
     /// The range of amounts that may remain. A fraction may be rounded up; larger steps may be
     /// rounded either way.
+    #[must_use]
     pub fn remaining_range(&self) -> RangeInclusive<Amount> {
         let coarse = self.remaining_grain.saturating_sub(Amount::ONE);
         self.remaining.saturating_sub(self.remaining_grain)..=self.remaining.saturating_add(coarse)
@@ -134,6 +138,7 @@ impl Reading {
 
     /// How far a time that is written as `reset` may be off: one second for whole seconds,
     /// otherwise one millisecond.
+    #[must_use]
     pub fn grain_of(reset: Option<Span>) -> Span {
         const SECOND: Span = Span::from_secs(1);
         let is_whole = reset.is_none_or(|reset| reset.nanos() % SECOND.nanos() == 0);

@@ -167,16 +167,19 @@ impl fmt::Display for Bounded {
 
 impl Refusal {
     /// The protocol's code.
+    #[must_use]
     pub fn code(&self) -> Code {
         self.parts().0
     }
 
     /// How long until the client should ask again; none if asking again is useless.
+    #[must_use]
     pub fn retry_after(&self) -> Option<Span> {
         self.parts().1
     }
 
     /// The limit that refuses the request.
+    #[must_use]
     pub fn limited_by(&self) -> Option<LimitId> {
         self.parts().2
     }

@@ -41,6 +41,7 @@ impl Class {
     /// When the oldest request for something is promoted: it goes ahead of all others once in each
     /// `max_starvation`. `came` is when this scheduler received it, and `served` when the class last
     /// got what the request waits for.
+    #[must_use]
     pub fn promotes_at(&self, came: Time, served: Time) -> Option<Time> {
         self.max_starvation.map(|most| came.max(served) + most)
     }
@@ -75,6 +76,7 @@ impl Resource {
     }
 
     /// All faults of a specification, with their fields; none if it is valid.
+    #[must_use]
     pub fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
         faults(spec)
     }
@@ -99,6 +101,7 @@ impl Resource {
 
     /// This resource by another wall clock, which its windows follow. By default time begins with
     /// 1970.
+    #[must_use]
     pub fn with_wall_clock(self, wall_clock: WallClockOrigin) -> Self {
         let limits = self.limits.iter().map(|limit| limit.clone().with_wall_clock(wall_clock)).collect();
         let shadow = self.shadow.map(|shadow| Arc::new((*shadow).clone().with_wall_clock(wall_clock)));
@@ -106,12 +109,14 @@ impl Resource {
     }
 
     /// How far ahead a start may be reserved.
+    #[must_use]
     pub fn max_ahead(&self) -> Span {
         let longest = || self.limits.iter().map(|limit| limit.spec().period).max().unwrap_or(Span::ZERO);
         self.spec.max_ahead.unwrap_or_else(|| longest().clamp(*DEFAULT_AHEAD.start(), *DEFAULT_AHEAD.end()))
     }
 
     /// The wall clock that its windows follow.
+    #[must_use]
     pub fn wall_clock(&self) -> WallClockOrigin {
         self.wall_clock
     }
@@ -123,11 +128,13 @@ impl Resource {
     }
 
     /// The charges of a bill to limits that count calls in flight.
+    #[must_use]
     pub fn in_flight_part(&self, bill: &Bill) -> Bill {
         bill.map_charges(|limit, amount| self[limit].counts_calls_in_flight().then_some((limit, amount)))
     }
 
     /// The limits whose unused capacity is lost at the end of a window.
+    #[must_use]
     pub fn windowed(&self) -> LimitSet {
         let windowed = self.limits_by_id().filter(|(_, limit)| !limit.has_tokens() && !limit.counts_calls_in_flight());
         windowed.fold(LimitSet::NONE, |set, (id, _)| set.with(id))
@@ -144,31 +151,37 @@ impl Resource {
     }
 
     /// The specification.
+    #[must_use]
     pub fn spec(&self) -> &ResourceSpec {
         &self.spec
     }
 
     /// Its name.
+    #[must_use]
     pub fn name(&self) -> &Name {
         &self.spec.name
     }
 
     /// Its shadow limits, as a resource.
+    #[must_use]
     pub fn shadow(&self) -> &Resource {
         self.shadow.as_deref().unwrap_or(self)
     }
 
     /// Its limits, without those in shadow mode.
+    #[must_use]
     pub fn limits(&self) -> &[Limit] {
         &self.limits
     }
 
     /// Its limits, to be kept elsewhere.
+    #[must_use]
     pub fn shared_limits(&self) -> Arc<[Limit]> {
         Arc::clone(&self.limits)
     }
 
     /// `amount` as credit of `limit`.
+    #[must_use]
     pub fn credit(&self, limit: LimitId, amount: Amount) -> Credit {
         self[limit].rate().credit(amount)
     }
@@ -179,6 +192,7 @@ impl Resource {
     }
 
     /// Its classes, the most urgent first.
+    #[must_use]
     pub fn classes(&self) -> &[Class] {
         &self.classes
     }
@@ -189,12 +203,14 @@ impl Resource {
     }
 
     /// The class of requests that name none.
+    #[must_use]
     pub fn default_class(&self) -> ClassId {
         self.default_class
     }
 
     /// The longest refill time among the bill's charges, which is its dominant share. What some clients
     /// alone must keep to counts only if the bill has nothing else: it is no part of what all share.
+    #[must_use]
     pub fn dominant_share(&self, bill: &Bill) -> Span {
         let client = self.spec.fair_share.as_ref().map(|fair| &fair.label);
         let is_own = |id: LimitId| client.is_some_and(|label| self[id].spec().applies.matching.contains_key(label));
@@ -203,6 +219,7 @@ impl Resource {
     }
 
     /// The weight of a client in its fair share.
+    #[must_use]
     pub fn weight(&self, client: &str) -> Weight {
         let weights = self.spec.fair_share.as_ref().map(|fair| &fair.weights);
         weights.and_then(|weights| weights.get(client)).copied().unwrap_or(Weight::ONE)
@@ -295,17 +312,20 @@ impl Resource {
     }
 
     /// The limit called `name`.
+    #[must_use]
     pub fn limit(&self, name: &str) -> Option<LimitId> {
         self.limits_by_id().find(|(_, limit)| *limit.spec().name == *name).map(|(id, _)| id)
     }
 
     /// Whether both resources differ at most in their limits, so that permits and queues can go on.
+    #[must_use]
     pub fn differs_in_limits_alone(&self, other: &Resource) -> bool {
         let rest = |resource: &Resource| ResourceSpec { limits: Vec::new(), ..resource.spec().clone() };
         rest(self) == rest(other)
     }
 
     /// Whether bills of one resource are valid for the other.
+    #[must_use]
     pub fn shares_bills_with(&self, other: &Resource) -> bool {
         let (own, others) = (&self.spec.limits, &other.spec.limits);
         let is_same =
@@ -314,6 +334,7 @@ impl Resource {
     }
 
     /// Whether a limit counts this unit, be it in shadow mode or not.
+    #[must_use]
     pub fn counts(&self, unit: &str) -> bool {
         self.spec.limits.iter().any(|limit| *limit.unit == *unit)
     }
@@ -340,16 +361,19 @@ impl Resource {
 
     /// Whether all conditions of `limit` hold for these labels, even if labels of its key are
     /// missing.
+    #[must_use]
     pub fn conditions_hold(&self, limit: LimitId, labels: &Labels<'_>) -> bool {
         self.matcher.conditions_hold(limit, labels)
     }
 
     /// The tier of a class.
+    #[must_use]
     pub fn tier(&self, class: ClassId) -> Tier {
         self.classes()[class.index()].tier
     }
 
     /// The units that its limits count, each once, in order.
+    #[must_use]
     pub fn units(&self) -> Vec<Name> {
         let units: BTreeSet<&Name> = self.spec.limits.iter().map(|limit| &limit.unit).collect();
         units.into_iter().cloned().collect()

@@ -67,6 +67,7 @@ pub struct ResourceSpec {
 
 impl ResourceSpec {
     /// A resource with these limits and default values.
+    #[must_use]
     pub fn new(name: Name, limits: Vec<LimitSpec>) -> Self {
         ResourceSpec {
             name,
@@ -91,6 +92,7 @@ impl ResourceSpec {
     }
 
     /// Whether it has written limits, or discovers all kinds of limits.
+    #[must_use]
     pub fn has_limits(&self) -> bool {
         !self.limits.is_empty() || self.discover == Discover::All
     }
@@ -208,6 +210,7 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// As configuration and status write it.
+    #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
             Algorithm::TokenBucket => "token-bucket",
@@ -248,6 +251,7 @@ pub struct LimitSpec {
 
 impl LimitSpec {
     /// A token bucket for every request, with default values.
+    #[must_use]
     pub fn new(name: Name, unit: Name, capacity: Amount, period: Span) -> Self {
         let (algorithm, margin, learn, applies) =
             (Algorithm::default(), Margin::Auto, Learn::default(), Applies::default());
@@ -256,6 +260,7 @@ impl LimitSpec {
     }
 
     /// Whether the driver [steers](Learn::Steered) the capacity in force.
+    #[must_use]
     pub fn is_steered(&self) -> bool {
         matches!(self.learn, Learn::Steered(_))
     }
@@ -320,6 +325,7 @@ pub struct ClassSpec {
 
 impl ClassSpec {
     /// A class without headroom and promotion.
+    #[must_use]
     pub fn new(name: Name) -> Self {
         ClassSpec { name, headroom: 0.0, max_starvation: None }
     }
@@ -400,17 +406,20 @@ impl Weight {
 
     /// The virtual time that this service takes for a client of this weight: `service` ÷ weight,
     /// rounded up.
+    #[must_use]
     pub fn weighted(self, service: Span) -> Span {
         let weighted = (u128::from(service.nanos()) * u128::from(Weight::ONE.0)).div_ceil(u128::from(self.0));
         Span::from_nanos(u64::try_from(weighted).unwrap_or(u64::MAX))
     }
 
     /// The weight as a factor.
+    #[must_use]
     pub fn times(self) -> f64 {
         f64::from(self.0) / 1e3
     }
 
     /// The nearest weight; none outside of 0.001 to a million.
+    #[must_use]
     pub fn new(times: f64) -> Option<Self> {
         (0.001..=1e6).contains(&times).then(|| Weight((times * 1e3).round() as u32))
     }

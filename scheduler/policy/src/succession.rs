@@ -23,12 +23,14 @@ pub struct Call {
 
 impl Call {
     /// A call with these labels and this cost, by unit.
+    #[must_use]
     pub fn new(labels: &Labels<'_>, cost: &Cost<'_>) -> Self {
         let cost = cost.iter().map(|(unit, amount)| (unit.to_owned(), amount)).collect();
         Call { labels: labels.clone().into_owned(), cost }
     }
 
     /// A call without labels, whose cost is the estimate of `bill`.
+    #[must_use]
     pub fn from_bill(bill: &Bill, resource: &Resource) -> Self {
         let estimate = bill.estimate();
         let of = |id: LimitId| (resource[id].spec().unit.to_string(), estimate.get(id));
@@ -73,17 +75,20 @@ impl Succession {
     }
 
     /// The new id of a limit, if the limit continues.
+    #[must_use]
     pub fn of(&self, before: LimitId) -> Option<LimitId> {
         self.to[before.index()]
     }
 
     /// The former ids, by new index.
+    #[must_use]
     pub fn before(&self) -> &[Option<LimitId>] {
         &self.from
     }
 
     /// The levels of new limits without keys of which these amounts are left. If a limit is named
     /// twice, the first amount counts.
+    #[must_use]
     pub fn levels_of_new(&self, after: &Resource, left: &[(Name, Amount)]) -> Vec<(LimitId, Credit)> {
         let new = after.limits_by_id().filter(|(id, limit)| self.from[id.index()].is_none() && !limit.is_keyed());
         let level = |(id, limit): (LimitId, &Limit)| {
@@ -94,6 +99,7 @@ impl Succession {
     }
 
     /// The former bill's charges to limits that continue, without charges in shadow mode.
+    #[must_use]
     pub fn bill(&self, before: &Bill) -> Bill {
         let mut bill = before.map_charges(|limit, amount| Some((self.of(limit)?, amount)));
         bill.client = before.client;
@@ -105,6 +111,7 @@ impl Succession {
 }
 
 /// Whether `after` differs from `before` in that some limits apply to more calls, and in nothing else.
+#[must_use]
 pub fn only_widens(before: &Resource, after: &Resource) -> bool {
     let (old, new) = (&before.spec().limits, &after.spec().limits);
     let is_wider = |(old, new): (&LimitSpec, &LimitSpec)| {

@@ -46,11 +46,13 @@ pub struct Window {
 
 impl Window {
     /// Whether `time` lies in it.
+    #[must_use]
     pub fn contains(self, time: Time) -> bool {
         self.starts <= time && time < self.ends
     }
 
     /// How long it lasts.
+    #[must_use]
     pub fn length(self) -> Span {
         self.ends.since(self.starts)
     }
@@ -76,6 +78,7 @@ impl WindowAlignment {
     }
 
     /// Whether all windows are as long as the period.
+    #[must_use]
     pub fn is_periodic(&self) -> bool {
         self.alignment == Some(Alignment::Epoch)
     }

@@ -39,21 +39,25 @@ impl Credit {
     pub const FLOOR: Credit = Credit(-(1 << 116));
 
     /// The sum, clamped to ±[`Credit::INFINITE`], which is a thousand times what any bucket holds.
+    #[must_use]
     pub fn saturating_add(self, other: Credit) -> Credit {
         Credit(self.0 + other.0).min(Credit::INFINITE).max(Credit::MINUS_INFINITE)
     }
 
     /// One part of `parts` equal ones, rounded down.
+    #[must_use]
     pub fn divided_by(self, parts: u64) -> Credit {
         Credit(self.0.div_euclid(i128::from(parts)))
     }
 
     /// `count` times this credit. Saturates.
+    #[must_use]
     pub fn times(self, count: u64) -> Credit {
         Credit(self.0.saturating_mul(i128::from(count)))
     }
 
     /// This credit divided by `each`, which is above zero; rounded up. Zero for negative credit.
+    #[must_use]
     pub fn div_ceil(self, each: Credit) -> u64 {
         let times = (self.0.max(0) + each.0 - 1) / each.0.max(1);
         u64::try_from(times).unwrap_or(u64::MAX)
@@ -61,6 +65,7 @@ impl Credit {
 
     /// `span` × this credit ÷ `whole`, rounded down. `whole` is above zero and at least this
     /// credit.
+    #[must_use]
     pub fn share_of(self, whole: Credit, span: Span) -> Span {
         const FRACTION_BITS: u32 = 30;
         const COARSE: u32 = 40;
@@ -74,6 +79,7 @@ impl Credit {
 
     /// This credit in millionths of `whole`, which is above zero. The result is always above the
     /// exact share, by at most one millionth.
+    #[must_use]
     pub fn ppm_of(self, whole: Credit) -> u64 {
         let share = self.0.max(0).saturating_mul(1_000_000) / whole.0.max(1);
         u64::try_from(share).unwrap_or(u64::MAX).saturating_add(1)
@@ -148,6 +154,7 @@ pub struct Rate {
 
 impl Rate {
     /// The rate that refills `capacity` within `period`; both must be above zero.
+    #[must_use]
     pub fn new(capacity: Amount, period: Span) -> Self {
         let (micros, nanos) = (capacity.micros(), period.nanos());
         assert!(micros > 0 && nanos > 0, "a limit's capacity and period are above zero");
@@ -157,6 +164,7 @@ impl Rate {
     }
 
     /// This rate, lower by `steps` of [`STEPS`] equal parts. Its credit has the same unit.
+    #[must_use]
     pub fn slowed(&self, steps: u16) -> Self {
         assert!(steps < STEPS, "a rate stays above zero");
         let per_nano = self.per_nano / i128::from(STEPS) * i128::from(STEPS - steps);
@@ -164,27 +172,32 @@ impl Rate {
     }
 
     /// `amount` as credit, exactly.
+    #[must_use]
     pub fn credit(&self, amount: Amount) -> Credit {
         Credit(i128::from(amount.micros()) * self.per_micro)
     }
 
     /// `micros` millionths of a unit as credit, which may be negative. Saturates at ±2¹¹⁶ parts.
+    #[must_use]
     pub fn credit_of_micros(&self, micros: i128) -> Credit {
         Credit(micros.saturating_mul(self.per_micro)).max(Credit::FLOOR).min(-Credit::FLOOR)
     }
 
     /// `credit` in millionths of a unit, rounded down: no report shows more than there is.
+    #[must_use]
     pub fn micros(&self, credit: Credit) -> i128 {
         credit.0.div_euclid(self.per_micro)
     }
 
     /// `credit` in units, rounded down to millionths, for people to read.
+    #[must_use]
     pub fn units(&self, credit: Credit) -> f64 {
         self.micros(credit) as f64 / Amount::ONE.micros() as f64
     }
 
     /// `credit` in millionths of a unit, rounded up. Negative credit is zero; the largest result is
     /// `u64::MAX`.
+    #[must_use]
     pub fn micros_up(&self, credit: Credit) -> u64 {
         let up = -((-credit.0.max(0)).div_euclid(self.per_micro));
         u64::try_from(up).unwrap_or(u64::MAX)
@@ -192,22 +205,26 @@ impl Rate {
 
     /// The nanoseconds that refill `credit`, negative for negative credit. The result is rounded
     /// down, so that the smallest shortfall shows.
+    #[must_use]
     pub fn nanos_of(&self, credit: Credit) -> i128 {
         credit.0.div_euclid(self.per_nano)
     }
 
     /// The refill within `span`.
+    #[must_use]
     pub fn refill_within(&self, span: Span) -> Credit {
         Credit(self.per_nano * i128::from(span.nanos()))
     }
 
     /// The refill until `time`, counted from the origin of time.
+    #[must_use]
     pub fn refill(&self, time: Time) -> Credit {
         Credit(self.per_nano * i128::from(time.nanos()))
     }
 
     /// The first nanosecond at which [`Rate::refill`] is at least `credit`; the end of time if none
     /// is.
+    #[must_use]
     pub fn refilled_at(&self, credit: Credit) -> Time {
         if credit <= Credit::ZERO {
             return Time::ORIGIN;
@@ -217,6 +234,7 @@ impl Rate {
     }
 
     /// How long the refill of `credit` takes, rounded up.
+    #[must_use]
     pub fn refill_span(&self, credit: Credit) -> Span {
         self.refilled_at(credit).since(Time::ORIGIN)
     }
