@@ -1,6 +1,7 @@
 //! Changes of limits, and hand-overs, while many requests wait.
 
 use crate::prelude::*;
+use rampmeter_policy::spec::Pattern;
 
 /// More waiting requests than one dispatch examines.
 const MANY: usize = 300;
@@ -66,6 +67,33 @@ fn clients_share_fairly_after_a_change() {
     assert_eq!(starts[..4], [50.0, 150.0, 250.0, 350.0], "x has every other turn");
     assert_eq!(starts[MANY - 2..], [100.0, 200.0, 300.0], "y has the turns between");
     assert_eq!(world.start(late), Some(at(50 * (MANY as u64 + 2))));
+}
+
+fn of_routes(routes: &[&str]) -> ResourceSpec {
+    let routes = Pattern::OneOf(routes.iter().map(ToString::to_string).collect());
+    let applies = Applies { matching: [("route".to_owned(), routes)].into(), ..Applies::default() };
+    shared(resource(vec![LimitSpec { applies, ..limit("requests", 10.0, span(1000)) }]), &[])
+}
+
+scripts! {
+    /// The small requests have their share of what the first large one took.
+    requests_keep_their_turns_when_a_limit_applies_to_another_route(
+        of_routes(&["a"]),
+        "more": of_routes(&["a", "b"])
+    ): "
+        0    reserve x route:a requests=10        -> x@0
+        0    wait l1 client=p route:a requests=5  ->
+        0    wait l2 client=p route:a requests=5  ->
+        0    wait s1 client=q route:a             ->
+        0    wait s2 client=q route:a             ->
+        0    wait s3 client=q route:a             ->
+        650                                       -> l1@500 s1@600 s2@700
+        650  limits more                          ->
+        1400                                      -> s3@800 l2@1300
+        # It is charged for the other route as well.
+        1400 reserve y route:b                    -> y@1400
+        1400 levels                               -> requests=0
+    "
 }
 
 /// A limit of half the rate serves half of the requests in time.

@@ -13,6 +13,15 @@ scripts! {
         2000  delivered                          -> a@2000
     "
 
+    what_comes_back_while_answers_are_late_starts_a_request_once_they_are_not(ten_per_second()): "
+        0     delivered                          ->
+        0     reserve first requests=10          -> first@0
+        10    wait a requests=10                 ->
+        40    held-up                            ->
+        50    unused first                       -> first:settled
+        60    delivered                          -> a@60
+    "
+
     /// Clients start such a call on time, because a shorter lateness is taken off the delay.
     a_start_that_is_ahead_stays_when_answers_are_late(ten_per_second()): "
         0     delivered                          ->

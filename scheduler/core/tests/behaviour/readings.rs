@@ -313,10 +313,15 @@ fn three_answers_in_a_row_contradict_when_windows_end() {
         70000  reserve g requests=5                 -> g@70000
         70000  reserve h                            -> h@90000
         ";
+    // In the same period, nothing moves them once more.
     let repeated = "
         70000  answered d 200 left=5 reset=50000    -> d:settled
-        70000  reserve g requests=5                 -> g@70000
-        70000  reserve h                            -> h@120000
+        70000  reserve g requests=2                 -> g@70000
+        70000  answered e 200 left=3 reset=20000    -> e:settled
+        70000  answered f 200 left=3 reset=20000    -> f:settled
+        70000  answered g 200 left=3 reset=20000    -> g:settled
+        70000  reserve h requests=3                 -> h@70000
+        70000  reserve i                            -> i@120000
         ";
     for after in [refuted, repeated] {
         play(&fixed(60_000), &format!("{twice}{after}"));
@@ -367,6 +372,20 @@ fn usage_by_others_is_held_back_in_the_next_window() {
         30000  reserve d requests=4                 -> d@90000
         90000  levels                               -> requests=6
         90000  reserve e                            -> e@90000
+        ",
+    );
+}
+
+/// The amount is from before b, or from after it.
+#[test]
+fn own_calls_on_their_way_are_not_expected_as_usage_by_others() {
+    play(
+        &fixed(60_000),
+        "
+        10000  reserve a                            -> a@10000
+        10050  reserve b requests=5                 -> b@10050
+        10100  answered a 200 left=4 reset=19900    -> a:settled
+        30000  reserve c requests=10                -> c@30000
         ",
     );
 }

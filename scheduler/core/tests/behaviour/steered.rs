@@ -70,7 +70,7 @@ fn a_refusal_about_another_unit_does_not_blame_a_steered_limit() {
 
 #[test]
 fn no_reading_is_about_a_steered_limit() {
-    let none_left = Reading { reset: Some(span(60_000)), ..Reading::new(Scope::Unnamed, amount(0.0)) };
+    let none_left = Reading::new(Scope::Unnamed, amount(0.0));
     let level = |readings| paused_by(Verdict::Passed, readings).0.scheduler.limit_status(ms(100))[0].level;
     assert_eq!(level(vec![none_left]), level(Vec::new()));
 }

@@ -188,6 +188,13 @@ scripts! {
         1400 levels                    -> requests=1
     "
 
+    a_call_that_is_made_before_its_start_counts_when_it_is_made(fixed(Alignment::Epoch)): "
+        0    reserve a requests=4      -> a@0
+        0    reserve b requests=8      -> b@1000
+        100  used b                    -> b:settled
+        1000 reserve c requests=10     -> c@1000
+    "
+
     a_request_for_a_spent_quota_does_not_wait(ten(Algorithm::Quota(Some(Alignment::Epoch)))): "
         0    wait a requests=9         -> a@0
         300  wait b requests=2         -> b:quota_spent+700
