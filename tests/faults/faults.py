@@ -230,6 +230,7 @@ IN_CORE = [
     ("a pause delays no estimate", "paid_after", r"bucket\.freeze\(\)\.map_or\(paid, .*\)$", "paid"),
     ("the time of calls in flight is not learned", "correct", r"self\.adaptive_mut\(limit\)\.note_call_time\(.*;", "let _ = key;"),
     ("a call that goes on is said to be settled", "settle", r"outcome == Outcome::Extend && ", "false && "),
+    ("a window that ended before the origin of time ends at it", "nearest_to", r"\.min\(until\)", ""),
     ("one client moves a window as often as it likes", "take_report", r" && now >= self\.moved \+ self\.period", ""),
     ("two answers in a row move windows", "take_report", r"reports >= CONSISTENT", "reports >= 2"),
     ("calls start where either window may count them", "starts_in", r" - self\.slack\(\)", ""),

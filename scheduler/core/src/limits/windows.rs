@@ -44,11 +44,12 @@ impl Interval {
         (both.from <= both.until).then_some(both)
     }
 
-    /// This interval, moved by whole periods as near to `other` as possible.
+    /// This interval, moved by whole periods as near to `other` as possible, but not to before the
+    /// origin of time.
     fn nearest_to(self, other: Interval, period: Span) -> Interval {
         let (period, half) = (i128::from(period.nanos()), i128::from(period.nanos() / 2));
-        let ahead = i128::from(self.until.nanos()) - i128::from(other.until.nanos());
-        let back = (ahead + half).div_euclid(period) * period;
+        let until = i128::from(self.until.nanos());
+        let back = (until - i128::from(other.until.nanos()) + half).min(until).div_euclid(period) * period;
         let moved =
             |time: Time| Time::from_nanos((i128::from(time.nanos()) - back).clamp(0, i128::from(u64::MAX)) as u64);
         Interval { from: moved(self.from), until: moved(self.until) }

@@ -249,6 +249,19 @@ scripts! {
         10     levels                              -> requests=4
     "
 
+    windows_that_end_elsewhere_are_known_exactly_soon_after_the_origin_of_time(fixed(60_000)): "
+        0      reserve a                           -> a@0
+        0      answered a 200 left=9 reset=10000   -> a:settled
+        61000  reserve b                           -> b@61000
+        61000  reserve c                           -> c@61000
+        61000  reserve d requests=5                -> d@61000
+        # The window began at 50 000.
+        61000  answered b 200 left=3 reset=49000   -> b:settled
+        61000  answered c 200 left=3 reset=49000   -> c:settled
+        61000  answered d 200 left=3 reset=49000   -> d:settled
+        61000  reserve e requests=4                -> e@110000
+    "
+
     an_answer_of_a_shorter_limit_holds_calls_until_that_is_reset(
         resource(vec![counted(Algorithm::FixedWindow(Alignment::Epoch), limit("requests", 1000.0, span(86_400_000)))])
     ): "
@@ -382,10 +395,13 @@ fn own_calls_on_their_way_are_not_expected_as_usage_by_others() {
     play(
         &fixed(60_000),
         "
-        10000  reserve a                            -> a@10000
-        10050  reserve b requests=5                 -> b@10050
-        10100  answered a 200 left=4 reset=19900    -> a:settled
-        30000  reserve c requests=10                -> c@30000
+        10000  reserve first                        -> first@10000
+        10000  answered first 200 left=9            -> first:settled
+        11000  reserve a                            -> a@11000
+        11050  reserve b requests=4                 -> b@11050
+        11100  answered a 200 left=4                -> a:settled
+        60000  reserve c requests=6                 -> c@60000
+        60000  reserve d requests=4                 -> d@60000
         ",
     );
 }
