@@ -231,12 +231,24 @@ impl Limit {
         }
     }
 
+    /// The latest time at which a call that was settled at `settled` stops counting: the upstream had
+    /// counted it by then, so that its jitter is over. `None` unless calls count for a sliding window.
+    #[must_use]
+    pub fn counts_until_if_settled(&self, settled: Time) -> Option<Time> {
+        match &self.counting {
+            Counting::Occupied { until_settled: false, .. } => Some(settled + self.spec.period),
+            Counting::Occupied { .. } | Counting::Tokens | Counting::Windows(_) => None,
+        }
+    }
+
     /// How much longer calls count under `other`; none unless both limits are sliding windows.
     #[must_use]
     pub fn counts_longer_as(&self, other: &Limit) -> Option<Span> {
         match (&self.counting, &other.counting) {
             (Counting::Occupied { length, until_settled: false }, Counting::Occupied { length: longer, .. }) => {
-                Some(longer.saturating_sub(*length)).filter(|more| *more > Span::ZERO)
+                // Settled calls count for the period alone.
+                let period = other.spec.period.saturating_sub(self.spec.period);
+                Some(longer.saturating_sub(*length).max(period)).filter(|more| *more > Span::ZERO)
             }
             (Counting::Tokens | Counting::Windows(_) | Counting::Occupied { .. }, _) => None,
         }

@@ -415,11 +415,13 @@ impl Ledger {
     pub(crate) fn correct(&mut self, now: Time, key: StartKey, charged: &Bill, actual: &Bill, made: CallMade) {
         for limit in charged.limits() {
             let (charge, actual) = (Charge::of(charged, limit), actual.get(limit));
-            let ends = charge.amount > Amount::ZERO && self.adaptive(limit).limit().counts_calls_in_flight();
+            let of_limit = self.adaptive(limit).limit();
+            let ends = charge.amount > Amount::ZERO && of_limit.counts_calls_in_flight();
+            let is_sliding = of_limit.counts_until_if_settled(now).is_some();
             if ends && made == CallMade::Yes {
                 self.adaptive_mut(limit).note_call_time(now.since(key.at));
             }
-            if ends || charge.amount != actual {
+            if ends || is_sliding || charge.amount != actual {
                 self.update(now, charge, |bucket, limit| {
                     let credit = |amount| limit.rate().credit(amount);
                     let correction = Correction { charged: credit(charge.amount), actual: credit(actual) };

@@ -176,6 +176,21 @@ scripts! {
         1955 reserve d                 -> d@2050
     "
 
+    /// The upstream had counted b by then, whatever its jitter was.
+    a_settled_call_leaves_a_sliding_window_a_period_after_its_settle(late(Algorithm::SlidingWindow)): "
+        0    reserve a requests=4      -> a@0
+        0    reserve b requests=5      -> b@0
+        10   used b                    -> b:settled
+        60   used a                    -> a:settled
+        100  reserve c requests=5      -> c@1010
+        100  reserve d requests=4      -> d@1050
+        # So does one that was made before its start.
+        200  reserve e requests=5      -> e@2060
+        300  used e                    -> e:settled
+        300  levels                    -> requests=-13
+        300  reserve f                 -> f@1300
+    "
+
     a_sliding_window_frees_the_usage_of_a_period_ago(ten(Algorithm::SlidingWindow)): "
         0    reserve a requests=4      -> a@0
         300  reserve b requests=6      -> b@300
