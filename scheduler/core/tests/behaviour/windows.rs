@@ -191,6 +191,19 @@ scripts! {
         300  reserve f                 -> f@1300
     "
 
+    a_settled_call_counts_for_a_period_of_a_longer_window(
+        late(Algorithm::SlidingWindow),
+        "longer": resource(vec![LimitSpec {
+            jitter: Span::ZERO,
+            ..counted(Algorithm::SlidingWindow, limit("requests", 10.0, span(1100)))
+        }])
+    ): "
+        0    reserve a requests=10     -> a@0
+        0    used a                    -> a:settled
+        500  limits longer             ->
+        500  reserve b                 -> b@1100
+    "
+
     a_sliding_window_frees_the_usage_of_a_period_ago(ten(Algorithm::SlidingWindow)): "
         0    reserve a requests=4      -> a@0
         300  reserve b requests=6      -> b@300
