@@ -46,8 +46,8 @@ def test_first(scheduler: Starts, upstream: Callable[..., Upstream]) -> None:
 
 
 def test_the_worker_of_the_readme(scheduler: Starts, upstream: Callable[..., Upstream], tmp_path: Path) -> None:
-    (few, calls), (units, area) = shared(10, 9), shared(30, 28, "processing-units")
-    running, api = scheduler(resource(few, units, name="sentinel-hub")), upstream(calls, area)
+    few, calls = shared(10, 9)
+    running, api = scheduler(resource(few, name="my-api")), upstream(calls)
     shown = (ROOT / "README.md").read_text().split("```python\n")[1].split("```")[0]
     for printed, real in (("http://127.0.0.1:9480", running.url), ("http://127.0.0.1:9490", api.url)):
         assert printed in shown
