@@ -231,12 +231,12 @@ impl Limit {
         }
     }
 
-    /// The latest time at which a call that was settled at `settled` stops counting: the upstream had
-    /// counted it by then, so that its jitter is over. `None` unless calls count for a sliding window.
+    /// The latest time at which a call stops counting that the upstream has answered by `answered`: it
+    /// was counted by then, so that its jitter is over. `None` unless calls count for a sliding window.
     #[must_use]
-    pub fn counts_until_if_settled(&self, settled: Time) -> Option<Time> {
+    pub fn counts_until_if_answered(&self, answered: Time) -> Option<Time> {
         match &self.counting {
-            Counting::Occupied { until_settled: false, .. } => Some(settled + self.spec.period),
+            Counting::Occupied { until_settled: false, .. } => Some(answered + self.spec.period),
             Counting::Occupied { .. } | Counting::Tokens | Counting::Windows(_) => None,
         }
     }
@@ -246,7 +246,7 @@ impl Limit {
     pub fn counts_longer_as(&self, other: &Limit) -> Option<Span> {
         match (&self.counting, &other.counting) {
             (Counting::Occupied { length, until_settled: false }, Counting::Occupied { length: longer, .. }) => {
-                // Settled calls count for the period alone.
+                // Answered calls count for the period alone.
                 let period = other.spec.period.saturating_sub(self.spec.period);
                 Some(longer.saturating_sub(*length).max(period)).filter(|more| *more > Span::ZERO)
             }

@@ -417,11 +417,11 @@ impl Ledger {
             let (charge, actual) = (Charge::of(charged, limit), actual.get(limit));
             let of_limit = self.adaptive(limit).limit();
             let ends = charge.amount > Amount::ZERO && of_limit.counts_calls_in_flight();
-            let is_sliding = of_limit.counts_until_if_settled(now).is_some();
-            if ends && made == CallMade::Yes {
+            let ends_jitter = made == CallMade::Answered && of_limit.counts_until_if_answered(now).is_some();
+            if ends && made != CallMade::No {
                 self.adaptive_mut(limit).note_call_time(now.since(key.at));
             }
-            if ends || is_sliding || charge.amount != actual {
+            if ends || ends_jitter || charge.amount != actual {
                 self.update(now, charge, |bucket, limit| {
                     let credit = |amount| limit.rate().credit(amount);
                     let correction = Correction { charged: credit(charge.amount), actual: credit(actual) };

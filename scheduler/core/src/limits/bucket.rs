@@ -18,7 +18,10 @@ use token_bucket::TokenBucket;
 /// Whether a call was made with its permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallMade {
+    /// It may still be on its way to the upstream.
     Yes,
+    /// The upstream has counted and answered it.
+    Answered,
     No,
 }
 
@@ -233,6 +236,11 @@ impl Bucket {
             self.if_frozen(|freeze| freeze.note_return(key));
         }
         of_kind!(self, kind => kind.correct(limit, now, key, correction));
+        if made == CallMade::Answered
+            && let Counted(counted) = self
+        {
+            counted.end_jitter(limit, now, key);
+        }
     }
 
     fn if_frozen(&mut self, change: impl FnOnce(&mut Freeze)) {

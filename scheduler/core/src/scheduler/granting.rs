@@ -136,7 +136,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// Corrects all counts to the actual cost. A call that was made before its start counts from
     /// now.
-    pub(super) fn use_up(&mut self, now: Time, slot: Slot, granted: Granted, actual: &Bill) {
+    pub(super) fn use_up(&mut self, now: Time, slot: Slot, granted: Granted, actual: &Bill, made: CallMade) {
         let permit = self.permits.get_mut(slot);
         let early = StartKey { at: granted.start.at.min(now), ..granted.start };
         permit.state = State::Granted(Granted { start: early, stage: Stage::Settled, ..granted });
@@ -145,13 +145,13 @@ impl<R: Clone> Scheduler<R> {
         if granted.is_promised(now) {
             self.ledger.withdraw(now, granted.start, &bill);
             self.ledger.commit(now, early, actual, self.resource.tier(granted.class));
-            self.ledger.correct(now, early, actual, actual, CallMade::Yes);
+            self.ledger.correct(now, early, actual, actual, made);
         } else {
-            self.ledger.correct(now, granted.start, &bill, actual, CallMade::Yes);
+            self.ledger.correct(now, granted.start, &bill, actual, made);
         }
         self.meter.correct(granted.class, &bill, actual);
         self.term.budget.charge(&self.resource, &actual.excess_over(&bill), now);
-        self.term.budget.release(&self.resource, granted.start, &bill, occupied, CallMade::Yes);
+        self.term.budget.release(&self.resource, granted.start, &bill, occupied, made);
         self.end_twice_counted(now, granted, &bill);
         self.counters.settled += 1;
     }

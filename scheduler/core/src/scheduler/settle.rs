@@ -7,7 +7,7 @@ use crate::collections::Slot;
 use crate::command::{Command, Note};
 use crate::event::{Outcome, Settle};
 use crate::identity::Identity;
-use crate::limits::StartKey;
+use crate::limits::{CallMade, StartKey};
 use crate::permits::{Granted, Stage, State};
 use rampmeter_policy::ids::{ClassId, ClientNumber};
 use rampmeter_policy::observation::{Observation, Verdict};
@@ -158,7 +158,8 @@ impl<R: Clone> Scheduler<R> {
         self.outbox.push_back(Command::Note(Note::CallEnded(now.since(granted.start.at))));
         let answer = |observation| ObservedCall { now, start: granted.start, user, bill: &bill, observation };
         let settled = observation.and_then(|observation| self.observe(answer(observation)));
-        self.use_up(now, slot, granted, &settled.unwrap_or(actual));
+        let made = if observation.is_some() { CallMade::Answered } else { CallMade::Yes };
+        self.use_up(now, slot, granted, &settled.unwrap_or(actual), made);
         checked
     }
 

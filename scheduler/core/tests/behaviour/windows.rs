@@ -177,21 +177,28 @@ scripts! {
     "
 
     /// The upstream had counted b by then, whatever its jitter was.
-    a_settled_call_leaves_a_sliding_window_a_period_after_its_settle(late(Algorithm::SlidingWindow)): "
+    an_answered_call_leaves_a_sliding_window_a_period_after_its_answer(late(Algorithm::SlidingWindow)): "
         0    reserve a requests=4      -> a@0
         0    reserve b requests=5      -> b@0
-        10   used b                    -> b:settled
-        60   used a                    -> a:settled
+        10   answered b 200            -> b:settled
+        60   answered a 200            -> a:settled
         100  reserve c requests=5      -> c@1010
         100  reserve d requests=4      -> d@1050
         # So does one that was made before its start.
         200  reserve e requests=5      -> e@2060
-        300  used e                    -> e:settled
+        300  answered e 200            -> e:settled
         300  levels                    -> requests=-13
         300  reserve f                 -> f@1300
     "
 
-    a_settled_call_counts_for_a_period_of_a_longer_window(
+    /// Its client may have hung up while the request was on its way.
+    a_call_without_an_answer_counts_for_its_jitter(late(Algorithm::SlidingWindow)): "
+        0    reserve a requests=10     -> a@0
+        10   used a                    -> a:settled
+        10   reserve b                 -> b@1050
+    "
+
+    an_answered_call_counts_for_a_period_of_a_longer_window(
         late(Algorithm::SlidingWindow),
         "longer": resource(vec![LimitSpec {
             jitter: Span::ZERO,
@@ -199,7 +206,7 @@ scripts! {
         }])
     ): "
         0    reserve a requests=10     -> a@0
-        0    used a                    -> a:settled
+        0    answered a 200            -> a:settled
         500  limits longer             ->
         500  reserve b                 -> b@1100
     "

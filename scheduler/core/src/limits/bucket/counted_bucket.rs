@@ -257,12 +257,11 @@ impl CountedBucket {
             reports.note_correction(key.at, more);
         }
         self.add_usage(limit, key.at, until, more);
-        self.end_jitter(limit, now, key);
     }
 
-    /// Ends the usage of a settled call a period after its settle, unless it ends sooner.
-    fn end_jitter(&mut self, limit: &Limit, now: Time, key: StartKey) {
-        let Some(end) = limit.counts_until_if_settled(now).filter(|_| self.steps.len() < EXACT_STEPS) else { return };
+    /// Ends the usage of a call in a sliding window a period after `now`, unless it ends sooner.
+    pub(crate) fn end_jitter(&mut self, limit: &Limit, now: Time, key: StartKey) {
+        let Some(end) = limit.counts_until_if_answered(now).filter(|_| self.steps.len() < EXACT_STEPS) else { return };
         let Some(call) = self.calls.get_mut(&key).filter(|call| end < call.until) else { return };
         let (cost, until) = (call.cost, std::mem::replace(&mut call.until, end));
         self.ends.remove(&(until, key));
