@@ -1,4 +1,4 @@
-//! All that the scheduler asks its driver to do.
+//! The output of the scheduler: what its driver has to do.
 
 use rampmeter_policy::BucketName;
 use rampmeter_policy::ids::{ClassId, LimitId};
@@ -7,13 +7,12 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::Span;
 
-/// What the driver has to do. It sends answers to `to`, and announcements to all clients. Notes are
-/// for logs and metrics.
+/// What the driver has to do: send answers to `to`, announce freezes to all clients, and log notes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command<R> {
     /// A permit.
     Grant(Grant<R>),
-    /// An update about a waiting request. Its answer follows later.
+    /// An update about a waiting request, whose answer follows later.
     Queued {
         /// Where the update goes.
         to: R,
@@ -44,8 +43,7 @@ pub enum Command<R> {
         /// Whether the call goes on, so that its permit still needs a settle.
         extended: bool,
     },
-    /// A settle was refused, as a whole or in a part. The driver counts this command even without
-    /// an address.
+    /// A settle was refused, as a whole or in part. The driver counts it even without an address.
     RefuseSettle {
         /// Where the answer goes, if one is wanted.
         to: Option<R>,
@@ -67,26 +65,26 @@ pub enum Note {
     CallEnded(Span),
     /// The capacity in force of this limit has changed, as the upstream states it.
     CapacityChanged(LimitId),
-    /// The upstream states another capacity of this limit than is written, which does not count.
+    /// The upstream states a capacity of this limit that is not the written one and does not count.
     CapacityStated(LimitId, Amount),
-    /// An answer of the upstream has paused a limit.
+    /// A response of the upstream has paused a limit.
     Paused(PauseNote),
 }
 
-/// The pause of a limit after an answer of the upstream.
+/// The pause of a limit after a response of the upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PauseNote {
     /// The paused bucket.
     pub bucket: BucketName,
-    /// The pause that the answer asks for, if it names one.
+    /// The pause that the response asks for, if any.
     pub asked: Option<Span>,
     /// The pause until a probe call asks the upstream again.
     pub span: Span,
-    /// Whether the answer may be of this limit alone.
+    /// Whether the response can be about this limit only.
     pub is_certain: bool,
 }
 
-/// Starts that need these buckets within `span` from now are void.
+/// Voids starts that need these buckets within `span` from now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FreezeNotice {
     /// The frozen buckets.

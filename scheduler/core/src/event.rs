@@ -1,4 +1,4 @@
-//! All that the driver tells the scheduler of a resource.
+//! The input of the scheduler: what its driver hands it.
 
 use crate::checkpoint_number::CheckpointNumber;
 use crate::identity::Identity;
@@ -14,14 +14,13 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::wall_clock::WallClockOrigin;
 use std::sync::Arc;
 
-/// The input of the scheduler. `R` is the address of an answer: the core carries it and never looks
-/// at it.
+/// An input. `R` is the address of an answer, which the core carries and never looks at.
 #[derive(Clone, Debug)]
 pub enum Event<R> {
     // From clients.
     /// A client asks for a permit.
     Ask(Ask<R>),
-    /// A client tells how a call went.
+    /// A client reports how a call went.
     Settle(Settle<R>),
     /// A client names an epoch above this scheduler's. The next checkpoint is due soon: if the
     /// store takes it, this scheduler still leads.
@@ -30,14 +29,14 @@ pub enum Event<R> {
     // From the clock.
     /// The time of [`Scheduler::next_wakeup`](crate::scheduler::Scheduler::next_wakeup) has come.
     Wake,
-    /// The wall clock is corrected: it was set, or the machine was suspended.
+    /// The wall clock was corrected: it was set, or the machine was suspended.
     WallClock(WallClockOrigin),
 
     // From the delivery of answers.
     /// Answers arrive in time.
     Delivered,
-    /// Answers do not arrive. Until the next [`Event::Delivered`], the scheduler grants waiting
-    /// requests nothing. Clients return permits whose answers came late.
+    /// Answers do not arrive, and clients return permits that come late. Waiting requests are
+    /// granted nothing until the next [`Event::Delivered`].
     AnswersLate,
     /// An answer to this request or permit has reached no client.
     Undelivered {
@@ -50,26 +49,25 @@ pub enum Event<R> {
     // From the store and the leadership.
     /// The store holds this checkpoint.
     CheckpointStored(CheckpointNumber),
-    /// Every standby that the store's record lists holds this checkpoint while the store is silent, so
-    /// that any successor goes on from it or from a later one.
+    /// Every standby that the store's record lists holds this checkpoint while the store is silent.
+    /// Any successor therefore goes on from it or from a later one.
     CheckpointWitnessed(CheckpointNumber),
-    /// The store has refused this checkpoint because of its size. The next one is due soon, and has
-    /// half as much room.
+    /// The store has refused this checkpoint for its size. The next is due soon, with half the
+    /// room.
     CheckpointRefused(CheckpointNumber),
-    /// The store is new and holds no earlier epoch. Clients know earlier leaders, whose epochs are
-    /// below `epoch`.
+    /// The store is new and holds no earlier epoch. Clients know leaders with epochs below `epoch`.
     StoreReplaced {
         /// The epoch from now on.
         epoch: Epoch,
     },
-    /// The store confirms that this scheduler leads. The store also holds this epoch, which is
-    /// above every epoch that clients have named.
+    /// The store confirms that this scheduler leads, and holds this epoch, which is above every
+    /// epoch that clients have named.
     EpochConfirmed(Epoch),
-    /// Another scheduler may lead by now, for example after this process stood still. The scheduler
-    /// grants nothing until the store holds a checkpoint taken after this event.
+    /// Another scheduler may lead by now, for example after this process stood still. Nothing is
+    /// granted until the store holds a checkpoint taken after this event.
     Doubt,
-    /// This scheduler hands the resource over: nothing is granted from now on. This event and the
-    /// following wake-ups refuse all waiting requests.
+    /// This scheduler hands the resource over: nothing is granted from now on, and this event and
+    /// the following wake-ups refuse all waiting requests.
     HandOver,
 
     // From the upstream.
@@ -84,12 +82,11 @@ pub enum Event<R> {
     },
 
     // From the discovery of limits.
-    /// The same as [`Event::Limits`], for limits some of which were discovered.
+    /// Like [`Event::Limits`], for limits some of which were discovered.
     Discovered {
         /// The resource with these limits.
         resource: Box<Resource>,
-        /// The amounts that are left of limits, by name. A limit without keys that is new begins
-        /// with this amount.
+        /// The amounts left of limits, by name, with which new limits without keys begin.
         left: Vec<(Name, Amount)>,
     },
     /// This capacity of a [steered](rampmeter_policy::spec::Learn::Steered) limit is in force.
@@ -101,10 +98,9 @@ pub enum Event<R> {
     },
 
     // From operators.
-    /// The resource has other limits from now on, which charge waiting requests, too; everything
-    /// else stays.
+    /// The resource has other limits, which charge waiting requests, too. All else stays.
     Limits(Box<Resource>),
-    /// The freezes of these limits end. Quotas that the upstream declared spent count as unspent
+    /// The freezes of these limits end, and quotas that the upstream declared spent are unspent
     /// again.
     Thaw(Vec<LimitId>),
     /// These limits, which have no keys, are frozen for at least this long.
@@ -143,14 +139,13 @@ pub struct Ask<R> {
     /// The client for the fair share: the value of the resource's fair-share label. All requests
     /// without this label count as one client.
     pub client: Option<Arc<str>>,
-    /// The labels and cost of the call. If the limits change, a waiting request is charged by
-    /// these. Without them, it is charged as a call without labels.
+    /// The labels and cost of the call, by which a waiting request is charged if the limits change.
+    /// Without them, it is charged as a call without labels.
     pub call: Option<Box<Call>>,
 }
 
 impl<R> Ask<R> {
-    /// A request with defaults for all other fields: no age, no longest wait, no updates, and an
-    /// unknown user and client.
+    /// Creates a request without age, longest wait, updates, and known user and client.
     #[must_use]
     pub fn new(to: R, id: PermitId, bill: Bill, class: ClassId, mode: Mode) -> Self {
         let (identity, age) = (Identity::default(), Span::ZERO);
@@ -172,7 +167,7 @@ pub struct Settle<R> {
     pub observation: Option<Observation>,
     /// Whether the upstream answered the call with 429.
     pub is_throttled: bool,
-    /// The bill of the call, by which a scheduler that does not know the permit counts or ends it.
+    /// The bill of the call, by which a scheduler without the permit counts or ends it.
     pub call: Option<Box<Bill>>,
 }
 

@@ -5,13 +5,13 @@ use rampmeter_protocol::request::PermitRequest;
 use std::hash::{BuildHasher, Hash};
 use std::sync::LazyLock;
 
-/// Four hashes of 16 bits for the sender and the content of a request. They cover the NATS user with
-/// the client's `from`, the cost, the class with the labels, and the user alone. A part that a request does
-/// not state is zero, and not compared.
+/// Four hashes of 16 bits for the sender and the content of a request. They cover the NATS user
+/// with the client's `from`, the cost, the class with the labels, and the user alone. A part that a
+/// request does not state is zero, and not compared.
 ///
-/// Reply subjects and connections do not count: a request that is repeated over another connection
-/// is the same request. The default means unknown, as for a permit of a former leader. Ids are
-/// secrets, so only badly chosen ids collide. The hashes miss one of 65 000 collisions.
+/// Reply subjects and connections do not count: a request may be repeated over another connection.
+/// The default means unknown, as for a permit of a former leader. Ids are secrets, so only badly
+/// chosen ids collide. The hashes miss one of 65 000 collisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identity([u16; 4]);
 
@@ -20,7 +20,7 @@ pub struct Identity([u16; 4]);
 pub(crate) struct User(u16);
 
 impl Identity {
-    /// The identity of a request by this user.
+    /// Returns the identity of a request by this user.
     #[must_use]
     pub fn of(user: &str, request: &PermitRequest<'_>) -> Self {
         let stated = |is_stated: bool, hash: u64| if is_stated { (hash as u16).max(1) } else { 0 };
@@ -36,7 +36,7 @@ impl Identity {
         ])
     }
 
-    /// The user who asks, if known.
+    /// Returns the user who asks, if known.
     pub(crate) fn user(self) -> Option<User> {
         Some(User(self.0[3])).filter(|user| *user != User(0))
     }
@@ -47,8 +47,8 @@ impl Identity {
     }
 }
 
-/// Returns a hash for comparisons within one process. Its seed is random, so that no client can
-/// choose values whose hashes are equal.
+/// Hashes for comparisons within one process. The seed is random, so that no client can choose
+/// values whose hashes are equal.
 pub fn hash_of(value: impl Hash) -> u64 {
     static HASHES: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
     HASHES.hash_one(value)

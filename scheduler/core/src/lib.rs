@@ -1,10 +1,10 @@
 //! Decides when calls to a rate-limited upstream may start, and does nothing else.
 //!
-//! The crate is deterministic: it has no I/O, clock or threads. Its hash maps are never iterated,
-//! so that their random seeds do not show. One [`scheduler::Scheduler`] per resource takes events
-//! with their times, and gives commands. A start is the earliest time at which every bucket can pay
-//! the request without breaking a start that is already committed. Refill beyond a full bucket
-//! counts as lost.
+//! The crate is deterministic: it has no I/O, clock or threads, and never iterates over its hash
+//! maps, whose seeds are random. One [`scheduler::Scheduler`] per resource takes events with their
+//! times, and gives commands. A start is the earliest time at which every bucket can pay the
+//! request without breaking a start that is already committed. Refill beyond a full bucket counts
+//! as lost.
 //!
 //! From the outside in: [`event`] lists what can happen, and [`command`] what the driver has to do.
 //! [`scheduler`] turns events into commands, and [`wire`] translates both. In this list of the
@@ -20,7 +20,7 @@
 //! * [`limits`]: the arithmetic of one limit.
 //! * `collections`: containers.
 //!
-//! What is configured, and what an answer says, is [`rampmeter_policy`]'s.
+//! Configuration and the content of responses belong to [`rampmeter_policy`].
 
 pub mod adaptation;
 mod array_form;

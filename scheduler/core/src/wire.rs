@@ -1,4 +1,4 @@
-//! Translates the protocol's messages into events, and commands into the protocol's messages.
+//! Translates requests of the protocol into events, and commands into answers.
 
 use crate::command::{Command, FreezeNotice};
 use crate::event;
@@ -22,22 +22,22 @@ use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
 use std::sync::Arc;
 
-/// Additions to the answer of a grant.
+/// Additions to a grant.
 #[derive(Debug, Default)]
 pub struct Extras<'a> {
-    /// The remaining amounts, if the client asked for these.
+    /// The remaining amounts, if the client asked for them.
     pub left: Vec<Left<'a>>,
     /// The cost, if the scheduler computed it.
     pub cost: Cost<'a>,
 }
 
-/// Turns a request into an event's content. `id` is the request's own id, or one that the driver
-/// drew for it, and `user` the NATS user who asks, empty if unknown. `permitted` is the class that
-/// the request's subject names, if any; a request for another class is refused.
+/// Converts a request. `id` is its own id, or one that the driver drew for it; `user` is the NATS
+/// user who asks, empty if unknown; `permitted` is the class that the request's subject names, if
+/// any.
 ///
 /// # Errors
-/// The refusal and its address. The resource may not know the class, or may be unable to charge the
-/// cost. Or the request names another class than its subject.
+/// The address and the refusal, if the resource does not know the class or cannot charge the cost,
+/// or if the request names another class than its subject.
 pub fn ask<R>(
     resource: &Resource,
     to: R,
@@ -68,7 +68,7 @@ pub fn ask<R>(
     })
 }
 
-/// The class of a request that names `stated`, on a subject that names `permitted`.
+/// Resolves the class of a request that names `stated`, on a subject that names `permitted`.
 fn class_of(resource: &Resource, stated: Option<&str>, permitted: Option<&Name>) -> Result<ClassId, Refusal> {
     if let (Some(stated), Some(permitted)) = (stated, permitted)
         && *stated != **permitted
@@ -79,7 +79,7 @@ fn class_of(resource: &Resource, stated: Option<&str>, permitted: Option<&Name>)
     named.map_or(Ok(resource.default_class()), |class| resource.class(class))
 }
 
-/// Turns a settle, and what the upstream's response tells, into an event's content.
+/// Converts a settle and what the upstream's response says.
 #[must_use]
 pub fn settle<R: Clone>(
     core: &Scheduler<R>,
@@ -108,8 +108,8 @@ pub fn settle<R: Clone>(
     event::Settle { to, id: settle.id.clone(), outcome, observation, is_throttled, call }
 }
 
-/// Calls `send` with the address and the answer of a command at `now`. Commands without an answer
-/// do not call it. The extras are added to a grant.
+/// Calls `send` with the address and the answer of a command, if it has one. A grant gets the
+/// extras.
 pub fn answer<R>(
     resource: &Resource,
     now: Time,
@@ -148,7 +148,7 @@ pub fn answer<R>(
     }
 }
 
-/// An announcement in the protocol's type.
+/// Converts an announcement.
 #[must_use]
 pub fn news(resource: &Resource, epoch: Epoch, freeze: &FreezeNotice) -> News {
     let bucket = |(limit, key): &BucketName| (resource[*limit].spec().name.clone(), key.as_deref().map(str::to_owned));
@@ -157,7 +157,7 @@ pub fn news(resource: &Resource, epoch: Epoch, freeze: &FreezeNotice) -> News {
     News::Freeze { limits, buckets, for_ms: freeze.span.millis(), epoch: Some(epoch) }
 }
 
-/// A refusal in the protocol's type. Its message begins with the limit's name, if a limit refuses.
+/// Converts a refusal. The message begins with the name of the limit that refuses, if one does.
 #[must_use]
 pub fn refused<'a>(resource: &'a Resource, epoch: Epoch, id: Option<&'a PermitId>, why: &Refusal) -> Answer<'a> {
     let limited_by = limit_name(resource, why.limited_by());

@@ -13,13 +13,13 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::wall_clock::WallClockOrigin;
 use std::ops::RangeInclusive;
 
-/// The missing refill that a rejection without `Retry-After` implies.
+/// The refill that is assumed to be missing after a rejection without `Retry-After`.
 const SILENT_REJECTION: Span = Span::from_millis(500);
 /// A response that states less than one part in this many of a capacity is about another limit.
 const MIN_PART: u64 = 10;
-/// Answers that state the same capacity for this long, and no other one, are believed whatever it is.
+/// How long responses must have stated one capacity, and no other, to be believed whatever it is.
 const CERTAIN: Span = Span::from_secs(60);
-/// People are told of a capacity that does not count once all answers have stated it for this long.
+/// How long all responses must have stated a capacity that does not count before people are told.
 const TOLD_AFTER: Span = Span::from_secs(10);
 /// A call that started less than this ago may not have reached the upstream, or its permit may
 /// still be returned as too late.
@@ -31,32 +31,31 @@ const LATEST_PART: u64 = 8;
 /// below those of the nominal limit by the learned reserve.
 ///
 /// Invariants: `limit` is what the estimator made of the nominal limit at the last review, and
-/// `bucket` is a bucket of `limit`. Only methods of this type replace bucket, limit or estimator.
+/// `bucket` is a bucket of `limit`.
 #[derive(Clone, Debug)]
 pub(crate) struct AdaptiveLimit {
     bucket: Bucket,
-    /// The nominal limit with what was learned of it.
     limit: Limit,
     estimator: RateEstimator,
     /// Present while the stock of the bucket is unproven.
     slow_start: Option<SlowStart>,
-    /// The mean time of recent calls in flight, the latest of which count most. `recent_calls.rs` has
-    /// the slower mean over all served calls. A successor begins anew.
+    /// The mean time of recent calls in flight, the latest of which count most; not handed over.
+    /// The slower mean over all served calls is in `recent_calls.rs`.
     call_time: Option<Span>,
     /// The capacity that the upstream states, if the limit follows it and it is below the written one.
     stated: Option<Stated>,
     /// What the upstream seems to allow, if that is far less than is written.
     ceiling: Option<Ceiling>,
-    /// The capacity that answers state, whatever it is, and since when they state no other.
+    /// The capacity that responses state, whatever it is, and since when they state no other.
     announced: Option<Stated>,
-    /// Whether people were told of it.
+    /// Whether people were told of `announced`.
     is_told: bool,
-    /// When an answer to a served call last stated none.
+    /// When a response to a served call last stated no capacity.
     untold: Time,
-    /// When the last call started that was served.
+    /// The start of the latest call that was served.
     pub(crate) served: Time,
     last_raise: Time,
-    /// The time at which a spent quota resets, as the upstream says.
+    /// When a spent quota resets, according to the upstream.
     quota_spent_until: Time,
 }
 
@@ -68,8 +67,8 @@ pub(crate) struct Stated {
 }
 
 impl Stated {
-    /// The capacity within the bounds of learning, unless it `is_certain`, if that is below the written
-    /// one. An answer with a higher one may be wrong, and could otherwise get every call rejected.
+    /// Returns the capacity within the bounds of learning (unless it `is_certain`), if that is
+    /// below the written one. A higher one may be wrong, and could get every call rejected.
     fn below_written(spec: &LimitSpec, capacity: Amount, since: Time, is_certain: bool) -> Option<Self> {
         let Learn::Above(share) = spec.learn else { return None };
         let floor = if is_certain { 0 } else { (spec.capacity.micros() as f64 * share).ceil() as u64 };
@@ -79,7 +78,7 @@ impl Stated {
 }
 
 impl AdaptiveLimit {
-    /// The state of a bucket without any recorded history.
+    /// Creates the state of a bucket without recorded history.
     pub(crate) fn new(limit: &Limit, start: StartPolicy, now: Time) -> Self {
         let level = if start == StartPolicy::Empty { Credit::ZERO } else { limit.full() };
         let is_doubted = start == StartPolicy::Unproven && limit.floor().is_some() && !limit.is_keyed();
@@ -108,12 +107,10 @@ impl AdaptiveLimit {
         &self.bucket
     }
 
-    /// Changes the bucket, under the limit that it enforces.
     pub(crate) fn update<T>(&mut self, change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
         change(&mut self.bucket, &self.limit)
     }
 
-    /// The nominal limit with what was learned of it.
     pub(crate) fn limit(&self) -> &Limit {
         &self.limit
     }
@@ -122,19 +119,17 @@ impl AdaptiveLimit {
         &self.estimator
     }
 
-    /// The mean time of recent calls in flight; none before the first one has ended.
     pub(crate) fn mean_call_time(&self) -> Option<Span> {
         self.call_time
     }
 
-    /// Notes that a call in flight has ended after `taken`.
     pub(crate) fn note_call_time(&mut self, taken: Span) {
         let mean = self.call_time.unwrap_or(taken);
         let part = |span: Span| span.nanos() / LATEST_PART;
         self.call_time = Some(Span::from_nanos(mean.nanos() - part(mean) + part(taken)));
     }
 
-    /// The same bucket under a limit that may differ in size.
+    /// Returns the same bucket under a limit that may differ in size.
     pub(crate) fn recast(&self, now: Time, limit: &Limit) -> Self {
         if self.estimator.nominal == *limit {
             let mut same = self.clone();
@@ -146,7 +141,7 @@ impl AdaptiveLimit {
         AdaptiveLimit { bucket, call_time: self.call_time, quota_spent_until: self.quota_spent_until, ..anew }
     }
 
-    /// Applies to the calls that `limit` applies to, which differs in nothing else.
+    /// Extends the limit to the calls that `limit` applies to, which differs in nothing else.
     pub(crate) fn widen(&mut self, limit: &Limit) {
         self.limit.widen(limit);
         self.estimator.nominal.widen(limit);
@@ -165,12 +160,10 @@ impl AdaptiveLimit {
         self.slow_start = None;
     }
 
-    /// The lower capacity that the upstream states, if it states one.
     pub(crate) fn stated(&self) -> Option<Stated> {
         self.stated
     }
 
-    /// Sets the capacity in force.
     pub(crate) fn set_capacity_in_force(&mut self, now: Time, capacity: Amount) {
         self.estimator.state(now, Some(capacity));
         self.review(now);
@@ -184,8 +177,8 @@ impl AdaptiveLimit {
         self.bucket.shrink(&self.limit, now, before - self.limit.full());
     }
 
-    /// Holds the limit to what the upstream seems to allow; reviews raise this ceiling again. The rate of
-    /// tokens is estimated instead, and a capacity that answers state is followed.
+    /// Holds the limit to what the upstream seems to allow; reviews raise this ceiling again. Token
+    /// buckets are exempt, as their rate is estimated, and so are limits whose capacity is stated.
     pub(crate) fn hold(&mut self, now: Time, allowed: Amount) {
         let learns = matches!(self.limit.spec().learn, Learn::Above(_)) && !self.limit.has_tokens();
         let is_lower = self.ceiling.is_none_or(|ceiling| allowed < ceiling.capacity);
@@ -195,19 +188,20 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Forgets what the upstream seemed to allow, as it may have been another limit that rejected the calls.
+    /// Drops the ceiling, as another limit may have rejected the calls.
     fn forget_ceiling(&mut self, now: Time) {
         if self.ceiling.take().is_some() {
             self.enforce(now, self.stated.map(|stated| stated.capacity));
         }
     }
 
-    /// The capacity that answers state, if it is not the written one, and since when they state no other.
+    /// Returns the announced capacity, if it is not the written one.
     pub(crate) fn announced(&self) -> Option<Stated> {
         self.announced.filter(|announced| announced.capacity != self.limit.spec().capacity)
     }
 
-    /// Notes the capacity that an answer states; none if the answer to a served call states none.
+    /// Notes the capacity that a response states; `None` if the response to a served call states
+    /// none.
     pub(crate) fn note_announced(&mut self, now: Time, capacity: Option<Amount>) {
         match capacity {
             None => self.untold = now,
@@ -216,8 +210,7 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Whether it is certain that the upstream enforces this capacity: it counts already, or for long
-    /// each answer has stated it.
+    /// Whether the upstream surely enforces this capacity: it is in force, or stated for `CERTAIN`.
     fn is_certain(&self, now: Time, capacity: Option<Amount>) -> bool {
         let is_it = |stated: &Stated| Some(stated.capacity) == capacity;
         let announced = self.announced.filter(is_it).map(|announced| announced.since.max(self.untold));
@@ -233,7 +226,7 @@ impl AdaptiveLimit {
         fits && (reading.capacity.is_none_or(is_least) || self.is_certain(now, reading.capacity))
     }
 
-    /// The capacity that the upstream states and that does not count, if people are to be told now.
+    /// Returns an announced capacity that does not count, once, when people are to be told.
     pub(crate) fn tell_announced(&mut self, now: Time) -> Option<Amount> {
         let counts = |capacity| self.stated.is_some_and(|stated| stated.capacity == capacity);
         let is_due = |stated: &Stated| stated.since + TOLD_AFTER <= now && !counts(stated.capacity);
@@ -242,11 +235,11 @@ impl AdaptiveLimit {
         tells.map(|stated| stated.capacity)
     }
 
-    /// Takes the capacity that the response to a call at `at` states: the last one counts, up to what
-    /// is written. Returns whether the capacity in force changes.
+    /// Adopts the capacity that the response to a call at `at` states, up to the written one.
+    /// Returns whether the capacity in force changes.
     ///
-    /// The level becomes what is left. That another capacity counts is no loss of rate, and what the
-    /// lower capacity cuts off must not count as lost once more.
+    /// The level first falls to the remaining amount, so that what the lower capacity cuts off does
+    /// not also count as a loss of rate.
     pub(crate) fn learn_capacity(&mut self, now: Time, at: Time, reading: &Reading) -> bool {
         let is_certain = self.is_certain(now, reading.capacity);
         let stated = |capacity| Stated::below_written(self.limit.spec(), capacity, now, is_certain);
@@ -262,7 +255,7 @@ impl AdaptiveLimit {
         changes
     }
 
-    /// The stock at `now` after payment of every promise.
+    /// Returns the stock at `now` after payment of every promise.
     pub(crate) fn level(&self, now: Time) -> Credit {
         self.bucket.level(&self.limit, now)
     }
@@ -272,13 +265,11 @@ impl AdaptiveLimit {
         self.slow_start.is_some()
     }
 
-    /// Notes that a call will start at `at`.
     pub(crate) fn note_start(&mut self, at: Time) {
         self.slow_start.iter_mut().for_each(|slow_start| slow_start.note_start(at));
     }
 
-    /// Whether a call of this cost goes at most a little beyond the proven stock. True if nothing
-    /// has to be proven.
+    /// Whether a call of this cost goes at most a little beyond the proven stock, if not all is.
     pub(crate) fn is_proven(&self, now: Time, cost: Amount) -> bool {
         let Some(slow_start) = &self.slow_start else { return true };
         let proven = slow_start.served(now).and_then(|at| self.level_after(at, at));
@@ -288,8 +279,8 @@ impl AdaptiveLimit {
         level >= proven.unwrap_or(full) - beyond.max(self.margin())
     }
 
-    /// Notes that a call which started at `at` was served. A call served from a nearly empty bucket
-    /// proves all stock.
+    /// Notes a served call that started at `at`. A call served from a nearly empty bucket proves
+    /// all stock.
     pub(crate) fn note_served(&mut self, at: Time) {
         self.served = self.served.max(at);
         let Some(slow_start) = &mut self.slow_start else { return };
@@ -304,14 +295,14 @@ impl AdaptiveLimit {
         Some(self.quota_spent_until).filter(|until| *until > now)
     }
 
-    /// Ends pauses, and forgets that the upstream declared the quota spent or seemed to allow less.
+    /// Ends pauses, and forgets a spent quota and the ceiling.
     pub(crate) fn thaw(&mut self, now: Time) {
         self.bucket.set_freeze(None);
         self.quota_spent_until = Time::ORIGIN;
         self.forget_ceiling(now);
     }
 
-    /// Notes that the upstream declared the quota spent until this time. The latest time counts.
+    /// Marks the quota as spent until this time, or a later one marked before.
     pub(crate) fn mark_spent_until(&mut self, until: Time) {
         self.quota_spent_until = self.quota_spent_until.max(until);
     }
@@ -322,13 +313,13 @@ impl AdaptiveLimit {
         self.slow_start.take_if(|slow_start| slow_start.is_over(now));
     }
 
-    /// When the limit is to be [reviewed](AdaptiveLimit::review), if it differs from the written one.
+    /// When the limit is due for a [review](AdaptiveLimit::review), if it differs from the written
+    /// one.
     pub(crate) fn next_review(&self) -> Option<Time> {
         self.estimator.next_review().into_iter().chain(self.ceiling.map(|ceiling| ceiling.raise_at)).min()
     }
 
-    /// Adapts the enforced limit to what was learned, and raises its ceiling if it is time; true if the
-    /// limit changed.
+    /// Adapts the limit to what was learned and raises a due ceiling. Returns whether it changed.
     pub(crate) fn review(&mut self, now: Time) -> bool {
         let Some(ceiling) = self.ceiling.filter(|ceiling| ceiling.raise_at <= now) else { return self.adapt(now) };
         let written = self.estimator.nominal.spec().capacity;
@@ -349,9 +340,9 @@ impl AdaptiveLimit {
         changes
     }
 
-    /// How many nanoseconds of refill the upstream had left after a call at `at`, as far as the bucket
-    /// knows. If its level then is forgotten, the present one counts. A negative value means that the
-    /// call's rejection was to be expected.
+    /// Returns the nanoseconds of refill that the upstream had left after a call at `at`, or has
+    /// left now if that level is forgotten. A negative value means that the rejection was to be
+    /// expected.
     pub(crate) fn refill_left(&self, now: Time, at: Time) -> i128 {
         let present = || self.bucket.level(&self.limit, now) + self.held_back();
         let level = self.upstream_after(at, at).unwrap_or_else(present);
@@ -359,8 +350,8 @@ impl AdaptiveLimit {
     }
 
     /// Learns that the upstream rejected a call of this cost at `at` and asked to wait for `after`.
-    /// A rejected call takes nothing, so its charge returns. An answer that tells what is left teaches
-    /// no more than that by its rejection, unless it asks to wait.
+    /// A rejected call takes nothing, so its charge returns. If the response also states what is
+    /// left (`tells_left`), the rejection teaches nothing more unless it asks to wait.
     pub(crate) fn learn_rejection(&mut self, now: Time, at: Time, cost: Amount, after: Option<Span>, tells_left: bool) {
         let after_call = self.upstream_after(at, at);
         self.bucket.shift_from(&self.limit, now, at, self.credit(cost));
@@ -400,8 +391,7 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Learns a deficit of `short` at `at`. A call before the previous lesson corrects the level
-    /// only.
+    /// Learns a deficit of `short`. One from before the previous lesson corrects the level only.
     fn lower(&mut self, now: Time, at: Time, short: Credit) {
         assert!(short > Credit::ZERO, "only a deficit lowers");
         self.bucket.shift(&self.limit, now, -short);
@@ -422,7 +412,8 @@ impl AdaptiveLimit {
         self.bucket.shift(&self.limit, now, surplus.min(refill.divided_by(RAISE_PART)));
     }
 
-    /// The level of the upstream at `at` after the starts until `last`, as far as the bucket knows.
+    /// Returns the upstream's level at `at` after the starts until `last`, as far as the bucket
+    /// knows.
     fn upstream_after(&self, last: Time, at: Time) -> Option<Credit> {
         Some(self.level_after(last, at)? + self.held_back())
     }
@@ -440,7 +431,7 @@ impl AdaptiveLimit {
         self.credit(self.limit.margin())
     }
 
-    /// `amount` as credit, whose unit is the same for the nominal and the learned rate.
+    /// Converts `amount`; the unit of credit is the same for the nominal and the learned rate.
     fn credit(&self, amount: Amount) -> Credit {
         self.limit.rate().credit(amount)
     }

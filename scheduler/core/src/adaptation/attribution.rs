@@ -22,8 +22,9 @@ impl<'a> Attribution<'a> {
         Attribution { resource, bill }
     }
 
-    /// The limits that may have rejected the call. Without a name, a cap on calls in flight is none of
-    /// them, unless the resource has nothing but caps. Only a name or none can mean a steered limit.
+    /// Returns the limits that may have rejected the call. A cap on calls in flight is one of them
+    /// only if it is named, or if the resource has nothing but caps. A steered limit is one only
+    /// for a scope that names it or nothing.
     pub(crate) fn suspects(self, scope: &Scope) -> Limits {
         let is_named = self.knows(scope);
         let has_others = self.resource.limits().iter().any(|limit| !limit.counts_calls_in_flight());
@@ -39,15 +40,15 @@ impl<'a> Attribution<'a> {
         suspects
     }
 
-    /// Those of `suspects` that no other one is narrower than.
+    /// Returns those of `suspects` that no other one is narrower than.
     pub(crate) fn narrowest(self, suspects: &Limits) -> Limits {
         let applies = |limit: &LimitId| &self.resource[*limit].spec().applies;
         let is_wider = |limit: &LimitId| suspects.iter().any(|other| applies(other).is_narrower_than(applies(limit)));
         suspects.iter().copied().filter(|limit| !is_wider(limit)).collect()
     }
 
-    /// The suspects that the upstream declares spent, and whether they are quotas. If none is a
-    /// quota, those with long periods count, or else the `blamed` ones.
+    /// Returns the suspects that the upstream declares spent, and whether they are quotas. If none
+    /// is a quota, those with long periods count, or else the `blamed` ones.
     pub(crate) fn exhausted(self, scope: &Scope, blamed: Limits) -> (Limits, bool) {
         let suspects = self.suspects(scope);
         let of = |is: fn(&Limit) -> bool| -> Limits {
@@ -61,9 +62,9 @@ impl<'a> Attribution<'a> {
         }
     }
 
-    /// The limit that `reading`, one of a response's `readings`, is about, if that is certain.
-    /// Among several limits, an equal capacity decides. Otherwise the rank of the capacity decides,
-    /// if the response has one reading for each of these limits.
+    /// Returns the limit that `reading`, one of a response's `readings`, is certainly about. Among
+    /// several limits, an equal capacity decides; otherwise the rank of the capacity does, if the
+    /// response has one reading for each of them.
     pub(crate) fn limit_read(self, reading: &Reading, readings: &[Reading]) -> Option<LimitId> {
         let mut limits = self.limits_in(&reading.scope);
         let is_unknown = matches!(reading.scope, Scope::Limit(_)) && !self.knows(&reading.scope);
@@ -90,7 +91,7 @@ impl<'a> Attribution<'a> {
         reading.capacity.filter(|_| is_one_of_each).map(|_| limits[rank])
     }
 
-    /// The charged limits that `scope` means.
+    /// Returns the charged limits that `scope` means.
     fn limits_in(self, scope: &Scope) -> Limits {
         let charged = |means: &dyn Fn(LimitId) -> bool| self.bill.charged().filter(|limit| means(*limit)).collect();
         let is_narrow = |limit: LimitId| self.resource[limit].spec().applies.is_narrower_than(&Applies::default());
@@ -107,7 +108,6 @@ impl<'a> Attribution<'a> {
         }
     }
 
-    /// Whether `scope` names a limit of the resource.
     fn knows(self, scope: &Scope) -> bool {
         match scope {
             Scope::Unnamed | Scope::Narrow | Scope::Unit(_) => false,

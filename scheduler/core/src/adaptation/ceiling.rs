@@ -1,8 +1,9 @@
-//! The ceiling of a limit that is written far too high: the capacity that the upstream seems to allow.
+//! The ceiling of a limit that is written far too high: the capacity that the upstream seems to
+//! allow.
 //!
-//! A ceiling is raised in steps while no sample lowers it again, as an upstream may allow more later.
-//! Steps that fail make the next one wait longer, as in TCP's back-off; steps that hold make it come
-//! sooner.
+//! It is raised in steps, as an upstream may allow more later, until a sample lowers it again. A
+//! failed step doubles the wait for the next one, as in TCP's back-off; a step that holds halves
+//! it.
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
@@ -23,13 +24,13 @@ pub(super) struct Ceiling {
 }
 
 impl Ceiling {
-    /// The ceiling after the upstream has allowed no more than `allowed`.
+    /// Lowers the ceiling after the upstream has allowed no more than `allowed`.
     pub(super) fn lowered(before: Option<Self>, now: Time, allowed: Amount) -> Self {
         let wait = before.map_or(FIRST_WAIT, |before| Span::from_nanos(before.wait.nanos() * 2).min(LONGEST_WAIT));
         Ceiling { capacity: allowed, raise_at: now + wait, wait, is_raised: false }
     }
 
-    /// The ceiling after a step, which makes the next one come sooner if the last one has held.
+    /// Raises the ceiling by a step. The next one comes sooner if the previous one has held.
     pub(super) fn raised(self, now: Time) -> Self {
         let step = Amount::from_micros(self.capacity.micros() / STEP_PART).unwrap_or(Amount::ONE).max(Amount::ONE);
         let shorter = Span::from_nanos(self.wait.nanos() / 2).max(SHORTEST_WAIT);

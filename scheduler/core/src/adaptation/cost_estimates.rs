@@ -1,6 +1,6 @@
-//! Corrects cost estimates that are too high or too low again and again.
+//! Corrects cost estimates that are repeatedly too high or too low.
 //!
-//! A correction is an exponentially weighted moving average of actual cost over estimated cost. It is
+//! A correction is an exponentially weighted moving average of actual over estimated cost. It is
 //! not handed over: a successor learns it again from the next calls.
 
 use rampmeter_policy::ids::LimitId;
@@ -22,19 +22,19 @@ const ONE: i64 = 1_000_000;
 const MIN_FACTOR: i64 = ONE / 8;
 const MAX_FACTOR: i64 = ONE * 8;
 
-/// A factor for each kind of call and unit: the moving average of actual over estimated cost.
+/// A factor for each kind of call and unit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CostEstimates(BTreeMap<(Arc<str>, Name), Factor>);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Factor {
-    /// The mean ratio less one, in millionths, so that the default is a ratio of one.
+    /// The mean ratio minus one, in millionths, so that the default is a ratio of one.
     above_one: i64,
     calls: u64,
 }
 
 impl CostEstimates {
-    /// The estimate times the learned factors.
+    /// Multiplies the estimate by the learned factors.
     pub(crate) fn correct(&self, resource: &Resource, estimate: Bill) -> Bill {
         let Some(kind) = estimate.kind.as_ref().filter(|_| !self.0.is_empty()) else { return estimate };
         let mut bill = estimate.clone();
@@ -44,7 +44,6 @@ impl CostEstimates {
                 bill.set(id, factor.applied_to(amount).min(limit.spec().capacity));
             }
         }
-        // Most calls keep their estimate and need no second bill.
         if bill == estimate {
             return estimate;
         }
@@ -52,7 +51,7 @@ impl CostEstimates {
         bill
     }
 
-    /// Learns that a call with this bill actually cost `cost` of `unit`.
+    /// Learns that a call with this bill cost `cost` of `unit`.
     pub(crate) fn learn(&mut self, resource: &Resource, bill: &Bill, unit: &str, cost: Amount) {
         let Some(kind) = &bill.kind else { return };
         let of_unit = |(id, _): &(LimitId, Amount)| *resource[*id].spec().unit == *unit;
@@ -79,7 +78,7 @@ impl Factor {
         ONE + self.above_one
     }
 
-    /// Rounds up, in steps, so that calls with equal estimates share a bill.
+    /// Multiplies, rounding up in steps, so that calls with equal estimates share a bill.
     fn applied_to(self, amount: Amount) -> Amount {
         let factor = i128::from((self.millionths() + STEP - 1) / STEP * STEP);
         let micros = (i128::from(amount.micros()) * factor + i128::from(ONE) - 1) / i128::from(ONE);

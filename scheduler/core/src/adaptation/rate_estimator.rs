@@ -1,16 +1,16 @@
 //! Estimates how the upstream enforces a limit.
 //!
-//! Other clients may use the account, or an upstream may refill more slowly or hold less than
-//! documented. Each shows as a shortfall when the level of the upstream becomes known.
-//! Divided by the time since the level was last known, a shortfall is a *loss* of rate.
+//! Other users may share the account, or the upstream may refill more slowly or hold less than
+//! documented. Each shows as a shortfall when the upstream's level becomes known. Divided by the
+//! time since the level was last known, a shortfall is a *loss* of rate.
 //!
-//! The estimator gives a loss back slowly at first and then faster. This follows CUBIC (Ha, Rhee
-//! and Xu, 2008; RFC 9438), with a fifth power instead of a cubic. Additive increase would either
-//! provoke rejections all the time or need minutes to recover. A loss of most of the rate is given back
-//! more slowly each time that it is found again.
+//! A loss is given back slowly at first and then faster, as in CUBIC (Ha, Rhee and Xu, 2008; RFC
+//! 9438), but with a fifth power: additive increase would either provoke rejections all the time or
+//! need minutes to recover. A loss of most of the rate is given back more slowly each time it is
+//! found again.
 //!
 //! An upstream that refills in ticks lacks at most what one tick brings. The first rejections show
-//! that as a loss, and `stock` then holds it back. So the tick itself is not estimated.
+//! that as a loss, which `stock` then holds back, so the tick itself is not estimated.
 
 use rampmeter_policy::Limit;
 use rampmeter_policy::arithmetic::{Credit, STEPS};
@@ -33,18 +33,17 @@ const SMALL_LOSS: Ppm = 100_000;
 const LARGE_LOSS: Ppm = 600_000;
 const REPEATED: u64 = 4;
 /// The smallest losses are given back in the time that refills this many tokens, within these
-/// bounds. A small account makes few calls between two rejections, so it has to remember longer.
+/// bounds: a small account makes few calls between two rejections, so it has to remember longer.
 const REMEMBERED_TOKENS: u64 = 2400;
 const LONGEST_RECOVERY: (Span, Span) = (Span::from_secs(600), Span::from_secs(3600));
-/// The weight of an estimate that was measured over this time is one half. It grows with the time.
+/// An estimate measured over this time has a weight of one half; the weight grows with the time.
 const HALF_BELIEVED: Span = Span::from_secs(10);
-/// The stock held back against uneven losses, as refill time: after the first loss, and at most.
+/// The reserve of stock against uneven losses, as refill time: after the first loss, and at most.
 const FIRST_STOCK: Span = Span::from_millis(250);
 const MAX_STOCK: Span = Span::from_secs(2);
-/// [`MAX_STOCK`] is at least this many tokens, so that a small account can hold stock back for
-/// other users of the account.
+/// [`MAX_STOCK`] is at least this many tokens, so that a small account can leave some to others.
 const MAX_STOCK_TOKENS: u64 = 8;
-/// In any case, at most one part in this many of what refills in a period is held back.
+/// At most one part in this many of a period's refill is held back.
 const STOCK_PART: u64 = 5;
 /// The interval between two adaptations of the limit.
 const REVIEW: Span = Span::from_secs(1);
@@ -52,21 +51,19 @@ const REVIEW: Span = Span::from_secs(1);
 /// The learned difference between an upstream's bucket and its configured limit.
 #[derive(Clone, Debug)]
 pub(crate) struct RateEstimator {
-    /// The configured limit.
     pub(super) nominal: Limit,
     /// The capacity that the upstream states, if that is less than the nominal one.
     stated: Option<Amount>,
     /// The last estimated loss of rate, and its time.
     loss: Ppm,
     estimated: Time,
-    /// The time in which that loss is given back.
     recovery: Span,
     /// The time at which the level of the upstream was last known.
     pub(super) known: Option<Time>,
     /// The refill that the slower rate has kept back since `known`, counted until `counted`.
     kept_back: Credit,
     counted: Time,
-    /// Stock held back against uneven losses, by which levels lie below the upstream's.
+    /// The reserve against uneven losses, by which levels lie below the upstream's.
     pub(super) stock: Credit,
     /// The deficit of a full bucket.
     burst: Credit,
@@ -88,19 +85,18 @@ impl RateEstimator {
         }
     }
 
-    /// Adopts the capacity that the upstream states. The caller then enforces
-    /// [`adapted`](RateEstimator::adapted) at `now`.
+    /// Adopts a stated capacity. The caller then enforces [`adapted`](RateEstimator::adapted) at
+    /// `now`.
     pub(crate) fn state(&mut self, now: Time, stated: Option<Amount>) {
         self.review(now);
         self.stated = stated;
     }
 
-    /// The capacity that counts, if it is not the nominal one.
     pub(crate) fn stated(&self) -> Option<Amount> {
         self.stated
     }
 
-    /// The loss of rate that the stated capacity implies.
+    /// Returns the loss of rate that the stated capacity implies.
     fn stated_loss(&self) -> Ppm {
         let Some(stated) = self.stated else { return 0 };
         let (stated, nominal) = (u128::from(stated.micros()), u128::from(self.nominal.spec().capacity.micros()));
@@ -108,12 +104,12 @@ impl RateEstimator {
         WHOLE.saturating_sub(Ppm::try_from(kept).unwrap_or(WHOLE))
     }
 
-    /// The largest loss of rate to assume; none if the limit never learns.
+    /// Returns the largest loss of rate to assume; `None` if the limit never learns.
     fn max_loss(&self) -> Option<Ppm> {
         self.nominal.floor().map(|floor| WHOLE.saturating_sub(Ppm::from(floor)))
     }
 
-    /// The learned difference for the status, if any.
+    /// Reports the learned difference for the status, if any.
     pub(crate) fn report(&self, now: Time) -> Option<Learned> {
         let held_back = self.nominal.rate().units(self.short());
         let differs = self.differs() || self.stated.is_some();
@@ -125,12 +121,12 @@ impl RateEstimator {
         self.loss > 0 || self.short() > Credit::ZERO
     }
 
-    /// The time of the next [review](RateEstimator::review), if anything differs.
+    /// Returns the time of the next [review](RateEstimator::review), if anything differs.
     pub(crate) fn next_review(&self) -> Option<Time> {
         self.differs().then_some(self.counted + REVIEW)
     }
 
-    /// The loss of rate at `time`, which is at or after the estimate.
+    /// Returns the loss of rate at `time`, which is not before the estimate.
     fn loss(&self, time: Time) -> Ppm {
         self.estimated_loss(time).max(self.stated_loss())
     }
@@ -146,23 +142,22 @@ impl RateEstimator {
         Ppm::try_from((u128::from(self.loss) * left).div_ceil(1000_u128.pow(CURVE))).unwrap_or(WHOLE)
     }
 
-    /// The stock that is missing from a full bucket.
+    /// Returns the stock that is missing from a full bucket.
     fn short(&self) -> Credit {
         self.stock + self.burst
     }
 
-    /// The number of [`STEPS`] by which the rate is slower at `time`.
+    /// Returns by how many [`STEPS`] the rate is slower at `time`.
     fn slower(&self, time: Time) -> u16 {
         (self.loss(time) * u64::from(STEPS)).div_ceil(WHOLE).min(u64::from(STEPS) - 1) as u16
     }
 
-    /// The limit to enforce at `now`.
     pub(crate) fn adapted(&self, now: Time) -> Limit {
         let adapted = self.nominal.adapted(self.slower(now), self.short());
         self.stated.map_or(adapted.clone(), |stated| adapted.holding_at_most(stated))
     }
 
-    /// Counts the refill kept back so far and forgets recovered losses. The caller then enforces
+    /// Counts the refill kept back and forgets recovered losses. The caller then enforces
     /// [`adapted`](RateEstimator::adapted) at `now`.
     pub(crate) fn review(&mut self, now: Time) {
         self.kept_back = self.kept_back_until(now);
@@ -175,11 +170,10 @@ impl RateEstimator {
         }
     }
 
-    /// Learns that the upstream lacks `short`. `full` is the time at which the bucket was last
-    /// full. The rate lost `short` since the level was last known, or since `full` if that is
-    /// later. But less than a period after that `full`, the full bucket itself is smaller by
-    /// `short`. The first known level teaches nothing. Returns the increase of the reserve against
-    /// uneven losses.
+    /// Learns that the upstream lacks `short`, and returns by how much the reserve grows. The
+    /// bucket was last full at `full`. The rate lost `short` since the level was last known, or
+    /// since `full` if that is later; but within a period after that `full`, the bucket itself is
+    /// smaller. The first known level teaches nothing.
     pub(crate) fn fall_short(&mut self, now: Time, short: Credit, full: Option<Time>) -> Credit {
         self.review(now);
         let before = self.stock;
@@ -194,7 +188,7 @@ impl RateEstimator {
         self.stock - before
     }
 
-    /// The refill kept back until `now`, at the rate that has been in use since `counted`.
+    /// Returns the refill kept back until `now`, at the rate in use since `counted`.
     fn kept_back_until(&self, now: Time) -> Credit {
         let (rate, span) = (self.nominal.rate(), now.since(self.counted));
         self.kept_back + rate.refill_within(span) - rate.slowed(self.slower(self.counted)).refill_within(span)
@@ -221,22 +215,22 @@ impl RateEstimator {
     }
 }
 
-/// The largest reserve against uneven losses, at a rate that is so many [`STEPS`] slower.
+/// Returns the largest reserve against uneven losses at a rate that is so many [`STEPS`] slower.
 fn max_stock(limit: &Limit, slower: u16) -> Credit {
     let (refill, tokens) =
         (limit.rate().refill_within(MAX_STOCK), limit.rate().credit(Amount::ONE).times(MAX_STOCK_TOKENS));
     refill.max(tokens).min(limit.rate().slowed(slower).refill_within(limit.spec().period).divided_by(STOCK_PART))
 }
 
-/// The time in which the smallest loss is given back.
+/// Returns the time in which the smallest loss is given back.
 fn longest_recovery(limit: &Limit) -> Span {
     let (least, most) = LONGEST_RECOVERY;
     let refill = limit.rate().refilled_at(limit.rate().credit(Amount::ONE).times(REMEMBERED_TOKENS));
     refill.since(Time::ORIGIN).max(least).min(most)
 }
 
-/// The time in which a loss is given back. A smaller loss takes longer, most of all on a small
-/// account.
+/// Returns the time in which a loss is given back: longer for a smaller one, most on small
+/// accounts.
 fn recovery(loss: Ppm, longest: Span) -> Span {
     if loss >= SMALL_LOSS {
         return RECOVERY;

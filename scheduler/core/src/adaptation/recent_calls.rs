@@ -1,4 +1,4 @@
-//! The calls in flight; how long recent calls took, and how much they took from each limit.
+//! The calls in flight, and the means of recent calls: time, and charge to each limit.
 
 use crate::limits::StartKey;
 use rampmeter_policy::Bill;
@@ -7,19 +7,19 @@ use rampmeter_policy::spec::RETENTION;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A call that was not settled for this long has probably ended, because not every worker settles.
+/// A call unsettled for this long has probably ended, as not every worker settles.
 const ENDED_AFTER: Span = Span::from_secs(60);
 /// Beyond this many starts ahead, the earliest count as started. The set takes 3 MB.
 const MAX_AHEAD: usize = 65_536;
-/// Each later call reduces the weight of a former one by one part in this many.
+/// Each later call reduces the weight of an earlier one by one part in this many.
 const FADING_PART: f64 = 256.0;
 
 /// The calls in flight, and means over calls that ended. A snapshot does not contain them.
 ///
-/// Calls in flight are starts, including promised ones. A call is forgotten together with its permit.
+/// A call in flight is any start, promised ones included, until its permit is forgotten.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecentCalls {
-    /// The calls that have started, by the second of their start.
+    /// The number of calls that have started, by the second of their start.
     started: BTreeMap<u64, u64>,
     /// The starts that were ahead when the last call began.
     ahead: BTreeSet<StartKey>,
@@ -62,13 +62,12 @@ impl RecentCalls {
         }
     }
 
-    /// Notes that a call has ended. `served` has its charges, unless it was rejected.
+    /// Ends a call. `served` has its charges, unless it was rejected.
     pub(crate) fn end(&mut self, now: Time, key: StartKey, served: Option<&Bill>) {
         self.withdraw(key);
         served.into_iter().for_each(|bill| self.served.add(now.since(key.at), bill));
     }
 
-    /// Notes that a start was given back.
     pub(crate) fn withdraw(&mut self, key: StartKey) {
         if !self.ahead.remove(&key)
             && let Some(calls) = self.started.get_mut(&second(key.at))
@@ -77,8 +76,8 @@ impl RecentCalls {
         }
     }
 
-    /// The mean time of a served call in seconds, and its mean charge to `limit`. Calls without
-    /// such a charge count, too. None before the first charge.
+    /// Returns the mean time of a served call in seconds and its mean charge to `limit`, over all
+    /// calls. `None` before the first such charge.
     pub(crate) fn means(&self, limit: LimitId) -> Option<(f64, f64)> {
         let Served { calls, secs, amounts } = &self.served;
         amounts.get(&limit).map(|amount| (secs / calls, amount / calls))
@@ -89,13 +88,11 @@ impl RecentCalls {
         self.served = Served::default();
     }
 
-    /// How many calls have started by `now`.
     pub(crate) fn count(&self, now: Time) -> u64 {
         self.count_since(now - RETENTION, now)
     }
 
-    /// How many calls besides that of `key` have started by `now`, without those that have probably
-    /// ended.
+    /// Counts the calls besides that of `key` that have started by `now` and probably go on.
     pub(crate) fn count_young_beside(&self, now: Time, key: StartKey) -> u64 {
         let since = now - ENDED_AFTER;
         let counts = match self.ahead.contains(&key) {

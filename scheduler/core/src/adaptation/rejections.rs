@@ -1,11 +1,11 @@
-//! Tells why the upstream rejects calls, by what it has served before each rejection: in the last
-//! period, or since the rejection before if its buckets refill steadily.
+//! Infers why the upstream rejects calls from what it has served before each rejection: in the last
+//! period, or since the previous rejection if its buckets refill steadily.
 //!
-//! An upstream that allows less than is written rejects calls each time it has served about the
-//! same share of the written capacity. Strangers on the account leave a share that varies. If the
-//! whole capacity was served, the cause is our own: calls that cost more than estimated, or a burst
-//! that the margin does not cover. Causes are for people. Only one has an effect: a limit that
-//! is too high is [held](super::AdaptiveLimit::hold) to what is allowed.
+//! An upstream that allows less than is written rejects calls whenever it has served about the same
+//! share of the written capacity. Other users of the account leave a share that varies. If the
+//! whole capacity was served, the cause is ours: calls that cost more than estimated, or a burst
+//! that the margin does not cover. Causes are for people; only a limit that is too high has an
+//! effect: it is [held](super::AdaptiveLimit::hold) to what is allowed.
 
 use super::attribution::Limits;
 use rampmeter_policy::ids::LimitId;
@@ -15,22 +15,21 @@ use rampmeter_protocol::status::{self, RejectionCause};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The number of buckets that are measured at once. Rejections by further ones teach nothing.
+/// The number of buckets measured at once. Rejections by further ones teach nothing.
 const MAX_MEASURED_BUCKETS: usize = 256;
-/// A period is measured in so many parts.
+/// The number of parts in which a period is measured.
 const PARTS: usize = 64;
-/// The number of samples that are remembered of each bucket, and the fewest that tell a cause.
+/// The number of samples remembered for each bucket, and the fewest that tell a cause.
 const MAX_SAMPLES: usize = 8;
 const MIN_SAMPLES: usize = 3;
-/// Samples are at least half a period apart: calls that are on their way together are rejected
-/// together.
+/// The least time between samples, in parts: calls on their way together are rejected together.
 const PARTS_BETWEEN_SAMPLES: u64 = PARTS as u64 / 2;
 
 /// A millionth of the written capacity.
 type Ppm = u64;
 const ALL: Ppm = 1_000_000;
 /// A limit that serves less than this is written too high, if its larger shares differ by less than
-/// one part in [`EVEN_PART`]. Strangers who take half of an account look the same.
+/// one part in [`EVEN_PART`]. Other users who take half of an account look the same.
 const LOWER: Ppm = 570_000;
 const EVEN_PART: u64 = 3;
 /// More than this is the whole capacity, if the larger shares differ by less than one part in
@@ -38,14 +37,14 @@ const EVEN_PART: u64 = 3;
 const WHOLE: Ppm = 980_000;
 const EQUAL_PART: u64 = 16;
 
-/// A call that cost more than its permit explains rejections for a period, and at least for so long.
+/// A call that cost more than its permit explains rejections for a period, and at least this long.
 const UNDERESTIMATED: Span = Span::from_secs(60);
 
 /// The upstream's rejections under the present limits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rejections {
     measured: BTreeMap<BucketName, Measured>,
-    /// When a call of each limit last cost more than its permit.
+    /// When a call last cost more than its permit.
     underestimated: BTreeMap<LimitId, Time>,
 }
 
@@ -53,16 +52,16 @@ pub(crate) struct Rejections {
 #[derive(Clone, Debug)]
 struct Measured {
     served: Served,
-    /// The shares of the written capacity that it had served when it rejected calls.
+    /// The shares of the written capacity that it had served at its rejections.
     samples: VecDeque<Ppm>,
-    /// Rejections for whose cause there are too few samples.
+    /// Rejections whose cause too few samples tell yet.
     undecided: u64,
-    /// Whether it alone was to blame for a rejection.
+    /// Whether it was once the only bucket to blame for a rejection.
     is_convicted: bool,
 }
 
 impl Rejections {
-    /// Notes that a call was served which cost `actual` instead of `bill`.
+    /// Notes a served call that cost `actual` instead of `bill`.
     pub(crate) fn note_served(&mut self, now: Time, bill: &Bill, actual: &Bill) {
         for (limit, amount) in actual.amounts() {
             if amount > bill.get(limit) {
@@ -76,10 +75,10 @@ impl Rejections {
         }
     }
 
-    /// Counts a call with this bill that one of the limits `blamed` has rejected, by its cause. Former
-    /// ones are counted as soon as samples tell their cause. `lacks` says whether one of the limits had
-    /// too little stock by our own count. Returns the bucket for which the limit is written too high, if
-    /// there is one, and the capacity that the upstream seems to allow.
+    /// Counts the rejection of a call with this bill by one of the limits `blamed`, under its
+    /// cause; earlier ones are counted once samples tell their cause. `lacks` says whether one of
+    /// the limits had too little stock by our own count. Returns the bucket whose limit is written
+    /// too high, if there is one, and the capacity that the upstream seems to allow.
     pub(crate) fn count(
         &mut self,
         now: Time,
@@ -114,20 +113,21 @@ impl Rejections {
         measured.allowed(&resource[bucket.0]).map(|allowed| (bucket, allowed))
     }
 
-    /// The number of rejections whose cause is not decided.
+    /// Counts the rejections whose cause is not decided.
     pub(crate) fn undecided(&self) -> u64 {
         self.measured.values().map(|measured| measured.undecided).sum()
     }
 
-    /// The capacity that the upstream seems to allow at the most, if it is far lower than the written one.
+    /// Returns the highest capacity that the upstream seems to allow, if far below the written one.
     pub(crate) fn allowed(&self, id: LimitId, limit: &Limit) -> Option<Amount> {
         let of_limit = self.measured.range((id, None)..).take_while(|((of, _), _)| *of == id);
         of_limit.filter_map(|(_, measured)| measured.allowed(limit)).max()
     }
 
-    /// Takes a sample of the bucket that most likely has rejected the call: one that alone was to blame
+    /// Samples the bucket that most likely has rejected the call: one that alone was to blame
     /// before, or else the one that has served the largest share of its capacity. Of calls that are
-    /// rejected together, the last sample counts, as answers to served calls may come between theirs.
+    /// rejected together, the last sample counts, as responses to served calls may come between
+    /// theirs.
     fn sample(&mut self, now: Time, resource: &Resource, bill: &Bill, blamed: &Limits) {
         let mut likeliest = None;
         for limit in blamed.iter().filter(|limit| !resource[**limit].counts_calls_in_flight()) {
@@ -158,16 +158,16 @@ impl Rejections {
 }
 
 impl Measured {
-    /// The capacity that the upstream seems to allow, if it is far lower than that of `limit`.
+    /// Returns the capacity that the upstream seems to allow, if far below that of `limit`.
     fn allowed(&self, limit: &Limit) -> Option<Amount> {
         let (evidence, share) = self.evidence_and_share();
         let micros = u128::from(limit.spec().capacity.micros()) * u128::from(share) / u128::from(ALL);
         (evidence == Evidence::Lower).then(|| Amount::from_micros(u64::try_from(micros).ok()?).ok()).flatten()
     }
 
-    /// What the samples tell, and the share that is allowed. The larger half of them counts: before the
-    /// smaller ones, fewer calls were wanted. The largest one may have had a stock from a time without
-    /// calls.
+    /// Returns the evidence of the samples, and the share that is allowed. Only the larger half of
+    /// them counts: before the smaller ones, fewer calls were wanted. The share is the second
+    /// largest, as the largest may include a stock from a time without calls.
     fn evidence_and_share(&self) -> (Evidence, Ppm) {
         let mut samples = Vec::from(self.samples.clone());
         samples.sort_unstable_by(|one, other| other.cmp(one));
@@ -189,7 +189,7 @@ fn share(micros: u64, capacity: Amount) -> Ppm {
     Ppm::try_from(ppm).unwrap_or(Ppm::MAX)
 }
 
-/// What the samples of a bucket tell. The greatest one of several buckets counts.
+/// The evidence of a bucket's samples. The greatest one of several buckets counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Evidence {
     None,
@@ -198,15 +198,14 @@ enum Evidence {
     Lower,
 }
 
-/// The amount in millionths that a bucket has served in the last period, and since the last sample.
+/// The amount in millionths that a bucket has served in the last period and since the last sample.
 #[derive(Clone, Debug)]
 struct Served {
-    /// The length of a part of the period.
     part: Span,
-    /// The number of the present part since the origin of time, and that of the last sample.
+    /// The numbers of the present part and of the one of the last sample, since the origin of time.
     present: u64,
     sampled: u64,
-    /// How many parts after the last sample the next one is taken.
+    /// The number of parts from the last sample to the next one.
     wait: u64,
     since_sample: u64,
     parts: [u64; PARTS],
@@ -226,9 +225,9 @@ impl Served {
         }
     }
 
-    /// The amount served in a period, once it was measured for so long: in the last one, or on average
-    /// since the last sample. Also whether this sample is a new one, and not of calls that were rejected
-    /// together with the last ones.
+    /// Returns the amount served in a period, once it was measured for so long: in the last one, or
+    /// on average since the last sample. Also returns whether this sample is new, and not of calls
+    /// that were rejected together with the last ones.
     fn sample(&mut self, now: Time, on_average: bool) -> Option<(u64, bool)> {
         self.advance(now);
         let passed = self.present - self.sampled;

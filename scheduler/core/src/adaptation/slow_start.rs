@@ -1,35 +1,33 @@
 //! Limits the use of stock that was never observed.
 //!
 //! A bucket may count as full only because its state is unknown, while the upstream's bucket is
-//! empty. A burst of calls would then be rejected as a whole. So calls go only a little beyond the
-//! stock that served calls have proven. This is like a congestion window that does not grow
-//! (compare RFC 5681). Refill is not held back, so the rate suffers no loss.
+//! empty. A burst of calls would then be rejected as a whole, so calls go only a little beyond the
+//! stock that served calls have proven, like a congestion window that does not grow (compare RFC
+//! 5681). Refill is not held back, so the rate suffers no loss.
 
 use rampmeter_protocol::time::{Span, Time};
 
 /// How many calls may go beyond the proven stock.
 pub(crate) const MAX_CALLS_BEYOND: u64 = 4;
-/// Below one part in this many of a full bucket, only one call may go beyond the proven stock,
-/// because missing stock shows there.
+/// Below one part in this many of a full bucket, missing stock shows, so only one call may go
+/// beyond.
 pub(crate) const NEARLY_EMPTY_PART: u64 = 20;
 /// A call without a reported outcome counts as served after this time.
 const SERVED_AFTER: Span = Span::from_secs(1);
-/// A limit with a longer period has no slow start, which would take as long as the period.
+/// A limit with a longer period has no slow start, which would take as long.
 const LONGEST_PERIOD: Span = Span::from_secs(600);
 /// Slow start ends after this many periods.
 const PERIODS: u64 = 10;
 
-/// The progress of slow start on one bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlowStart {
     ends: Time,
     first: Option<Time>,
-    /// The latest start that is reported as served.
     served: Option<Time>,
 }
 
 impl SlowStart {
-    /// Slow start for a bucket that fills within `period`, if the period is short enough.
+    /// Begins slow start for a bucket that fills within `period`, if that is short enough.
     pub(crate) fn for_period(now: Time, period: Span) -> Option<Self> {
         let ends = now + Span::from_nanos(period.nanos().saturating_mul(PERIODS));
         (period <= LONGEST_PERIOD).then_some(SlowStart { ends, first: None, served: None })
@@ -43,7 +41,7 @@ impl SlowStart {
         self.served = self.served.max(Some(at));
     }
 
-    /// The latest start that counts as served, by report or by [`SERVED_AFTER`].
+    /// Returns the latest start that counts as served, by report or by [`SERVED_AFTER`].
     pub(crate) fn served(&self, now: Time) -> Option<Time> {
         let long_ago = self.first.map(|first| first.max(now - SERVED_AFTER)).filter(|at| *at + SERVED_AFTER <= now);
         self.served.max(long_ago)

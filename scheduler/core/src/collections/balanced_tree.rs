@@ -2,29 +2,26 @@
 //! weight-balanced tree (Nievergelt and Reingold, 1973) with the parameters that Hirai and Yamamoto
 //! proved (2011).
 //!
-//! The shape depends on the keys' order alone, and no order makes the tree deeper: of n nodes, at
-//! most log(n) / log(4/3) are on a path, which is 77 for 2^32. So the recursion needs little stack.
+//! No order of insertion makes the tree deeper than log(n) / log(4/3) for n nodes, which is 77 for
+//! 2^32. So the recursion needs little stack.
 
 use super::slab::{Slab, Slot};
 use std::array;
 
-/// A subtree may have so many times the nodes of its sibling.
+/// A subtree may have this many times the nodes of its sibling.
 const MAX_RATIO: usize = 3;
 /// Below this ratio of the inner to the outer grandchild, a single rotation balances the tree.
 const SINGLE_RATIO: usize = 2;
 
-/// The root of a tree, if it has any node.
 pub(crate) type Link = Option<Slot>;
 
-/// A value in a tree, and the subtree below it.
 #[derive(Clone, Debug)]
 pub(crate) struct Node<V, S> {
     pub(crate) value: V,
     /// The subtrees before and after the value.
     pub(crate) below: [Link; 2],
-    /// How many nodes the subtree has.
+    /// The number of nodes of the subtree.
     pub(crate) count: u32,
-    /// What the subtree sums up to.
     pub(crate) sum: S,
 }
 
@@ -37,12 +34,11 @@ pub(crate) trait Sums {
 
     fn key(&self, value: &Self::Value) -> Self::Key;
 
-    /// The sum of a value and of the subtrees before and after it. The `former` sum of the value may
-    /// be used again.
+    /// Sums up a value and the subtrees before and after it. The `former` sum may be reused.
     fn sum(&self, value: &Self::Value, below: [Option<&Self::Sum>; 2], former: Self::Sum) -> Self::Sum;
 }
 
-/// The values of the tree of `root`, in their order.
+/// Iterates over the values of the tree of `root` in order.
 pub(crate) fn in_order<V, S>(nodes: &Slab<Node<V, S>>, root: Link) -> impl Iterator<Item = &V> {
     let (mut path, mut link) = (Vec::new(), root);
     std::iter::from_fn(move || {
@@ -56,7 +52,7 @@ pub(crate) fn in_order<V, S>(nodes: &Slab<Node<V, S>>, root: Link) -> impl Itera
     })
 }
 
-/// The nodes of some trees, of which one is changed.
+/// The nodes of some trees, one of which is changed.
 pub(crate) struct Tree<'a, B: Sums> {
     pub(crate) nodes: &'a mut Slab<Node<B::Value, B::Sum>>,
     pub(crate) by: B,
@@ -69,8 +65,7 @@ impl<B: Sums> Tree<'_, B> {
         self.insert_node(root, node)
     }
 
-    /// Removes the value of `key` from the tree of `root`. Returns the new root, and the value if
-    /// there was one.
+    /// Removes the value of `key`. Returns the new root, and the value if there was one.
     pub(crate) fn remove(&mut self, root: Link, key: &B::Key) -> (Link, Option<B::Value>) {
         let (root, found) = self.remove_node(root, key);
         (root, found.and_then(|node| self.nodes.remove(node)).map(|node| node.value))
@@ -92,7 +87,7 @@ impl<B: Sums> Tree<'_, B> {
         self.known(node).below
     }
 
-    /// Puts subtrees before and after a node, and updates its count and sum.
+    /// Attaches subtrees before and after a node, and updates its count and sum.
     fn put_below(&mut self, node: Slot, below: [Link; 2]) {
         let former = std::mem::take(&mut self.nodes.get_mut(node).expect("a slot in use").sum);
         let subtrees = below.map(|root| root.map(|root| self.known(root)));
@@ -133,7 +128,7 @@ impl<B: Sums> Tree<'_, B> {
         Some(self.balance(outermost, subtrees))
     }
 
-    /// Takes the outermost node of a side out of a tree. Returns the other nodes and this one.
+    /// Removes the outermost node of a side from a tree. Returns the other nodes and this one.
     fn take_outermost(&mut self, root: Slot, side: usize) -> (Link, Slot) {
         let mut subtrees = self.below(root);
         let Some(further) = subtrees[side] else { return (subtrees[1 - side], root) };
@@ -142,8 +137,8 @@ impl<B: Sums> Tree<'_, B> {
         (Some(self.balance(root, subtrees)), outermost)
     }
 
-    /// Puts balanced subtrees, of which one has gained or lost a node, below `node`. Returns the
-    /// root of the balanced tree.
+    /// Attaches balanced subtrees, one of which has gained or lost a node. Returns the balanced
+    /// root.
     fn balance(&mut self, node: Slot, subtrees: [Link; 2]) -> Slot {
         let counts = subtrees.map(|subtree| subtree.map_or(0, |root| self.count(root)));
         let is_heavy = |side: usize| counts[side] > (counts[1 - side] * MAX_RATIO).max(1);

@@ -4,7 +4,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use std::hash::{BuildHasher, Hash};
 use std::num::NonZeroU32;
 
-/// The number of a slot, from one. `Option<Slot>` takes no more room.
+/// The number of a slot, from one, so that `Option<Slot>` takes no more room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot(NonZeroU32);
 
@@ -63,13 +63,12 @@ impl<T> Slab<T> {
         self.len
     }
 
-    /// The slot with this index, counted from zero, whether it is in use or free. None after the
-    /// last.
+    /// Returns the slot with this index from zero, used or free; `None` after the last.
     pub(crate) fn nth_slot(&self, number: usize) -> Option<Slot> {
         (number < self.len + self.free.len()).then(|| Slot::new(number + 1))
     }
 
-    /// All values, in the order of their slots.
+    /// Iterates over all values, in the order of their slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flatten().flatten()
     }
@@ -90,7 +89,6 @@ impl Slot {
         Slot(number.expect("bounds keep far fewer than 2^32 slots in use"))
     }
 
-    /// The chunk, and the index in it.
     fn split(self) -> (usize, usize) {
         let index = self.0.get() as usize - 1;
         (index / CHUNK, index % CHUNK)
@@ -116,7 +114,7 @@ impl Default for Index {
 }
 
 impl Index {
-    /// The slot of `id`. `is_it` tells whether the value in a slot has this id.
+    /// Returns the slot of `id`. `is_it` tells whether the value in a slot has this id.
     pub(crate) fn find(&self, id: &(impl Hash + ?Sized), is_it: impl Fn(Slot) -> bool) -> Option<Slot> {
         let (shard, part) = self.shard_and_part(id);
         let found = self.shards[shard].find(spread(part), |(other, slot)| *other == part && is_it(*slot))?;

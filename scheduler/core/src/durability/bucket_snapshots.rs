@@ -1,12 +1,12 @@
-//! Buckets in a snapshot: those without keys, freezes and spent quotas, and keys of limits with long
-//! periods.
+//! Buckets in a snapshot: those without keys, freezes and spent quotas, and keys of limits with
+//! long periods.
 //!
-//! A million keys may change between two checkpoints, so a checkpoint can't contain all keys. A
-//! successor takes unknown keys for empty. For a limit with a long period, they would stay empty
+//! A million keys may change between two checkpoints, so a checkpoint can't contain all. A
+//! successor takes unknown keys for empty, and those of a limit with a long period would stay empty
 //! for hours or weeks.
 //!
-//! So a checkpoint lists the keys of such limits that are in use, each with its own budget. It
-//! names the [pages](crate::ledger::key_pages) that record keys at rest. An unlisted key has a
+//! So a checkpoint lists the keys of such limits that are in use, each with its own budget, and
+//! refers to the [pages](crate::ledger::key_pages) that record keys at rest. An unlisted key has a
 //! budget of one call, if that is a small part of its bucket.
 
 use crate::collections::Slot;
@@ -31,8 +31,8 @@ use std::collections::BTreeMap;
 const FREEZES_PART: usize = 8;
 
 impl<R: Clone> Scheduler<R> {
-    /// All levels, with every promise and the budget of each limit spent. Budgets are for starts
-    /// between now and a near time. Promises from `listed` on are listed one by one.
+    /// Returns all levels, with every promise and the budget of each limit spent. Budgets are for
+    /// starts from now until a near time. Promises from `listed` on are listed one by one.
     pub(crate) fn level_snapshots(
         &self,
         budgets: impl Iterator<Item = UsageBlock>,
@@ -55,14 +55,14 @@ impl<R: Clone> Scheduler<R> {
         limits.map(level_snapshot).collect()
     }
 
-    /// What a record has for keys and their freezes.
+    /// Returns the bytes that a record has for keys and their freezes.
     pub(crate) fn record_space(&self) -> RecordSpace {
         RecordSpace::of(self.term.record_bytes, self.resource.limits().len())
     }
 
-    /// All freezes that no served probe has ended, and all spent quotas. If those of keys have no
-    /// room, also returns when the last of the others ends. Until then, all known keys count as
-    /// frozen, and the caller has to leave all other keys empty.
+    /// Returns all freezes that no served probe has ended, and all spent quotas. If those of keys
+    /// have no room, also returns when the last of the others ends. Until then, all known keys
+    /// count as frozen, and the caller has to leave all other keys empty.
     pub(crate) fn freeze_snapshots(
         &mut self,
         now: Time,
@@ -94,18 +94,19 @@ impl<R: Clone> Scheduler<R> {
 }
 
 /// The largest number of keys that one checkpoint examines: the keys of a page, and as many again.
-/// While more keys are in use, for example after a change of limits, a successor takes unlisted
-/// keys for empty.
+/// While more keys are in use, as after a change of limits, a successor takes unlisted keys for
+/// empty.
 const MAX_EXAMINED: usize = 2 * MAX_PAGE_KEYS;
-/// How many of the first requests of the class queues get a budget for their keys.
+/// The number of first requests of the class queues that get a budget for their keys.
 const MAX_FIRST_REQUESTS: usize = 64;
-/// How many requests of each key count that waits for a budget.
+/// The number of requests that count for each key that waits for a budget.
 const MAX_FIRST_OF_KEY: usize = 4;
 /// An unlisted key's budget is at most one part in this many, because a crash loses it.
 const UNLISTED_PART: u64 = 16;
 
 impl<R: Clone> Scheduler<R> {
-    /// New pages before a checkpoint, and its key budgets and snapshots; `None` for too many keys.
+    /// Returns new pages to write before a checkpoint, and its key budgets and snapshots unless
+    /// there are too many keys.
     pub(crate) fn key_budgets(
         &mut self,
         now: Time,
@@ -163,8 +164,8 @@ impl<R: Clone> Scheduler<R> {
         pages
     }
 
-    /// Keys that are on no page, the least demanded first. A page counts the stock of a key with
-    /// promises as spent until the last of these, and gives `wanted` keys no budget. Such keys
+    /// Returns keys that are on no page, the least demanded first. A page counts the stock of a key
+    /// with promises as spent until the last of these, and gives `wanted` keys no budget. Such keys
     /// therefore come last, and only if the checkpoint has no room for them.
     fn least_demanded(
         &self,
@@ -183,7 +184,7 @@ impl<R: Clone> Scheduler<R> {
         least.into_iter().map(|((.., slot), name)| (name, slot)).collect()
     }
 
-    /// The budgets and snapshots of the keys of a checkpoint; `None` if there are too many.
+    /// Returns the key budgets and snapshots of a checkpoint; `None` if there are too many.
     fn listable(
         &self,
         now: Time,
@@ -211,8 +212,8 @@ impl<R: Clone> Scheduler<R> {
         Some((KeyBudgets::new(budgets, unlisted), snapshots))
     }
 
-    /// The demand for each key by pending requests, by requests in the queues of keys that wait for
-    /// a budget, and by the first requests in the queues of classes.
+    /// Returns the demand for each key by pending requests, by requests in the queues of keys that
+    /// wait for a budget, and by the first requests in the queues of classes.
     fn demand_for_keys(&self) -> BTreeMap<KeyName, Credit> {
         let classes = self.queues.classes().iter();
         let first = classes.flat_map(|queue| queue.order.front(MAX_FIRST_REQUESTS)).take(MAX_FIRST_REQUESTS);
@@ -231,8 +232,8 @@ impl<R: Clone> Scheduler<R> {
         KeySnapshot::of(&self.resource[name.limit], &name.key, &self.key_bucket(now, name), now, budget)
     }
 
-    /// The keys of a snapshot: `listed` keys, keys on `pages`, and the budget of all other keys by
-    /// limit. Other keys without an `allowed` budget are empty until `empty`.
+    /// Assembles the keys of a snapshot: `listed` keys, `pages`, and the budget of all other keys
+    /// by limit. Other keys without an `allowed` budget are empty until `empty`.
     pub(crate) fn keys_snapshot(
         &self,
         now: Time,
@@ -259,8 +260,8 @@ impl<R: Clone> Scheduler<R> {
         self.resource.keyed_limits().map(rate).collect()
     }
 
-    /// References to all pages; `None` if they have no room. Each key on them may be granted
-    /// `allowed`.
+    /// Refers to all pages, each of whose keys may be granted `allowed`; `None` if they have no
+    /// room.
     pub(crate) fn key_pages(
         &self,
         now: Time,
@@ -281,7 +282,7 @@ impl<R: Clone> Scheduler<R> {
         (pages.len() == self.ledger.keys.pages.iter().count()).then_some(pages)
     }
 
-    /// The snapshot of each unlisted key of a limit, with this budget.
+    /// Records the state of each unlisted key of a limit, with this budget.
     fn other_keys(&self, now: Time, limit: LimitId, budget: Credit) -> OtherKeysSnapshot {
         let fresh = self.ledger.keys.absent(limit, now);
         let limit = &self.resource[limit];
@@ -302,7 +303,8 @@ impl KeySnapshot {
     }
 }
 
-/// The budget of each unlisted key: the largest recent call, if it is a small part, or a place.
+/// Returns the budget of each unlisted key: the largest recent call, if it is a small part, or a
+/// place.
 fn unlisted_budget((limit, largest): (&Limit, &Credit)) -> Credit {
     let is_small = *largest <= limit.full().divided_by(UNLISTED_PART);
     if is_small || limit.counts_calls_in_flight() { (*largest).min(limit.full()) } else { Credit::ZERO }

@@ -1,5 +1,4 @@
-//! The states that a successor goes on from: checkpoints, which the store must hold before permits are
-//! granted, the exact state at the end of a term, and how a scheduler is restored from them.
+//! Checkpoints, the exact state at the end of a term, and how a scheduler is restored from them.
 
 use crate::checkpoint_number::CheckpointNumber;
 use crate::durability::snapshot::{
@@ -26,15 +25,15 @@ use std::collections::BTreeMap;
 /// A state for the store that counts everything which may be granted under it as spent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// For [`Event::CheckpointStored`](crate::event::Event::CheckpointStored).
+    /// The number to pass to [`Event::CheckpointStored`](crate::event::Event::CheckpointStored).
     pub number: CheckpointNumber,
     /// The state, without permits.
     pub state: Snapshot,
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// The checkpoint to write at `now`. None if the scheduler is not [fenced](Scheduler::fenced),
-    /// or if too many checkpoints are unconfirmed.
+    /// Returns the checkpoint to write at `now`; `None` if the scheduler is not
+    /// [fenced](Scheduler::fenced), or if too many checkpoints are unconfirmed.
     pub fn checkpoint(&mut self, now: Time) -> Option<Checkpoint> {
         self.advance(now);
         if !self.term.budget.may_open() {
@@ -63,8 +62,8 @@ impl<R: Clone> Scheduler<R> {
         Some(Checkpoint { number, state })
     }
 
-    /// The keys of a checkpoint. `listed` keys have budgets. Keys with far promises count as empty
-    /// until their last promise. Every other key counts as empty until near starts are past and
+    /// Returns the keys of a checkpoint. `listed` keys have budgets. Keys with far promises count
+    /// as empty until their last promise, and every other key until near starts are past and
     /// `unlisted` freezes have ended.
     fn fenced_keys(
         &self,
@@ -109,14 +108,15 @@ impl<R: Clone> Scheduler<R> {
         self.resource.limits_by_id().map(immediate).collect()
     }
 
-    /// The level of a bucket for near starts.
+    /// Returns the level of a bucket for near starts.
     pub(crate) fn near_level(&self, now: Time, limit: &Limit, bucket: &Bucket) -> Credit {
         // A window's next amount needs a checkpoint shortly before it comes, not earlier.
         let soon = self.resource.spec().horizon + self.resource.spec().reservation;
         bucket.near_level(limit, now, soon)
     }
 
-    /// The amount that waiting requests could take of a limit at this level, with headrooms.
+    /// Returns the amount that waiting requests could take of a limit at this level, with
+    /// headrooms.
     fn startable(&self, id: LimitId, level: Credit) -> Credit {
         let limit = &self.resource[id];
         let of_class = |class: ClassId| {
@@ -128,14 +128,14 @@ impl<R: Clone> Scheduler<R> {
         classes.map(of_class).max().unwrap_or(Credit::ZERO)
     }
 
-    /// The state at `now` with at most `most` permits, without waiting requests: clients ask again.
-    /// If there are more, or they take more than 128 MiB, promises and open calls come first.
-    /// This reads every key, which takes a sixth of a second for a million. Call it at the end of a
-    /// term, when nothing is granted any more.
+    /// Returns the state at `now` with at most `most` permits, without waiting requests: clients
+    /// ask again. If there are more, or they take more than 128 MiB, promises and open calls come
+    /// first. Call it at the end of a term, when nothing is granted any more: it reads every key,
+    /// which takes a sixth of a second for a million.
     #[must_use]
     pub fn snapshot(&mut self, now: Time, most: usize) -> Snapshot {
         self.advance(now);
-        // Pages need no budgets at the end of a term, so that all other keys go to new ones.
+        // Pages need no budgets at the end of a term, so all other keys go to new ones.
         let used = self.ledger.keys.in_use(now, usize::MAX);
         let mut used = used.into_iter().map(|name| (name, Credit::ZERO)).collect();
         let new_pages = self.write_pages(now, usize::MAX, &mut used, &BTreeMap::new());
@@ -153,8 +153,8 @@ impl<R: Clone> Scheduler<R> {
         Snapshot { levels, keys: self.keys_at_stop(now, space, unlisted), freezes, permits, new_pages }
     }
 
-    /// The keys on no page. If there are too many, keys with long periods and low levels come
-    /// first. Other keys are empty until `unlisted` freezes have ended.
+    /// Returns the keys on no page. If there are too many, keys with long periods and low levels
+    /// come first. Other keys are empty until `unlisted` freezes have ended.
     fn keys_at_stop(&self, now: Time, mut space: RecordSpace, unlisted: Option<Time>) -> KeysSnapshot {
         let on_no_page = self.ledger.keys.iter().filter(|known| known.page.is_none());
         let buckets = on_no_page.map(|known| (known.in_force(self.resource.limits()), &*known.key));
@@ -179,8 +179,8 @@ impl<R: Clone> Scheduler<R> {
         self.keys_snapshot(now, listed, pages.unwrap_or_default(), empty.max(unlisted), allowed)
     }
 
-    /// The permits to remember: promises, then calls in flight, then settled and returned ones; of
-    /// each, those that start last.
+    /// Returns the permits to remember: promises, then calls in flight, then settled and returned
+    /// ones; of each, those that start last.
     fn first_permits(&self, most: usize) -> Vec<&Permit<R>> {
         let rank = |permit: &Permit<R>| match &permit.state {
             State::Waiting(_) => None,
@@ -223,10 +223,9 @@ impl<R: Clone> Scheduler<R> {
         })
     }
 
-    /// A scheduler at `now` that continues from a snapshot taken at `then`.
+    /// Creates a scheduler at `now` that continues from a snapshot taken at `then`.
     ///
     /// A limit without a snapshot starts as the resource says. Levels are capped at the capacity.
-    /// Lessons count for limits with the same policy.
     #[must_use]
     pub fn restore(resource: Resource, epoch: Epoch, now: Time, then: Time, snapshot: &Snapshot) -> Self {
         let mut scheduler = Scheduler::new(resource, epoch, now);
@@ -234,7 +233,7 @@ impl<R: Clone> Scheduler<R> {
         scheduler
     }
 
-    /// A scheduler whose predecessor's state is lost: every bucket starts empty.
+    /// Creates a scheduler whose predecessor's state is lost: every bucket starts empty.
     #[must_use]
     pub fn cautious(resource: Resource, epoch: Epoch, now: Time) -> Self {
         let mut scheduler = Scheduler::at_level(resource, epoch, now, |_| Credit::ZERO);
@@ -242,7 +241,7 @@ impl<R: Clone> Scheduler<R> {
         scheduler
     }
 
-    /// A scheduler whose buckets are all full, whatever the resource says.
+    /// Creates a scheduler whose buckets are all full, whatever the resource says.
     #[must_use]
     pub fn full(resource: Resource, epoch: Epoch, now: Time) -> Self {
         Scheduler::at_level(resource, epoch, now, Limit::full)
@@ -256,9 +255,9 @@ impl<R: Clone> Scheduler<R> {
         scheduler
     }
 
-    /// This scheduler after a restore from a record that may be outdated. The stock of limits with
-    /// short periods counts as spent; debts stay. Limits with long periods and quotas keep their
-    /// stock, because they would stay empty for too long.
+    /// Returns this scheduler after a restore from a record that may be outdated. The stock of
+    /// limits with short periods counts as spent; debts stay. Limits with long periods and quotas
+    /// keep their stock, because they would stay empty for too long.
     #[must_use]
     pub fn without_stock(mut self, now: Time) -> Self {
         self.ledger.drain(now, |limit| !limit.has_long_period());
@@ -333,7 +332,7 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.keys.add_page(page.id, taken, spent, slots);
     }
 
-    /// The limit of a key and its bucket at `then`; none if the limit is gone.
+    /// Returns the limit of a key and its bucket at `then`; `None` if the limit is gone.
     fn key_bucket_of(
         &self,
         then: Time,
@@ -395,7 +394,7 @@ impl<R: Clone> Scheduler<R> {
         self.resource.leases(bill).map(lease).collect()
     }
 
-    /// The charges to limits that still exist and have the same kind of buckets.
+    /// Returns the charges to limits that still exist and have the same kind of buckets.
     fn charges_of(&self, permit: &PermitSnapshot) -> Bill {
         let mut bill = Bill::default();
         let shared = permit.bill.iter().map(|(name, amount)| (name, None, *amount));
@@ -410,7 +409,7 @@ impl<R: Clone> Scheduler<R> {
     }
 }
 
-/// The rate of a limit's keys; `None` if no limit can have it.
+/// Returns the rate of a limit's keys; `None` if no limit can have it.
 fn rate_by_limit(RateSnapshot { limit, capacity_micros, period }: &RateSnapshot) -> Option<(&Name, Rate)> {
     let capacity = Amount::from_micros(*capacity_micros).ok().filter(|capacity| *capacity > Amount::ZERO)?;
     let period = Some(*period).filter(|period| (Span::from_nanos(1)..=MAX_PERIOD).contains(period))?;

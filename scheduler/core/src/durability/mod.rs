@@ -1,5 +1,4 @@
-//! Checkpoints that the store must hold before permits are granted, and snapshots that a successor
-//! restores.
+//! Checkpoints, which the store must hold before permits are granted, and the snapshots in them.
 
 mod bucket_snapshots;
 pub mod checkpoint;

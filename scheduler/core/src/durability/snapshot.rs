@@ -1,12 +1,11 @@
 //! The state that a successor starts from, as the store has it.
 //!
-//! The fields' names and order are those of stored records. A snapshot may be older or newer than
+//! Names and order of the fields are those of stored records. A snapshot may be older or newer than
 //! its reader, so a restore ignores whatever its resource cannot have.
 //!
-//! A value of the store has at most 1 MiB. Everything that clients can make longer or more is
-//! counted as it is encoded: a control character of a key takes six bytes. What has no room is
-//! covered by a coarser statement, which never frees anything: all other keys are empty until the
-//! last of them is free.
+//! A value of the store has at most 1 MiB. Whatever clients can make longer or more is counted as
+//! encoded: a control character of a key takes six bytes. What has no room is covered by a coarser
+//! statement that never frees anything: all other keys are empty until the last of them is free.
 
 use crate::array_form::stored_as_array;
 use rampmeter_protocol::id::PermitId;
@@ -20,12 +19,12 @@ pub use crate::limits::DebitSnapshot;
 pub use crate::limits::usage::{CountedUsage, ReportedUsage, UsageSpan};
 pub use crate::offset::Offset;
 
-/// The state of a resource at one instant. It names its limits, so that it outlives their change.
+/// The state of a resource at one instant. It refers to limits by name, so it outlives their
+/// change.
 ///
-/// Levels count every promise as spent. A promise in `permits` can be returned later; any other
-/// promise stays spent. So a snapshot with a shortened list is still safe.
-///
-/// A snapshot has no history of levels, so unused cost of an earlier call is not returned.
+/// Levels count every promise as spent. Only a promise in `permits` can be returned later, so a
+/// snapshot with a shortened list is still safe. There is no history of levels, so unused cost of
+/// an earlier call is not returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// All buckets without keys.
@@ -45,19 +44,19 @@ pub struct Snapshot {
 pub struct KeysSnapshot {
     /// Keys that are listed one by one.
     pub listed: Vec<KeySnapshot>,
-    /// For each limit with known unlisted keys, the state of each of these.
+    /// The state of each unlisted key, by limit. A limit without known keys is missing.
     pub known: Vec<OtherKeysSnapshot>,
-    /// How long after the snapshot all other keys are empty; none if they are full.
+    /// How long after the snapshot all other keys are empty; `None` if they are full.
     pub others_empty_in: Option<Offset>,
-    /// The rates at which the buckets of listed keys and of keys on pages refill. A limit without
-    /// an entry has the rate that it has at the restore.
+    /// The rates at which keys listed or on pages refill; for a limit without an entry, the rate at
+    /// the restore counts.
     pub rates: Vec<RateSnapshot>,
-    /// Pages with more keys, the oldest first. Of several records of a key, a later page takes
-    /// precedence, and `listed` over all pages.
+    /// Pages with more keys, the oldest first. A later page takes precedence over an earlier one,
+    /// and `listed` over all pages.
     pub pages: Vec<KeyPage>,
 }
 
-/// The rate of the buckets of a limit with keys: a capacity in each period.
+/// The rate of a limit with keys: a capacity in each period.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct RateSnapshot {
     /// The limit.
@@ -69,7 +68,7 @@ pub struct RateSnapshot {
 }
 stored_as_array!(RateSnapshot: limit, capacity_micros, period);
 
-/// A page of keys at rest. It is written once, and every later checkpoint refers to it.
+/// A page of keys at rest. It is written once, and later checkpoints refer to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyPage {
     /// Its id in the store.
@@ -93,8 +92,7 @@ pub struct NewPage {
     pub keys: Vec<KeySnapshot>,
 }
 
-/// The bucket of a key with all promises spent. Until the last promise is due, nothing else may be
-/// granted.
+/// The bucket of a key with all promises spent. Until the last is due, nothing else may be granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySnapshot {
     /// Its limit.
@@ -128,15 +126,14 @@ pub struct LevelSnapshot {
     pub micros: i64,
     /// The budget in millionths: what may still be granted under a checkpoint.
     pub budget: u64,
-    /// Amounts that a successor keeps back for possible promises; ends ascend, and amounts never
-    /// rise.
+    /// Amounts that a successor keeps back for possible promises; ends ascend, amounts never rise.
     #[serde(rename = "withheld", skip_serializing_if = "Vec::is_empty", default)]
     pub pending_debits: Vec<DebitSnapshot>,
-    /// Its usage, if the limit does not count tokens. The level has no meaning then.
+    /// Its usage, if the limit does not count tokens. The level then has no meaning.
     #[serde(rename = "taken", skip_serializing_if = "Option::is_none", default)]
     pub usage: Option<CountedUsage>,
-    /// How long ago it could have held how much more, in millionths; less each time. Refunds of calls
-    /// in flight need no more room. Only a graceful stop says so.
+    /// How long ago it could have held how much more, in millionths; less each time. Refunds of
+    /// calls in flight need no more room. Only a graceful stop writes it.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub rooms: Vec<(Span, u64)>,
 }
@@ -146,10 +143,10 @@ pub struct LevelSnapshot {
 pub struct FreezeSnapshot {
     /// The limit.
     pub limit: Name,
-    /// The key, if the limit has buckets by key. Without one, all listed keys of such a limit are
-    /// frozen that have no freeze of their own.
+    /// The key, if the limit has keys; without one, the freeze is of all its listed keys that have
+    /// no freeze of their own.
     pub key: Option<String>,
-    /// From the snapshot to the end.
+    /// The time from the snapshot to the end.
     pub ends_in: Span,
     /// Whether it is a spent quota, for which no request waits.
     pub spent: bool,
@@ -169,7 +166,7 @@ pub struct PermitSnapshot {
     pub start: Offset,
     /// Its class.
     pub class: Name,
-    /// The client that its call counts for; none if it is unknown.
+    /// The client that its call counts for; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub client: Option<String>,
     /// Its charges in millionths by limit; a returned permit has none.
@@ -177,7 +174,7 @@ pub struct PermitSnapshot {
     /// Its charges in millionths by limit and key.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub keyed: Vec<(Name, String, u64)>,
-    /// The limits in which the call holds a place, each with the end of the lease relative to the
+    /// The limits in which the call holds a place, with the end of the lease relative to the
     /// snapshot. For any other limit, the lease ends one period after the start.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub held_until: Vec<(Name, Offset)>,
@@ -214,16 +211,16 @@ pub(crate) const MAX_KEYS_AT_STOP: usize = 10_000;
 pub(crate) struct RecordSpace(usize);
 
 impl RecordSpace {
-    /// What a record of `bytes` has for other things than its `limits`.
+    /// Returns the space of a record of `bytes` for all but its `limits`.
     pub(crate) fn of(bytes: usize, limits: usize) -> Self {
         RecordSpace(bytes.saturating_sub(limits * LIMIT_BYTES))
     }
 
-    /// For the permits of a hand-over, which are stored beside its record. It has some seconds to
-    /// write them.
+    /// The space for the permits of a hand-over, stored beside its record within some seconds.
     pub(crate) const PERMITS: RecordSpace = RecordSpace(128 << 20);
 
-    /// Takes room for the first items, at most `most`, that fit into one `part` of what is left.
+    /// Returns the first items, at most `most`, that fit into one `part` of what is left, and uses
+    /// it up.
     pub(crate) fn fitting<T>(
         &mut self,
         part: usize,
@@ -241,12 +238,12 @@ impl RecordSpace {
     }
 }
 
-/// The bytes of a value in a list.
+/// Returns the encoded bytes of a value in a list.
 pub(crate) fn encoded<T: Serialize + ?Sized>(value: &T) -> usize {
     ",".len() + serde_json::to_vec(value).expect("records are plain data").len()
 }
 
-/// The bytes of a key. The record of a key without tokens has its name twice, and its usage.
+/// Returns the bytes of a key. Without tokens, its record has its name twice, and its usage.
 pub(crate) fn encoded_key(KeySnapshot { limit, key, micros, usage }: &KeySnapshot) -> usize {
     encoded(&(limit, key, micros)) + usage.as_ref().map_or(0, |usage| encoded(&(limit, key, usage)))
 }

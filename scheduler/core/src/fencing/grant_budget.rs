@@ -1,9 +1,9 @@
 //! Limits grants to what the store's latest checkpoint allows.
 //!
-//! The store holds a *checkpoint*, a state that counts everything its writer may still grant as
-//! spent. That amount is the checkpoint's *budget*. A successor starts from the checkpoint. So the
-//! successor has already paid for everything that its predecessor may still grant. Checkpoints are
-//! written ahead of need; no request waits for the store in normal operation.
+//! The store holds a *checkpoint*, a state that counts as spent everything its writer may still
+//! grant: the checkpoint's *budget*. A successor starts from it, so it has already paid for
+//! whatever its predecessor may still grant. Checkpoints are written ahead of need; no request
+//! waits for the store in normal operation.
 //!
 //! The budget covers near starts only. A far start is promised first, and sent once the store holds
 //! a checkpoint that lists it (see `pending_answers`).
@@ -18,7 +18,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::VecDeque;
 
-/// The interval of checkpoints while permits are granted: four writes in a second.
+/// The interval of checkpoints while permits are granted: four writes a second.
 const INTERVAL: Span = Span::from_millis(250);
 /// The interval while no permits are granted, short enough for a standby to see a live leader.
 const IDLE_INTERVAL: Span = Span::from_millis(1000);
@@ -44,11 +44,11 @@ pub(crate) struct GrantBudget {
     pub(crate) confirmed: CheckpointNumber,
     /// The latest checkpoint that all standbys of the stored record hold.
     witnessed: CheckpointNumber,
-    /// Checkpoints before this one allow no grants. None without a store.
+    /// Checkpoints before this one allow no grants. `None` without a store.
     trusted_from: Option<CheckpointNumber>,
     latest: CheckpointNumber,
     opened_at: Option<Time>,
-    /// When the budgets of keys were last lowered.
+    /// When the budgets of idle keys were last lowered.
     faded_at: Time,
     /// The number of writes for the latest checkpoint, including its pages.
     writes: u64,
@@ -61,19 +61,19 @@ pub(crate) struct GrantBudget {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum CheckpointDue {
     #[default]
-    /// Nothing needs it, except a standby that watches for a live leader.
+    /// Only a standby that watches for a live leader needs it.
     Idle,
     /// Permits were granted.
     Usual,
     /// A request waits for a far start, or a successor must learn of a change.
     Soon,
-    /// A request waits for the budget of a key.
+    /// A request waits for a key's budget.
     Prompt,
     /// A request waits for budget, or a doubt stops all grants.
     Immediate,
 }
 
-/// The rest of a budget for starts until a certain time.
+/// What is left of a budget for starts until `until`.
 #[derive(Clone, Debug)]
 struct Allowances {
     until: Time,
@@ -112,31 +112,30 @@ struct OpenCheckpoint {
     /// The serial number of the last start before it.
     last_serial: u64,
     budget: Allowances,
-    /// None if keys need no budget.
+    /// `None` if keys need no budget.
     keys: Option<KeyBudgets>,
 }
 
-/// The amount that waiting requests could use of a limit at once.
+/// The amount of a limit that waiting requests could use at once, and the level for near starts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ImmediateDemand {
     pub(crate) wanted: Credit,
-    /// The limit's level for near starts.
     pub(crate) level: Credit,
 }
 
 impl GrantBudget {
-    /// The budget without a store.
+    /// Creates the budget without a store.
     pub(super) fn new(resource: &Resource) -> Self {
         let largest = resource.limits().iter().map(|limit| limit.rate().credit(Amount::ONE)).collect();
         GrantBudget { writes: 1, largest, ..GrantBudget::default() }
     }
 
-    /// The budget with a store that holds no checkpoint yet, so that it allows nothing.
+    /// Adds a store that holds no checkpoint yet, so that nothing is allowed.
     pub(super) fn fenced(self) -> Self {
         GrantBudget { trusted_from: Some(self.next()), ..self }
     }
 
-    /// The budget under new limits. Earlier checkpoints allow nothing any more.
+    /// Creates the budget under new limits. Earlier checkpoints allow nothing any more.
     pub(super) fn after(before: &GrantBudget, resource: &Resource) -> Self {
         let GrantBudget { confirmed, witnessed, trusted_from, latest, opened_at, .. } = *before;
         let new = GrantBudget::new(resource);
@@ -145,7 +144,6 @@ impl GrantBudget {
         after
     }
 
-    /// Whether a store limits grants.
     pub(super) fn is_fenced(&self) -> bool {
         self.trusted_from.is_some()
     }
@@ -160,12 +158,12 @@ impl GrantBudget {
             && self.open.iter().all(|open| open.budget.covers(resource, bill, start))
     }
 
-    /// The number of the next checkpoint, which will list the starts that are promised now.
+    /// Returns the number of the next checkpoint, which will list the starts promised now.
     pub(crate) fn next(&self) -> CheckpointNumber {
         CheckpointNumber(self.latest.0 + 1)
     }
 
-    /// Whether the store certainly holds this checkpoint, and no other leader has followed it.
+    /// Whether the store surely holds this checkpoint, and no other leader has followed it.
     pub(crate) fn is_stored(&self, number: CheckpointNumber) -> bool {
         self.is_trusted() && self.confirmed >= number
     }
@@ -175,19 +173,18 @@ impl GrantBudget {
         self.open.iter().filter_map(|open| open.keys.as_ref()).any(|keys| !keys.cover(resource, charge))
     }
 
-    /// Notes that a request lacks the budget of a key.
     pub(crate) fn note_key_shortage(&mut self) {
         self.hasten(CheckpointDue::Prompt);
     }
 
-    /// The limit without enough budget for a `bill` that is not covered.
+    /// Returns the limit without enough budget for a `bill` that is not covered.
     pub(crate) fn lacking(&self, resource: &Resource, bill: &Bill) -> Option<LimitId> {
         let lacks = self.open.iter().find_map(|open| open.budget.lacking(resource, bill));
         lacks.or_else(|| bill.charged().next())
     }
 
-    /// Notes that `bill` could start in `ahead` with more budget. If the start is not near, the
-    /// checkpoint need not come at once.
+    /// Notes that `bill` could start in `ahead` with more budget. The checkpoint need not come at
+    /// once for a start that is not near.
     pub(crate) fn note_shortage(&mut self, resource: &Resource, bill: &Bill, ahead: Span) {
         let lacks_key = bill.keyed().any(|charge| self.lacks_key(resource, charge));
         self.hasten(match () {
@@ -202,18 +199,16 @@ impl GrantBudget {
         self.hasten(CheckpointDue::Soon);
     }
 
-    /// Makes the next checkpoint due as soon as this, or sooner.
     fn hasten(&mut self, how_soon: CheckpointDue) {
         self.how_soon = self.how_soon.max(how_soon);
     }
 
-    /// Whether a checkpoint at `now` lowers the budgets of idle keys. Those that come sooner than
-    /// usual do not.
+    /// Whether a checkpoint at `now` lowers the budgets of idle keys: not if it comes early.
     pub(crate) fn fades(&self, now: Time) -> bool {
         now.since(self.faded_at) >= SHORTEST_INTERVAL
     }
 
-    /// The key budgets of the latest checkpoint, if keys need budgets.
+    /// Returns the key budgets of the latest checkpoint, if keys need budgets.
     pub(crate) fn key_budgets(&self) -> Option<&KeyBudgets> {
         self.open.back()?.keys.as_ref()
     }
@@ -236,15 +231,13 @@ impl GrantBudget {
         self.is_trusted() && self.open.iter().all(|open| now <= open.budget.until)
     }
 
-    /// Gives the budget of a finished call back to the open checkpoints. `places` are the limits
-    /// whose lease the call still held. `made` is false if the call never happened.
+    /// Returns the budget of a finished call to the open checkpoints. `places` are the limits whose
+    /// lease the call still held.
     ///
     /// Open checkpoints count a call in flight, by their state or by its charge, so another call
     /// may take its place. A later checkpoint may miss a call with an expired lease, so such a call
-    /// returns no place.
-    ///
-    /// An unused charge returns to the checkpoints that were open when it was made. Later
-    /// checkpoints count it as spent until its own start only, so it returns nothing to them.
+    /// returns no place. If the call was not `made`, its charge returns to the checkpoints that
+    /// were open when it was granted; later ones count it as spent until its own start only.
     pub(crate) fn release(
         &mut self,
         resource: &Resource,
@@ -261,7 +254,7 @@ impl GrantBudget {
         }
     }
 
-    /// Whether there is a store, and it confirms checkpoints fast enough for another one.
+    /// Whether there is a store that confirms checkpoints fast enough for another one.
     pub(crate) fn may_open(&self) -> bool {
         self.is_fenced() && self.open.len() < MAX_OPEN
     }
@@ -301,8 +294,8 @@ impl GrantBudget {
         self.open.retain(|open| open.number >= number);
     }
 
-    /// Goes on under a checkpoint that every possible successor has; false if there is no store, or
-    /// none of this term's checkpoints is in it yet.
+    /// Continues under a checkpoint that every possible successor has. Returns false without a
+    /// store, or while it holds none of this term's checkpoints.
     pub(crate) fn witness(&mut self, number: CheckpointNumber) -> bool {
         assert!(number <= self.latest, "standbys hold only checkpoints that were opened");
         let may = self.is_fenced() && self.confirmed > CheckpointNumber::default();
@@ -313,7 +306,7 @@ impl GrantBudget {
         may
     }
 
-    /// Closes a checkpoint that the store certainly does not hold, and makes the next one due soon.
+    /// Closes a checkpoint that the store surely does not hold, and makes the next one due soon.
     pub(super) fn refuse(&mut self, number: CheckpointNumber) {
         self.open.retain(|open| open.number != number);
         self.hasten(CheckpointDue::Soon);
@@ -325,13 +318,13 @@ impl GrantBudget {
         self.hasten(CheckpointDue::Immediate);
     }
 
-    /// Whether a checkpoint that was opened after the last doubt is stored or witnessed, so that no
-    /// other leader can have followed since.
+    /// Whether a checkpoint opened after the last doubt is stored or witnessed, so that no other
+    /// leader can have followed since.
     pub(crate) fn is_trusted(&self) -> bool {
         self.trusted_from.is_none_or(|from| self.confirmed.max(self.witnessed) >= from)
     }
 
-    /// When to write the next checkpoint; never without a store.
+    /// Returns when to write the next checkpoint; `None` without a store.
     pub(crate) fn next_checkpoint(&self) -> Option<Time> {
         self.is_fenced().then(|| self.opened_at.map_or(Time::ORIGIN, |opened_at| self.due_after(opened_at)))
     }
@@ -348,7 +341,7 @@ impl GrantBudget {
         }
     }
 
-    /// How soon a key gets a budget: later if the checkpoints are large.
+    /// Returns how soon a key gets a budget: later if checkpoints are large.
     fn prompt_interval(&self) -> Span {
         let listed = self.key_budgets().map_or(0, |budgets| budgets.keys.len());
         Span::from_nanos(PROMPT_INTERVAL.nanos() + PROMPT_INTERVAL_PER_KEY.nanos() * listed as u64)
@@ -359,9 +352,9 @@ impl GrantBudget {
         allowed.zip(&self.largest).any(|(allowance, largest)| allowance.runs_low(*largest))
     }
 
-    /// The next budget for each limit: the highest of the reservation's refill, the largest recent
-    /// call and the recent demand. It is at most what the bucket can pay. Immediate demand is
-    /// added.
+    /// Returns the next budget for each limit: the highest of the reservation's refill, the largest
+    /// recent call and the recent demand, but at most what the bucket can pay, plus immediate
+    /// demand.
     fn next_budgets(&self, resource: &Resource, now: Time, immediate: &[ImmediateDemand]) -> Vec<Credit> {
         let early = self.opened_at.is_some_and(|opened_at| now.since(opened_at) < SHORTEST_INTERVAL);
         let next = |(index, limit): (usize, &Limit)| {

@@ -1,4 +1,4 @@
-//! What the latest checkpoint allows to be granted: of one bucket, and by key.
+//! What the latest checkpoint allows to be granted of one bucket, and by key.
 
 use rampmeter_policy::arithmetic::Credit;
 use rampmeter_policy::ids::LimitId;
@@ -6,12 +6,12 @@ use rampmeter_policy::{Bill, KeyCharge, KeyName, Resource};
 use rampmeter_protocol::amount::Amount;
 use std::collections::BTreeMap;
 
-/// The budget of a checkpoint for keys of limits with long periods.
+/// A checkpoint's budget for keys of limits with long periods.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyBudgets {
     /// Listed keys, and keys with grants since the checkpoint.
     pub(super) keys: BTreeMap<KeyName, Allowance>,
-    /// For each limit, the budget of a key that is not listed.
+    /// The budget of an unlisted key, by limit.
     unlisted: Vec<Credit>,
 }
 
@@ -51,11 +51,11 @@ impl KeyBudgets {
         }
     }
 
-    /// The budget of a key in the next checkpoint. The budget of an idle key `fades`.
+    /// Returns the budget of a key in the next checkpoint. That of an idle key `fades`.
     pub(crate) fn expected(&self, resource: &Resource, name: &KeyName, fades: bool) -> Credit {
         let one = resource.credit(name.limit, Amount::ONE);
         let Some(allowance) = self.keys.get(name) else { return Credit::ZERO };
-        // A crash loses the rest of places for long, so that their budget is no more than was needed.
+        // A crash loses unused places for long, so their budget is no more than was needed.
         let expected = match resource[name.limit].counts_calls_in_flight() {
             true => allowance.needed(),
             false => allowance.expected(true),
@@ -64,7 +64,7 @@ impl KeyBudgets {
     }
 }
 
-/// The charges of `bill` to keys of limits with long periods.
+/// Returns the charges of `bill` to keys of limits with long periods.
 pub(crate) fn long_charges<'a>(resource: &'a Resource, bill: &'a Bill) -> impl Iterator<Item = &'a KeyCharge> {
     bill.keyed().filter(|charge| resource[charge.limit].lists_keys())
 }
@@ -72,12 +72,12 @@ pub(crate) fn long_charges<'a>(resource: &'a Resource, bill: &'a Bill) -> impl I
 /// A budget runs low when less than one part in this many is left.
 const LOW_PART: u64 = 8;
 
-/// The amount that may be granted of a bucket under one checkpoint.
+/// The amount of one bucket that may be granted under one checkpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
     all: Credit,
     left: Credit,
-    /// The least that was ever left. What is given back serves the next call, so that calls in flight
+    /// The least that was ever left. What is given back serves the next call, so calls in flight
     /// take no more budget than they have grown by.
     least: Credit,
 }
@@ -103,9 +103,9 @@ impl Allowance {
         self.left += cost;
     }
 
-    /// The expected demand under the next checkpoint: a quarter more than was needed under this
-    /// one. If the next one comes `early` and more than half of the budget was needed, the budget
-    /// or the need twice.
+    /// Returns the expected demand under the next checkpoint: a quarter more than was needed under
+    /// this one. If the next one comes `early` and more than half of the budget was needed, it is
+    /// twice the budget or the need.
     pub(crate) fn expected(self, early: bool) -> Credit {
         let needed = self.needed();
         if early && needed > self.all.divided_by(2) {
@@ -115,12 +115,12 @@ impl Allowance {
         needed + needed.divided_by(4)
     }
 
-    /// What was needed of the budget at once.
+    /// Returns the most that was needed of the budget at one time.
     fn needed(self) -> Credit {
         self.all - self.least
     }
 
-    /// What was expected before, or if it `fades` half of that, until below one `token`.
+    /// Returns the former budget or, if it `fades`, half of it; zero below one `token`.
     fn faded(self, token: Credit, fades: bool) -> Credit {
         let faded = if fades { self.all.divided_by(2) } else { self.all };
         if faded < token { Credit::ZERO } else { faded }

@@ -7,9 +7,9 @@ use rampmeter_policy::Resource;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::time::{Span, Time};
 
-/// The longest wait that counts of a request that came to a former leader.
+/// The longest wait at former leaders that counts for a request.
 const MAX_AGE_AT_START: Span = Span::from_secs(60);
-/// The most bytes of a record. A value of the store has at most 1 MiB. Discovered limits and an
+/// The most bytes of a record. A value of the store has at most 1 MiB, and discovered limits and an
 /// envelope come on top.
 const RECORD_BYTES: usize = 800 << 10;
 
@@ -21,18 +21,15 @@ const RECORD_BYTES: usize = 800 << 10;
 pub(crate) struct Term {
     epoch: Epoch,
     since: Time,
-    /// Whether the leader hands over to a successor.
     pub(crate) is_ending: bool,
     /// Whether all predecessors are gone, so that none hears a settle that this leader hears.
     pub(crate) leads_alone: bool,
     /// The most bytes of a record without its permits.
     pub(crate) record_bytes: usize,
-    /// What the store lets the leader grant.
     pub(crate) budget: GrantBudget,
 }
 
 impl Term {
-    /// A term without a store.
     pub(crate) fn new(resource: &Resource, epoch: Epoch, now: Time) -> Self {
         Term {
             epoch,
@@ -44,7 +41,7 @@ impl Term {
         }
     }
 
-    /// A term with a store, which holds no checkpoint yet.
+    /// Adds a store, which holds no checkpoint yet.
     pub(crate) fn fenced(self) -> Self {
         Term { budget: self.budget.fenced(), since: Time::NEVER, ..self }
     }
@@ -53,7 +50,6 @@ impl Term {
         self.epoch
     }
 
-    /// Goes on in a higher epoch.
     pub(crate) fn raise_epoch(&mut self, epoch: Epoch) {
         self.epoch = self.epoch.max(epoch);
     }
@@ -63,30 +59,30 @@ impl Term {
         now <= self.since + span
     }
 
-    /// The earliest arrival that a change of leader explains.
+    /// Returns the earliest arrival that a change of leader explains.
     pub(crate) fn earliest_arrival(&self, now: Time) -> Time {
         self.since.min(now) - MAX_AGE_AT_START
     }
 
     /// Whether a settle of a predecessor's call frees its place here. While a predecessor lives and
-    /// may grant, it hears the settle too, and gives the place to another call.
+    /// may grant, it receives the settle too, and gives the place to another call.
     pub(crate) fn frees_inherited(&self, now: Time) -> bool {
         self.leads_alone || !self.began_within(now, NEAR)
     }
 
-    /// The store does not take a checkpoint because of its size. The next one is half as large.
+    /// Handles the store's refusal of a checkpoint for its size. The next one is half as large.
     pub(crate) fn refuse(&mut self, number: CheckpointNumber) {
         self.record_bytes /= 2;
         self.budget.refuse(number);
     }
 
-    /// Goes on under other limits. Earlier checkpoints allow nothing any more.
+    /// Continues under other limits. Earlier checkpoints allow nothing any more.
     pub(crate) fn change_limits(&mut self, resource: &Resource) {
         self.budget = GrantBudget::after(&self.budget, resource);
         assert_eq!(self.budget.largest.len(), resource.limits().len(), "each limit has a largest call");
     }
 
-    /// The store holds a checkpoint; false if there is no store.
+    /// Notes that the store holds a checkpoint. Returns false without a store.
     pub(crate) fn confirm(&mut self, now: Time, number: CheckpointNumber) -> bool {
         if self.budget.is_fenced() {
             self.budget.confirm(number);

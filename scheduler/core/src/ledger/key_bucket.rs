@@ -1,4 +1,4 @@
-//! The bucket of one key.
+//! The bucket of a key, and its limit if that is adapted.
 
 use super::key_pages::PageNumber;
 use crate::adaptation::AdaptiveLimit;
@@ -9,20 +9,19 @@ use rampmeter_policy::spec::StartPolicy;
 use rampmeter_policy::{Limit, Resource};
 use rampmeter_protocol::time::Time;
 
-/// The bucket of one key, which only [`Keys`](super::keys::Keys) changes, so that its sets stay true.
-///
-/// `written` always means the limits of the resource.
+/// The bucket of one key, which only [`Keys`](super::keys::Keys) changes, so that its sets stay
+/// true. `written` always means the limits of the resource.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyBucket {
     pub(crate) limit: LimitId,
     /// Not shared, so it needs no reference counts.
     pub(crate) key: Box<str>,
     enforced: Enforced,
-    /// Whether requests wait for this very bucket.
+    /// Whether requests wait for this bucket.
     pub(super) is_awaited: bool,
-    /// When its far debt is paid, if it is in the set of those.
+    /// When its far debt is paid, if it has one.
     pub(super) far_paid: Time,
-    /// The page whose record of the bucket is up to date.
+    /// The page that records the bucket as it is.
     pub(crate) page: Option<PageNumber>,
 }
 
@@ -46,12 +45,12 @@ impl KeyBucket {
         }
     }
 
-    /// The bucket, and the limit that it enforces.
+    /// Returns the bucket, and the limit that it enforces.
     pub(crate) fn in_force<'a>(&'a self, written: &'a [Limit]) -> (&'a Bucket, &'a Limit) {
         (self.bucket(), self.adaptive().map_or(&written[self.limit.index()], AdaptiveLimit::limit))
     }
 
-    /// What the key has learned; none if its limit counts as written.
+    /// Returns what the key has learned; `None` if its limit counts as written.
     pub(crate) fn adaptive(&self) -> Option<&AdaptiveLimit> {
         if let Enforced::Adaptive(adaptive) = &self.enforced { Some(adaptive) } else { None }
     }
@@ -60,7 +59,6 @@ impl KeyBucket {
         if let Enforced::Adaptive(adaptive) = &mut self.enforced { Some(adaptive) } else { None }
     }
 
-    /// Changes the bucket, under the limit that it enforces.
     pub(super) fn update<T>(&mut self, written: &[Limit], change: impl FnOnce(&mut Bucket, &Limit) -> T) -> T {
         match &mut self.enforced {
             Enforced::Written(bucket) => change(bucket, &written[self.limit.index()]),
@@ -68,7 +66,7 @@ impl KeyBucket {
         }
     }
 
-    /// Lets the key learn from answers to its calls from now on.
+    /// Lets the key learn from responses to its calls from now on.
     pub(super) fn begin_to_adapt(&mut self, now: Time, written: &[Limit]) {
         if let Enforced::Written(bucket) = &self.enforced {
             let mut adaptive = AdaptiveLimit::new(&written[self.limit.index()], StartPolicy::Empty, now);
@@ -77,7 +75,7 @@ impl KeyBucket {
         }
     }
 
-    /// Goes on under another limit. What was learned is forgotten.
+    /// Continues under another limit. What was learned is forgotten.
     pub(super) fn recast(&mut self, now: Time, before: &[Limit], to: &Limit) {
         let (bucket, was) = self.in_force(before);
         if was != to {
@@ -93,7 +91,7 @@ impl KeyBucket {
         }
     }
 
-    /// When the last promise has started and all debts are paid, if that is far.
+    /// Returns when the last promise has started and all debts are paid, if that is far.
     pub(super) fn far_debt_until(&self, written: &[Limit], now: Time) -> Option<Time> {
         let (bucket, limit) = self.in_force(written);
         let used = bucket.last_promise().max(bucket.last_use_ahead(limit, now));
@@ -102,7 +100,7 @@ impl KeyBucket {
         owes.then(paid).filter(|paid| *paid > now + NEAR)
     }
 
-    /// When the next promise starts or reported usage expires.
+    /// Returns when the next promise starts or reported usage expires.
     pub(super) fn due(&self) -> Option<Time> {
         self.bucket().next_promise().into_iter().chain(self.bucket().next_expiry()).min()
     }

@@ -2,8 +2,8 @@
 //! list.
 //!
 //! A checkpoint lists the keys of long limits that are in use, each with a budget. If these become
-//! many, idle keys are written to a page, once, and later checkpoints only name the page. So the
-//! size of a checkpoint follows the keys in use, and a hundred thousand keys are known after a
+//! many, idle keys are written to a page, once, and later checkpoints only refer to the page. So
+//! the size of a checkpoint follows the keys in use, and a hundred thousand keys are known after a
 //! crash. A key that is used again leaves its page, and its latest record counts. A page with few
 //! keys left is given up, and its keys are listed again. (Compare the cleaning of a log-structured
 //! file system; Rosenblum and Ousterhout, 1992.)
@@ -11,12 +11,10 @@
 //! Pages are parts of one record, not shards with a budget each. So one compare-and-set still
 //! decides on the whole record, a new key waits for one write, and idle keys are not written again.
 //!
-//! Each checkpoint writes one page and looks at 6 000 keys at most; more would take several
-//! milliseconds. If more keys of long limits are in use, a crash leaves them empty. 100 000 keys
-//! are on pages after 14 s. A key with promises goes to a page only if the checkpoint has no room.
-//!
-//! A key on a page is a bucket like any other. A change of limits recasts it by the same rule, to
-//! the same nanosecond.
+//! Each checkpoint writes one page and examines 6 000 keys at most, as more would take several
+//! milliseconds: 100 000 keys are on pages after 14 s. If more keys of long limits are in use, a
+//! crash leaves them empty. A key with promises goes to a page only if the checkpoint has no room.
+//! A change of limits recasts a key on a page like any other, to the same nanosecond.
 
 use crate::checkpoint_number::CheckpointNumber;
 use crate::collections::Slot;
@@ -30,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU32;
 
-/// Where the store keeps a page. The address is used again once no checkpoint names the page.
+/// Where the store keeps a page. The address is reused once no checkpoint refers to the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct KeyPageId {
     /// The epoch of its writer.
@@ -54,9 +52,9 @@ pub(crate) struct PageState {
     pub(crate) id: KeyPageId,
     /// The time that its records describe.
     pub(crate) as_of: Time,
-    /// The amounts that former leaders may have granted to each of its keys since then, by limit.
+    /// By limit, the amount that former leaders may have granted to each of its keys since `as_of`.
     pub(crate) granted_since: Vec<Credit>,
-    /// All keys that the page lists, and the number of those that have not left it.
+    /// All keys that the page lists, and how many of them have not left it.
     keys: Vec<Slot>,
     remaining: usize,
 }
@@ -68,25 +66,24 @@ impl PageState {
     }
 }
 
-/// All pages that checkpoints name.
+/// The pages that checkpoints refer to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyPages {
     pages: BTreeMap<PageNumber, PageState>,
-    /// How many pages there have been.
+    /// The number of pages ever written.
     written: u32,
-    /// Addresses that may be used again, each once the store holds this checkpoint.
+    /// Addresses that may be reused, each once the store holds this checkpoint.
     free: VecDeque<(CheckpointNumber, u32)>,
     /// The first address that was never used.
     pub(crate) first_unused: u32,
 }
 
 impl KeyPages {
-    /// All pages, the oldest first.
+    /// Iterates over the pages, the oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &PageState> {
         self.pages.values()
     }
 
-    /// Notes that a key has left its page.
     pub(super) fn note_left(&mut self, number: PageNumber) {
         let page = self.pages.get_mut(&number).expect("a key is on a page that there is");
         page.remaining = page.remaining.checked_sub(1).expect("a key leaves its page once");
@@ -106,7 +103,7 @@ impl KeyPages {
         number
     }
 
-    /// The id of the next page. `stored` is the latest checkpoint that the store holds.
+    /// Returns the id of the next page. `stored` is the latest checkpoint that the store holds.
     pub(crate) fn next_id(&mut self, epoch: Epoch, stored: CheckpointNumber) -> KeyPageId {
         let free = self.free.pop_front_if(|(checkpoint, _)| *checkpoint <= stored);
         let address = free.map_or(self.first_unused, |(_, address)| address);
@@ -114,7 +111,7 @@ impl KeyPages {
         KeyPageId { epoch, address, serial: u64::from(self.written) + 1 }
     }
 
-    /// Gives up the pages that no key is on: the `next` checkpoint does not name them.
+    /// Gives up the pages that no key is on. The `next` checkpoint does not refer to them.
     pub(crate) fn drop_empty(&mut self, epoch: Epoch, next: CheckpointNumber) {
         let free = &mut self.free;
         self.pages.retain(|_, page| {
@@ -124,19 +121,19 @@ impl KeyPages {
         });
     }
 
-    /// The next page whose keys are to be listed again.
+    /// Returns the next page whose keys are to be listed again.
     pub(super) fn sparse(&self) -> Option<(PageNumber, Vec<Slot>)> {
         let (number, page) = self.pages.iter().find(|(_, page)| page.is_sparse())?;
         Some((*number, page.keys.clone()))
     }
 
-    /// Gives up all pages: their records are outdated.
+    /// Gives up all pages, as their records are outdated.
     pub(super) fn clear(&mut self) {
         self.pages.values_mut().for_each(|page| page.remaining = 0);
     }
 }
 
-/// The bucket of a key that was never used.
+/// Returns the bucket of a key that was never used.
 pub(super) fn initial_absent(resource: &Resource, limit: &Limit, now: Time) -> Bucket {
     match resource.spec().start {
         StartPolicy::Empty => Bucket::empty_until(limit, now, now),

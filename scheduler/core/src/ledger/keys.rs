@@ -20,13 +20,13 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Buckets that each event looks at, to forget those that are full.
+/// Buckets that each event examines, to forget those that are full.
 const SWEPT_BY_EVENT: usize = 2;
-/// Buckets that are looked at before a new key is refused.
+/// Buckets that are examined before a new key is refused.
 const SWEPT_FOR_ROOM: usize = 64;
-/// The most buckets that an operator's thaw ends the freezes of, which takes some milliseconds.
+/// The most freezes that an operator's thaw ends, which takes some milliseconds.
 const MAX_THAWED: usize = 4_000;
-/// Buckets that are looked at for the lowest level, which takes less than a millisecond.
+/// Buckets that are searched for the lowest level, which takes less than a millisecond.
 const MAX_SHOWN: usize = 4_000;
 
 /// The buckets of keys: each is made by its first charge, and forgotten once it is full.
@@ -37,27 +37,26 @@ const MAX_SHOWN: usize = 4_000;
 /// [`change_at`](Keys::change_at) and changes of all buckets alter these sets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Keys {
-    /// The limits of the resource.
     limits: Arc<[Limit]>,
     buckets: Slab<KeyBucket>,
     /// By key: buckets of different limits share a key.
     index: Index,
     /// The number of buckets, by limit.
     counts: Vec<usize>,
-    /// By limit, the bucket that a key gets with its first charge.
+    /// The bucket that a key gets with its first charge, by limit.
     absent: Vec<Bucket>,
     /// When the next promise of a bucket starts, or reported usage expires.
     due: BTreeSet<(Time, Slot)>,
-    /// When far debts are paid: those to limits whose keys checkpoints do not list, and to others.
+    /// When far debts are paid: those of limits whose keys checkpoints do not list, and the others.
     far: [BTreeSet<(Time, Slot)>; 2],
     /// When freezes end.
     frozen: BTreeSet<(Time, Slot)>,
     /// Buckets of limits whose keys checkpoints list, unless a page records them as they are.
     in_use: BTreeSet<Slot>,
     pub(crate) pages: KeyPages,
-    /// Awaited buckets that have changed since their key queues were looked at.
+    /// Awaited buckets that have changed since their key queues were last examined.
     pub(crate) changed: BTreeSet<Slot>,
-    /// Keys that learn from answers, and when their lessons were last reviewed.
+    /// Keys that learn from responses, and when their lessons were last reviewed.
     adaptive: BTreeSet<Slot>,
     reviewed: Time,
     swept: usize,
@@ -76,19 +75,19 @@ impl Keys {
         }
     }
 
-    /// Sets the bucket of every key of `limit` that has none of its own.
+    /// Sets the state of every key of `limit` without a bucket.
     pub(crate) fn set_absent(&mut self, limit: LimitId, bucket: Bucket) {
         self.absent[limit.index()] = bucket;
     }
 
-    /// Until when a key of `limit` without a bucket may have been empty; none if such keys are
+    /// Returns until when a key of `limit` without a bucket may be empty; `None` if such keys are
     /// full.
     pub(crate) fn empty_at(&self, now: Time, limit: LimitId) -> Option<Time> {
         let (bucket, limit) = (self.absent(limit, now), &self.limits[limit.index()]);
         (!bucket.is_as_new(limit, now)).then(|| bucket.empty_at(limit, now))
     }
 
-    /// How many keys of a limit have buckets.
+    /// Counts the keys of a limit that have buckets.
     pub(crate) fn count(&self, limit: LimitId) -> usize {
         self.counts[limit.index()]
     }
@@ -97,7 +96,6 @@ impl Keys {
         self.buckets.get(slot)
     }
 
-    /// The bucket in a slot of one of the sets.
     fn known(&self, slot: Slot) -> &KeyBucket {
         self.buckets.get(slot).expect("a slot in a set has a bucket")
     }
@@ -107,7 +105,7 @@ impl Keys {
         self.index.find(key, is_it)
     }
 
-    /// The bucket of this key, as it is from `now` on, and the limit that it enforces.
+    /// Returns the bucket of this key, as it is from `now` on, and the limit that it enforces.
     pub(crate) fn bucket(&self, now: Time, limit: LimitId, key: &str) -> (Cow<'_, Bucket>, &Limit) {
         match self.find(limit, key).and_then(|slot| self.get(slot)) {
             None => (Cow::Owned(self.absent(limit, now)), &self.limits[limit.index()]),
@@ -118,7 +116,7 @@ impl Keys {
         }
     }
 
-    /// Changes the bucket that `charge` is for, and makes it if there is none.
+    /// Changes the bucket that `charge` is for, creating it if there is none.
     pub(crate) fn update<T>(
         &mut self,
         now: Time,
@@ -154,7 +152,7 @@ impl Keys {
         }
     }
 
-    /// Lists when a bucket is due, and when its freeze ends.
+    /// Enters a bucket into `due` and `frozen`.
     fn list(&mut self, slot: Slot) {
         let known = self.known(slot);
         let (due, frozen) = (known.due(), known.frozen_until());
@@ -162,7 +160,7 @@ impl Keys {
         frozen.into_iter().for_each(|until| assert!(self.frozen.insert((until, slot)), "a bucket is frozen once"));
     }
 
-    /// Takes back what is listed of a bucket that is about to change.
+    /// Removes a bucket that is about to change from `due` and `frozen`.
     fn unlist(&mut self, slot: Slot) {
         let known = self.known(slot);
         let (due, frozen) = (known.due(), known.frozen_until());
@@ -176,7 +174,7 @@ impl Keys {
         self.far[usize::from(is_listed)].remove(&(known.far_paid, slot));
     }
 
-    /// Frozen buckets and the ends of their freezes, the last first.
+    /// Iterates over frozen buckets and the ends of their freezes, the last first.
     pub(crate) fn frozen(&self, now: Time) -> impl Iterator<Item = (Time, &KeyBucket)> {
         let ahead = self.frozen.iter().rev().take_while(move |(until, _)| *until >= now);
         ahead.map(|(until, slot)| (*until, self.known(*slot)))
@@ -200,27 +198,27 @@ impl Keys {
         }
     }
 
-    /// The frozen keys of `limit`.
     pub(super) fn frozen_of(&self, limit: LimitId) -> impl Iterator<Item = Slot> {
         self.frozen.iter().map(|(_, slot)| *slot).filter(move |slot| self.known(*slot).limit == limit)
     }
 
-    /// Notes that the key queue of a bucket, if it has one, is to be looked at.
+    /// Notes that the key queue of a bucket, if it has one, is to be examined.
     pub(crate) fn note_change(&mut self, slot: Slot) {
         if self.get(slot).is_some_and(|known| known.is_awaited) {
             self.changed.insert(slot);
         }
     }
 
-    /// Notes whether requests wait for a bucket. If so, it is kept and its changes are noted.
+    /// Sets whether requests wait for a bucket. While they do, it is kept and its changes are
+    /// noted.
     pub(crate) fn set_awaited(&mut self, slot: Slot, is_awaited: bool) {
         if let Some(known) = self.buckets.get_mut(slot) {
             known.is_awaited = is_awaited;
         }
     }
 
-    /// Buckets with far debts and when these are paid, the last first: those of limits whose keys
-    /// checkpoints list, or the others.
+    /// Iterates over buckets with far debts and when these are paid, the last first: those of
+    /// limits whose keys checkpoints list, or the others.
     pub(crate) fn far_debts(&self, now: Time, are_listed: bool) -> impl Iterator<Item = (Time, &KeyBucket)> {
         self.far[usize::from(are_listed)].iter().rev().filter_map(move |(paid, slot)| {
             let known = self.known(*slot);
@@ -232,12 +230,12 @@ impl Keys {
         self.buckets.iter()
     }
 
-    /// How many keys of limits whose keys checkpoints list are on no page.
+    /// Counts the keys of limits whose keys checkpoints list that are on no page.
     pub(crate) fn count_in_use(&self) -> usize {
         self.in_use.len()
     }
 
-    /// The keys in use among the first `most`. Keys that are full again are no longer in use.
+    /// Returns the keys in use among the first `most`. Keys that are full again leave the set.
     pub(crate) fn in_use(&mut self, now: Time, most: usize) -> Vec<KeyName> {
         let mut used = Vec::new();
         for slot in self.in_use.iter().take(most).copied().collect::<Vec<_>>() {
@@ -257,7 +255,7 @@ impl Keys {
         slot
     }
 
-    /// The slot of the bucket that `charge` is for, which is made if there is none.
+    /// Returns the slot of the bucket that `charge` is for, creating it if there is none.
     pub(crate) fn find_or_insert(&mut self, now: Time, charge: &KeyCharge) -> Slot {
         self.find(charge.limit, &charge.key).unwrap_or_else(|| {
             let (limit, key) = (charge.limit, (*charge.key).into());
@@ -269,7 +267,7 @@ impl Keys {
         })
     }
 
-    /// Whether there is a bucket for this key, or can be one.
+    /// Whether there is a bucket for this key, or room for one.
     pub(super) fn has_room_for(&mut self, now: Time, charge: &KeyCharge) -> bool {
         if self.buckets.len() < self.bound || self.find(charge.limit, &charge.key).is_some() {
             return true;
@@ -278,7 +276,7 @@ impl Keys {
         self.buckets.len() < self.bound
     }
 
-    /// Spends what was promised until `now`, and forgets some of the buckets that are full.
+    /// Spends what was promised until `now`. Far debts that have become near leave their set.
     pub(super) fn advance(&mut self, now: Time) {
         while let Some((_, slot)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.unlist(slot);
@@ -298,15 +296,15 @@ impl Keys {
         assert!(self.in_use.len() <= self.buckets.len(), "a key in use has a bucket");
     }
 
-    /// Looks at a few keys, and forgets those that are as new. Only events do this: whether a new
-    /// key has room must not depend on how often the status is read.
+    /// Sweeps a few keys, and forgets those that are as new. Only events do this: whether a new key
+    /// has room must not depend on how often the status is read.
     pub(crate) fn forget_unused(&mut self, now: Time) {
         if self.buckets.len() > 0 {
             self.sweep(now, SWEPT_BY_EVENT);
         }
     }
 
-    /// By limit, the bucket with the lowest level among [`MAX_SHOWN`]; those that owe are looked at
+    /// Returns the bucket with the lowest level among [`MAX_SHOWN`], by limit; debtors are read
     /// first.
     pub(crate) fn lowest(&self, now: Time) -> Vec<Option<&KeyBucket>> {
         let mut lowest: Vec<Option<(Credit, &KeyBucket)>> = vec![None; self.limits.len()];
@@ -347,7 +345,7 @@ impl Keys {
         self.enlist_all(now);
     }
 
-    /// Goes on with limits that apply to more calls, and differ in nothing else.
+    /// Adopts limits that apply to more calls, and differ in nothing else.
     pub(super) fn widen(&mut self, resource: &Resource) {
         assert_eq!(self.limits.len(), resource.limits().len(), "wider limits are as many");
         self.limits = resource.shared_limits();
@@ -358,7 +356,7 @@ impl Keys {
         }
     }
 
-    /// The bucket of absent keys of `from`, under another limit.
+    /// Recasts the bucket of absent keys of `from` to another limit.
     fn absent_under(&self, now: Time, from: LimitId, to: &Limit) -> Bucket {
         let was = &self.limits[from.index()];
         if was.counts_longer_as(to).is_some() {
@@ -411,7 +409,7 @@ impl Keys {
         slots.filter(|slot| self.get(*slot).is_some()).collect()
     }
 
-    /// The bucket that a key of `limit` gets with its first charge.
+    /// Returns the bucket that a key of `limit` gets with its first charge.
     pub(crate) fn absent(&self, limit: LimitId, now: Time) -> Bucket {
         let (absent, limit) = (&self.absent[limit.index()], &self.limits[limit.index()]);
         if absent.is_as_new(limit, now) {
@@ -442,7 +440,7 @@ impl Keys {
         }
     }
 
-    /// Notes that a key differs from the record of its page.
+    /// Removes a key from its page, whose record is outdated now.
     fn leave_page(&mut self, slot: Slot) {
         let known = self.buckets.get_mut(slot).expect("a key that leaves its page is known");
         known.page.take().into_iter().for_each(|number| self.pages.note_left(number));

@@ -33,13 +33,12 @@ use rampmeter_protocol::time::{Span, Time};
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     pub(crate) adaptive_limits: Vec<AdaptiveLimit>,
-    /// A change of a key does not set `changed`: requests that wait for the key have a queue.
+    /// Changes of keys do not set `changed`: requests that wait for a key have a queue.
     pub(crate) keys: Keys,
     /// Whether a change may let a waiting request start earlier or later.
     changed: bool,
 }
 
-/// A bucket that a bill charges.
 #[derive(Clone, Copy)]
 struct Charge<'a> {
     limit: LimitId,
@@ -76,7 +75,7 @@ impl Ledger {
         answer(&bucket, limit)
     }
 
-    /// The first keyed limit of the bill that has no room for another key.
+    /// Returns the first keyed limit of the bill that has no room for another key.
     pub(crate) fn limit_without_room(&mut self, now: Time, bill: &Bill) -> Option<LimitId> {
         bill.keyed().find(|charge| !self.keys.has_room_for(now, charge)).map(|charge| charge.limit)
     }
@@ -117,13 +116,13 @@ impl Ledger {
         &mut self.adaptive_limits[limit.index()]
     }
 
-    /// What is learned of a bucket; none if it is of a key whose limit counts as written.
+    /// Returns what a bucket has learned; `None` for a key whose limit counts as written.
     pub(crate) fn learned(&self, (limit, key): &BucketName) -> Option<&AdaptiveLimit> {
         let Some(key) = key else { return Some(self.adaptive(*limit)) };
         self.keys.find(*limit, key).and_then(|slot| self.keys.get(slot)?.adaptive())
     }
 
-    /// Changes what is learned of a bucket; none if it is of a key whose limit counts as written.
+    /// Changes what a bucket has learned; `None` for a key whose limit counts as written.
     pub(crate) fn learn_of<T>(
         &mut self,
         now: Time,
@@ -138,12 +137,12 @@ impl Ledger {
         self.changed = true;
     }
 
-    /// Whether anything was noted to have changed since the last call.
+    /// Returns whether anything has changed since the last call.
     pub(crate) fn take_change(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
-    /// Notes that a call which started at `at` was served: this ends freezes and proves stock.
+    /// Notes a served call that started at `at`: this ends freezes and proves stock.
     pub(crate) fn note_served(&mut self, now: Time, key: StartKey, at: Time, bill: &Bill) {
         for charge in charges(bill) {
             if self.read(now, charge, |bucket, _| bucket.freeze().is_some()) {
@@ -154,8 +153,8 @@ impl Ledger {
         }
     }
 
-    /// Freezes the bucket in which `bill` is charged to `limit`. Returns whether starts after
-    /// `announced` and within the freeze were promised.
+    /// Freezes the bucket that `bill` charges for `limit`. Returns whether starts after `announced`
+    /// and within the freeze were promised.
     pub(crate) fn freeze(&mut self, now: Time, bill: &Bill, limit: LimitId, announced: Time, freeze: Freeze) -> bool {
         self.update(now, Charge::of(bill, limit), |bucket, _| {
             bucket.add_freeze(freeze);
@@ -163,25 +162,25 @@ impl Ledger {
         })
     }
 
-    /// Learns from an answer to a call with this bill what is left of a limit. Returns whether the
-    /// answer is believed.
+    /// Learns from a response to a call with this bill what is left of a limit. Returns whether the
+    /// response is believed.
     pub(crate) fn learn(&mut self, now: Time, bill: &Bill, limit: LimitId, reading: &BucketReading) -> bool {
         self.update(now, Charge::of(bill, limit), |bucket, limit| bucket.learn(limit, now, reading))
     }
 
-    /// The freeze of the bucket of `limit` that `call` is charged to.
+    /// Returns the freeze of the bucket that `call` is charged to for `limit`.
     pub(crate) fn freeze_of(&self, call: ObservedCall<'_>, limit: LimitId) -> Option<Freeze> {
         self.read(call.now, Charge::of(call.bill, limit), |bucket, _| bucket.freeze())
     }
 
-    /// How long the window of `limit` that `call` counts in goes on, if it ends by a calendar.
+    /// Returns the rest of the window of `limit` that `call` counts in, if it ends by a calendar.
     pub(crate) fn window_end(&self, call: ObservedCall<'_>, limit: LimitId) -> Option<Span> {
         let end = |bucket: &Bucket, limit: &Limit| bucket.window_state(limit, call.now).ends;
         Some(self.read(call.now, Charge::of(call.bill, limit), end)?.since(call.now))
     }
 
-    /// Whether `limit` lacked `more` right after `call`. If its level then is forgotten, the present one
-    /// counts.
+    /// Whether `limit` lacked `more` right after `call`, or lacks it now if its level then is
+    /// forgotten.
     pub(crate) fn lacks_after(&self, call: ObservedCall<'_>, limit: LimitId, more: Amount) -> bool {
         let at = call.at();
         self.read(call.now, Charge::of(call.bill, limit), |bucket, limit| {
@@ -197,14 +196,15 @@ impl Ledger {
         is_frozen || adaptive.spent_until(now).is_some() || self.keys.frozen_of(limit).next().is_some()
     }
 
-    /// Ends the freeze of `limit` and those of some thousand of its keys. Forgets that the upstream
-    /// declared the quota spent.
+    /// Ends the freeze of `limit` and those of some thousand of its keys, and forgets that the
+    /// upstream declared the quota spent.
     pub(crate) fn thaw(&mut self, now: Time, limit: LimitId) {
         self.adaptive_mut(limit).thaw(now);
         self.keys.thaw(now, limit);
     }
 
-    /// When limits that differ from their configuration are to be [reviewed](Ledger::review).
+    /// Returns when limits that differ from their configuration are to be
+    /// [reviewed](Ledger::review).
     pub(crate) fn next_review(&self) -> Option<Time> {
         let next = |adaptive: &AdaptiveLimit| [adaptive.next_review(), adaptive.bucket().next_expiry()];
         self.adaptive_limits.iter().flat_map(next).flatten().chain(self.keys.next_review()).min()
@@ -233,7 +233,7 @@ impl Ledger {
         self.changed = true;
     }
 
-    /// Goes on with limits that apply to more calls, and differ in nothing else.
+    /// Adopts limits that apply to more calls, and differ in nothing else.
     pub(crate) fn widen(&mut self, resource: &Resource) {
         assert_eq!(self.adaptive_limits.len(), resource.limits().len(), "wider limits are as many");
         self.adaptive_limits.iter_mut().zip(resource.limits()).for_each(|(adaptive, limit)| adaptive.widen(limit));
@@ -251,7 +251,7 @@ impl Ledger {
         self.adaptive_limits.iter().any(AdaptiveLimit::is_unproven)
     }
 
-    /// The first limit whose stock has to be proven before this bill may start.
+    /// Returns the first limit whose stock has to be proven before this bill may start.
     pub(crate) fn unproven(&self, now: Time, bill: &Bill) -> Option<LimitId> {
         bill.shared().find(|(id, amount)| !self.adaptive(*id).is_proven(now, *amount)).map(|(id, _)| id)
     }
@@ -265,23 +265,22 @@ impl Ledger {
         self.keys.advance(now);
     }
 
-    /// The earliest start from `from` on that all buckets of the bill can pay.
+    /// Returns the earliest start from `from` on that all buckets of the bill can pay.
     pub(crate) fn earliest(&self, from: Time, bill: &Bill, tier: Tier) -> Offer {
         self.search(from, bill, tier, |_| true)
     }
 
-    /// The earliest start from `from` on, as if all calls in flight had ended.
+    /// Returns the earliest start from `from` on, as if all calls in flight had ended.
     pub(crate) fn earliest_once_settled(&self, from: Time, bill: &Bill, tier: Tier) -> Time {
         self.search(from, bill, tier, |charge| !self.adaptive(charge.limit).limit().counts_calls_in_flight()).at
     }
 
-    /// Whether a request that gets `offer` misses its deadline, even if all calls in flight end
-    /// now.
+    /// Whether a request that gets `offer` misses its deadline even if all calls in flight end now.
     pub(crate) fn misses(&self, now: Time, bill: &Bill, tier: Tier, offer: Offer, deadline: Time) -> bool {
         offer.at > deadline && self.earliest_once_settled(now, bill, tier) > deadline
     }
 
-    /// Of the limits without keys, the one that can pay its charge last, if it cannot by `latest`.
+    /// Returns the limit without keys that can pay its charge last, if it cannot by `latest`.
     pub(crate) fn blocking_shared_limit(&self, now: Time, bill: &Bill, tier: Tier, latest: Time) -> Option<LimitId> {
         let pays = |limit| {
             let charge = Charge::of(bill, limit);
@@ -291,7 +290,7 @@ impl Ledger {
         last.filter(|(at, _)| *at > latest).map(|(_, limit)| limit)
     }
 
-    /// The earliest start that all selected buckets can pay.
+    /// Searches for the earliest start that all selected buckets can pay.
     fn search(&self, from: Time, bill: &Bill, tier: Tier, counts: impl Fn(&Charge) -> bool) -> Offer {
         let mut offer = Offer { at: from, limited_by: None };
         let asked = charges(bill).filter(|charge| counts(charge));
@@ -312,15 +311,15 @@ impl Ledger {
         offer
     }
 
-    /// The quotas that the upstream declared spent.
+    /// Returns the quotas that the upstream declared spent.
     pub(crate) fn spent_quotas(&self, now: Time) -> LimitSet {
         let limits = (0..).map(LimitId).zip(&self.adaptive_limits);
         let spent = limits.filter(|(_, adaptive)| adaptive.spent_until(now).is_some()).map(|(limit, _)| limit);
         spent.fold(LimitSet::NONE, LimitSet::with)
     }
 
-    /// The spent quota that is the last to pay the bill again, and when. Stock that is held for the
-    /// starts of `held` counts as unspent.
+    /// Returns the spent quota that is the last to pay the bill again, and when. Stock that is held
+    /// for the starts of `held` counts as unspent.
     pub(crate) fn last_spent_quota(
         &self,
         now: Time,
@@ -331,9 +330,9 @@ impl Ledger {
         charges(bill).filter_map(reset).max()
     }
 
-    /// When the quota of `charge` can pay, if the upstream declared it spent or too little is left
-    /// until its reset. A quota with a calendar is reset when the upstream says so, or by its
-    /// calendar if that is earlier, even if a probe call asks sooner.
+    /// Returns when the quota of `charge` can pay, if the upstream declared it spent or too little
+    /// is left until its reset. A quota with a calendar is reset when the upstream says so, or by
+    /// its calendar if that is earlier, even if a probe call asks sooner.
     fn reset_of_spent(&self, now: Time, charge: Charge, held: impl Iterator<Item = StartKey>) -> Option<Time> {
         let adaptive = self.adaptive(charge.limit);
         if let Some(until) = adaptive.spent_until(now) {
@@ -372,7 +371,8 @@ impl Ledger {
         })
     }
 
-    /// The ends of the leases of the call of `key`, with their limits.
+    /// Iterates over the limits that lease a place to the call of `key`, with the ends of the
+    /// leases.
     pub(crate) fn leases(&self, now: Time, key: StartKey, bill: &Bill) -> impl Iterator<Item = (LimitId, Time)> {
         let holding = |charge: &Charge| self.adaptive(charge.limit).limit().counts_calls_in_flight();
         charges(bill).filter(holding).filter_map(move |charge| {
@@ -381,7 +381,7 @@ impl Ledger {
         })
     }
 
-    /// When the last lease of the call of `key` ends; its start if it has none.
+    /// Returns when the last lease of the call of `key` ends, or its start if it has none.
     pub(crate) fn lease_end(&self, now: Time, key: StartKey, bill: &Bill) -> Time {
         self.leases(now, key, bill).map(|(_, end)| end).fold(key.at, Time::max)
     }
@@ -394,7 +394,7 @@ impl Ledger {
         }
     }
 
-    /// Takes a promised start back from every bucket of its bill.
+    /// Withdraws a promised start from every bucket of its bill.
     pub(crate) fn withdraw(&mut self, now: Time, key: StartKey, bill: &Bill) {
         for charge in charges(bill) {
             let known = self.update(now, charge, |bucket, limit| bucket.withdraw(limit, key));
@@ -402,8 +402,8 @@ impl Ledger {
         }
     }
 
-    /// Takes held starts back at the end of a dispatch. The dispatch has handled earlier changes,
-    /// and the buckets are as they were before the holds, so nothing counts as changed.
+    /// Withdraws held starts at the end of a dispatch. Nothing counts as changed: the dispatch has
+    /// handled earlier changes, and the buckets are as they were before the holds.
     pub(crate) fn withdraw_holds<'a>(&mut self, now: Time, holds: impl Iterator<Item = (StartKey, &'a Bill)>) {
         let noted = std::mem::take(&mut self.keys.changed);
         holds.for_each(|(start, bill)| self.withdraw(now, start, bill));
@@ -411,7 +411,7 @@ impl Ledger {
         self.changed = false;
     }
 
-    /// Corrects the call's cost from `charged` to `actual`; `made` tells whether the call was made.
+    /// Corrects the call's cost from `charged` to `actual`.
     pub(crate) fn correct(&mut self, now: Time, key: StartKey, charged: &Bill, actual: &Bill, made: CallMade) {
         for limit in charged.limits() {
             let (charge, actual) = (Charge::of(charged, limit), actual.get(limit));
@@ -431,8 +431,8 @@ impl Ledger {
         }
     }
 
-    /// The time at which no bucket of the bill is frozen, and each has paid its promises, its
-    /// backlog and its charge of the bill. The offer names the limit that is the last to do so.
+    /// Returns when no bucket of the bill is frozen and each has paid its promises, its backlog and
+    /// its charge of the bill, with the limit that is the last to do so.
     pub(crate) fn paid_after(
         &self,
         now: Time,

@@ -12,13 +12,12 @@ use rampmeter_protocol::status::ShadowStatus;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::wall_clock::WallClockOrigin;
 
-/// A call that would have waited longer is not charged, because its client would have given up.
+/// A call that would have waited longer is not charged, as its client would have given up.
 const LONGEST_CHARGED_WAIT: Span = Span::from_secs(10);
 
 /// The shadow limits of a resource, and what they have measured.
 #[derive(Clone, Debug)]
 pub(crate) struct ShadowLimits {
-    /// Only the shadow limits, often none.
     resource: Resource,
     ledger: Ledger,
     /// By limit.
@@ -47,7 +46,6 @@ impl ShadowLimits {
         self.resource = after;
     }
 
-    /// Adopts another wall time at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, wall_clock: WallClockOrigin) {
         self.resource = self.resource.clone().with_wall_clock(wall_clock);
         self.ledger.anchor(now, &self.resource);
@@ -60,13 +58,13 @@ impl ShadowLimits {
         self.ledger.correct(now, key, charged, &actual, cost.map_or(CallMade::No, |_| CallMade::Yes));
     }
 
-    /// The shadow limits, their buckets, and what was measured of each.
+    /// Returns the shadow limits, their buckets, and what was measured of each.
     pub(crate) fn measured(&self) -> (&Resource, &Ledger, &[ShadowStatus]) {
         (&self.resource, &self.ledger, &self.tallies)
     }
 
-    /// Measures what a limit would have done to a call with this start, and charges `bill` to it.
-    /// The call would not have waited beyond `latest`.
+    /// Measures what a limit would have done to a call with this start that would wait until
+    /// `latest`, and charges `bill` to it.
     pub(crate) fn note_granted(&mut self, now: Time, key: StartKey, limit: LimitId, bill: &Bill, latest: Time) {
         assert_eq!(self.tallies.len(), self.resource.limits().len(), "each limit is measured");
         let tally = &mut self.tallies[limit.index()];

@@ -1,7 +1,7 @@
 //! Counts the use by clients since the driver last took the counts.
 //!
 //! A call counts when it is granted, at its estimate. Its settle corrects the count, and a permit
-//! that is given back is taken out again. Waits and shares are not measured here, but in
+//! that is given back is taken out again. Waits and shares are measured in
 //! `queue/recent_service.rs`.
 
 use hashbrown::HashMap;
@@ -14,13 +14,13 @@ use smallvec::{SmallVec, smallvec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The most clients that are told apart, because each has bills of its own.
+/// The most clients that are counted apart, as each has bills of its own.
 const MAX_NAMES: usize = 4096;
 /// The most sums by client and class: a few classes for each client.
 const MAX_ROWS: usize = 2 * MAX_NAMES;
 /// A client without a request for this long makes room for another one.
 const IDLE: Span = Span::from_secs(86_400);
-/// Clients that a request of a new client looks at, to find an idle one.
+/// How many clients a request of a new client examines to find an idle one.
 const LOOKED_AT: usize = 64;
 
 /// The name that stands for all clients beyond the bound.
@@ -29,7 +29,7 @@ pub const OTHERS: &str = "(others)";
 /// Millionths of units, each at the index of its unit.
 type Amounts = SmallVec<[i64; 2]>;
 
-/// How many calls one client has made in one class since the last report, and what they cost.
+/// The number of one client's calls in one class since the last report, and their cost.
 #[derive(Clone, Debug, Default)]
 struct Sums {
     calls: i64,
@@ -38,8 +38,8 @@ struct Sums {
 
 /// Counts what calls use, by client, class and unit, and by limit.
 ///
-/// Guarantees that no call is left out: beyond [`MAX_NAMES`] and [`MAX_ROWS`], calls count for
-/// [`OTHERS`]. Sums saturate.
+/// No call is left out: beyond [`MAX_NAMES`] and [`MAX_ROWS`], calls count for [`OTHERS`]. Sums
+/// saturate.
 #[derive(Clone, Debug)]
 pub(crate) struct UsageMeter {
     pub(crate) names: ClientNames,
@@ -56,26 +56,25 @@ pub(crate) struct UsageMeter {
 pub struct Use {
     /// By client and class.
     pub clients: Vec<ClientUse>,
-    /// By limit, in millionths of its unit. Only limits with long periods and without keys are
-    /// reported.
+    /// By limit, in millionths of its unit; only for limits with long periods and without keys.
     pub limits: Vec<(Name, i64)>,
 }
 
-/// The use by one client in one class. A correction of an earlier estimate may be negative.
+/// The use by one client in one class. A correction of an earlier estimate may make it negative.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientUse {
     /// The client; empty for calls without one.
     pub client: Arc<str>,
     /// The class.
     pub class: Name,
-    /// How many calls.
+    /// The number of calls.
     pub calls: i64,
     /// Their cost, in millionths by unit.
     pub micros: Vec<(Name, i64)>,
 }
 
 impl Use {
-    /// Whether nothing was used.
+    /// Returns whether nothing was used.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.clients.is_empty() && self.limits.is_empty()
@@ -95,17 +94,16 @@ impl UsageMeter {
         UsageMeter { names, units, limits, rows, former }
     }
 
-    /// Counts a call that was granted.
     pub(crate) fn count(&mut self, class: ClassId, bill: &Bill) {
         self.add(class, bill.client, 1, bill, 1);
     }
 
-    /// Takes back the count of a call that was not made.
+    /// Uncounts a call that was not made.
     pub(crate) fn take_out(&mut self, class: ClassId, bill: &Bill) {
         self.add(class, bill.client, -1, bill, -1);
     }
 
-    /// Corrects the count of a call that was charged `bill` to what it has cost.
+    /// Corrects the count of a call that was charged `bill` to its actual cost.
     pub(crate) fn correct(&mut self, class: ClassId, bill: &Bill, actual: &Bill) {
         if bill.amounts().ne(actual.amounts()) {
             self.add(class, bill.client, 0, bill, -1);
@@ -119,7 +117,7 @@ impl UsageMeter {
         (self.units, self.limits) = counted_units(resource);
     }
 
-    /// The use of `resource` since the last call.
+    /// Returns the use of `resource` since the last call.
     pub(crate) fn take(&mut self, resource: &Resource) -> Use {
         let mut taken = std::mem::take(&mut self.former);
         let sums = resource.limits().iter().zip(&mut self.limits);
@@ -150,8 +148,8 @@ impl UsageMeter {
         self.rows.entry((if has_room { client } else { ClientNumber::default() }, class)).or_default()
     }
 
-    /// The cost of a bill by unit. Limits of one unit charge a call alike, so the highest charge is
-    /// its cost.
+    /// Returns the cost of a bill by unit. Limits of one unit charge a call alike, so the highest
+    /// charge is its cost.
     fn amounts(&self, bill: &Bill) -> Amounts {
         let mut amounts: Amounts = smallvec![0; self.units.len()];
         for (LimitId(limit), amount) in bill.amounts() {
@@ -181,7 +179,7 @@ pub(crate) struct ClientNames {
     /// Each name with the time of the client's last request.
     names: Vec<(Arc<str>, Time)>,
     numbers: HashMap<Arc<str>, ClientNumber>,
-    /// The last number that was looked at.
+    /// The index that was last examined for an idle client.
     looked_at: usize,
     /// The client that asked last, which often asks next.
     last: ClientNumber,
@@ -199,7 +197,7 @@ impl ClientNames {
         &self.names[usize::from(client.0)].0
     }
 
-    /// The number of a client that asks at `now`.
+    /// Returns the number of a client that asks at `now`.
     pub(crate) fn number(&mut self, now: Time, client: &str) -> ClientNumber {
         let is_last = self.last != ClientNumber::default() && **self.name(self.last) == *client;
         let known = if is_last { Some(self.last) } else { self.numbers.get(client).copied() };
@@ -219,7 +217,7 @@ impl ClientNames {
         number
     }
 
-    /// The index of a name that is idle or not there yet, if one is found.
+    /// Finds the index of a name that is idle or not there yet.
     fn next_index(&mut self, now: Time) -> Option<usize> {
         if self.names.len() < MAX_NAMES {
             return Some(self.names.len());
@@ -231,7 +229,7 @@ impl ClientNames {
     }
 }
 
-/// The distinct units, and the index of each limit's unit with an empty sum.
+/// Returns the distinct units, and the index of each limit's unit with an empty sum.
 fn counted_units(resource: &Resource) -> (Vec<Name>, Vec<(usize, i64)>) {
     let units = resource.units();
     let sum = |limit: &Limit| (units.binary_search(&limit.spec().unit).unwrap_or(units.len()), 0);

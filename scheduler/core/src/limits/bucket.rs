@@ -30,8 +30,8 @@ pub(crate) enum CallMade {
 /// Guarantees that no committed start finds less than it costs: a new start is placed where every
 /// later start can still pay. Only a report of stock that is already gone can break a promise.
 ///
-/// Every kind implements all methods of `kinds_have!`, and one kind those of `one_kind_has!`. So a new
-/// kind is a variant, a file of its own, an arm of `made_for!` and of `of_kind!`, and one of `recast`.
+/// A new kind is a variant, a file with all methods of `kinds_have!`, an arm of `made_for!`, of
+/// `of_kind!` and of `recast`, and possibly an own `one_kind_has!`.
 #[derive(Clone, Debug)]
 pub(crate) enum Bucket {
     Tokens(TokenBucket),
@@ -70,7 +70,7 @@ macro_rules! kinds_have {
     };
 }
 
-/// Methods of a bucket of this kind, each with the answer of all other buckets.
+/// Methods of one kind, each with the result for all other buckets.
 macro_rules! one_kind_has {
     ($one:ident: $($(#[$about:meta])* fn $name:ident($self:ident: $by:ty $(, $given:ident: $type:ty)*) $(-> $answer:ty)?, or $other:expr;)*) => {
         impl Bucket {$(
@@ -84,52 +84,52 @@ macro_rules! one_kind_has {
 
 one_kind_has! {
     Counted:
-    /// Continues after the upstream has stated a capacity that is lower by `by`. The level of tokens
-    /// was [adopted](Bucket::adopt) already.
+    /// Continues after the upstream has stated a capacity that is lower by `by`. The level of
+    /// tokens was [adopted](Bucket::adopt) already.
     fn shrink(self: &mut Self, limit: &Limit, now: Time, by: Credit), or ();
-    /// When reported usage expires. A report on tokens corrects their level for good.
+    /// Returns when reported usage expires. A report on tokens corrects their level for good.
     fn next_expiry(self: &Self) -> Option<Time>, or None;
-    /// Extends the lease of the call of `key`; false if there was no room for it. Tokens are spent,
-    /// and not held.
+    /// Extends the lease of the call of `key`; false if there was no room. Tokens are spent, not
+    /// held.
     fn renew(self: &mut Self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) -> bool, or true;
     /// Ends a call of a predecessor that has no key here. Returns whether a place was kept for it.
     fn end_inherited(self: &mut Self, limit: &Limit, now: Time, cost: StartCost) -> bool, or false;
-    /// When the lease of the call of `key` ends; none if it holds nothing.
+    /// Returns when the lease of the call of `key` ends; `None` if it holds nothing.
     fn lease_end(self: &Self, key: StartKey) -> Option<Time>, or None;
-    /// When the oldest call in flight will probably end, if calls take `call_time`.
+    /// Estimates when the oldest call in flight ends, if calls take `call_time`.
     fn likely_end(self: &Self, limit: &Limit, now: Time, call_time: Span) -> Option<Time>, or None;
-    /// The last instant at which known usage counts, if a call that starts now stops counting
-    /// before it.
+    /// Returns the last instant at which known usage counts, if a call that starts now stops
+    /// counting before it.
     fn last_use_ahead(self: &Self, limit: &Limit, now: Time) -> Option<Time>, or None;
-    /// The present window, and what other accounts use of it. The level of tokens includes that use.
+    /// Returns the present window and other accounts' use of it, which a level of tokens includes.
     fn window_state(self: &Self, limit: &Limit, now: Time) -> WindowState, or WindowState::default();
 }
 
 one_kind_has! {
     Tokens:
-    /// Drops state that is not needed any more.
+    /// Drops state that is no longer needed.
     fn drop_unneeded(self: &mut Self), or ();
-    /// Replaces the limit by one with another rate or full level. Only token buckets learn these.
+    /// Replaces the limit by one with a learned rate or full level, which only token buckets have.
     fn adopt(self: &mut Self, now: Time, from: &Limit, to: &Limit), or ();
     /// Corrects the level by `by` from `since` on. Usage by other accounts is
     /// [learned](Bucket::learn) with its time instead.
     fn shift_from(self: &mut Self, limit: &Limit, now: Time, since: Time, by: Credit), or ();
-    /// The level at `time` after the starts until `last_start`; none if that is not remembered.
+    /// Returns the level at `time` after the starts until `last_start`, if that is remembered.
     fn level_after(self: &Self, limit: &Limit, last_start: Time, time: Time) -> Option<Credit>, or None;
-    /// When the bucket was last full right before a start, if that is remembered.
+    /// Returns when the bucket was last full right before a start, if that is remembered.
     fn last_full(self: &Self, limit: &Limit) -> Option<Time>, or None;
-    /// How much more it could have held at past times, for refunds by a successor. Counted calls are
-    /// corrected one by one.
+    /// Returns how much more it could have held at past times, for refunds by a successor. Counted
+    /// calls are corrected one by one.
     fn rooms(self: &Self, limit: &Limit, now: Time) -> Vec<(Span, u64)>, or Vec::new();
 }
 
 kinds_have! {
-    /// Learns what is left from a response of the upstream at `now`. Returns whether the response
-    /// is believed.
+    /// Learns what is left from a response of the upstream at `now`. Returns whether it is
+    /// believed.
     fn learn(self: &mut Self, limit: &Limit, now: Time, reading: &BucketReading) -> bool;
     /// Commits a start that the level has paid for; its lease ends at `end`, if that is known.
     fn commit_paid(self: &mut Self, limit: &Limit, now: Time, key: StartKey, cost: StartCost, end: Option<Time>);
-    /// The freeze, until its probe is known to be served.
+    /// Returns the freeze, until its probe is known to be served.
     fn freeze(self: &Self) -> Option<Freeze>;
     fn set_freeze(self: &mut Self, freeze: Option<Freeze>);
     fn is_unused(self: &Self, limit: &Limit, now: Time) -> bool;
@@ -137,51 +137,51 @@ kinds_have! {
     fn promises_between(self: &Self, from: Time, until: Time) -> bool;
     /// Takes the whole stock. For windows, this is the rest of the present one.
     fn drain(self: &mut Self, limit: &Limit, now: Time);
-    /// The stock at `now`, if every promise were paid now.
+    /// Returns the stock at `now` if every promise were paid now.
     fn level(self: &Self, limit: &Limit, now: Time) -> Credit;
-    /// The level for near starts; a window's next amount counts if it comes within `soon`.
+    /// Returns the level for near starts. A window's next amount counts if it comes within `soon`.
     fn near_level(self: &Self, limit: &Limit, now: Time, soon: Span) -> Credit;
-    /// The stock at `now`, if nothing were held for the starts of `held`.
+    /// Returns the stock at `now` if nothing were held for the starts of `held`.
     fn level_without(self: &Self, limit: &Limit, now: Time, held: impl Iterator<Item = StartKey>) -> Credit;
-    /// When a token bucket was or will be empty. For any other bucket, when it was last used or
-    /// will be.
+    /// Returns when a token bucket was or will be empty; for any other bucket, when it was or will
+    /// be last used.
     fn empty_at(self: &Self, limit: &Limit, now: Time) -> Time;
     fn next_promise(self: &Self) -> Option<Time>;
-    /// When the last promise starts, or the last pending debit ends.
+    /// Returns when the last promise starts, or the last pending debit ends.
     fn last_promise(self: &Self) -> Option<Time>;
-    /// When all promises, `backlog` and `cost` have been paid.
+    /// Returns when all promises, `backlog` and `cost` have been paid.
     fn paid_after(self: &Self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time;
 }
 
 impl Bucket {
-    /// A bucket with `level` at `now`; its past is unknown.
+    /// Creates a bucket with `level` at `now`; its past is unknown.
     pub(crate) fn new(limit: &Limit, now: Time, level: Credit) -> Self {
         made_for!(limit, new(limit, now, level))
     }
 
-    /// A bucket that may have been emptied at any time until `empty`.
+    /// Creates a bucket that may have been emptied at any time until `empty`.
     pub(crate) fn empty_until(limit: &Limit, now: Time, empty: Time) -> Self {
         made_for!(limit, empty_until(limit, now, empty))
     }
 
-    /// A bucket that continues at `then` what a predecessor has recorded.
+    /// Continues at `then` the bucket that a predecessor has recorded.
     pub(crate) fn from_record(limit: &Limit, then: Time, record: &BucketRecord) -> Self {
         made_for!(limit, from_record(limit, then, record))
     }
 
-    /// The record for a successor, with `level` left. All of `grant` may still be promised.
+    /// Records the bucket for a successor, with `level` left. All of `grant` may still be promised.
     /// Promises before `listed` are pending debits.
     pub(crate) fn record(&self, limit: &Limit, level: Credit, grant: UsageBlock, listed: StartKey) -> BucketRecord {
         BucketRecord {
             micros: limit.rate().micros(level),
             pending_debits: of_kind!(self, kind => kind.debits(limit, grant, listed)),
             usage: of_kind!(self, kind => kind.usage(limit, grant, grant.until)),
-            // After a crash no call is known, so that nothing is refunded.
+            // After a crash no call is known, so nothing is refunded.
             rooms: if grant.credit == Credit::ZERO { self.rooms(limit, grant.from) } else { Vec::new() },
         }
     }
 
-    /// The record of a key's bucket, with all promises and the budget spent.
+    /// Records a key's bucket, with all promises and the budget spent.
     pub(crate) fn key_record(&self, limit: &Limit, now: Time, budget: Credit) -> BucketRecord {
         // A full bucket refills only once its budget is used, which may be `NEAR` from now.
         let late = if budget > Credit::ZERO { limit.rate().refill_within(NEAR) } else { Credit::ZERO };
@@ -191,7 +191,7 @@ impl Bucket {
         BucketRecord { micros: limit.rate().micros(level), usage, ..BucketRecord::of_key(0, None) }
     }
 
-    /// The same bucket, which remembers its levels to compare them with the upstream's reports.
+    /// Makes the bucket remember its levels, to compare them with the upstream's reports.
     pub(crate) fn remembering_levels(mut self) -> Self {
         of_kind!(&mut self, kind => kind.remember_levels());
         self
@@ -201,7 +201,7 @@ impl Bucket {
         self.freeze().is_none() && self.is_unused(limit, now)
     }
 
-    /// Drops state that is not needed any more, such as a freeze that needs no probe any more.
+    /// Drops state that is no longer needed, such as a freeze that needs no probe.
     pub(crate) fn compact(&mut self, limit: &Limit, now: Time) {
         if self.is_unused(limit, now) {
             self.thaw_if(|freeze| freeze.is_unprobed(now));
@@ -209,9 +209,8 @@ impl Bucket {
         self.drop_unneeded();
     }
 
-    /// The earliest time from `from` on at which `cost` can be committed.
-    ///
-    /// The bucket must be [advanced](Bucket::advance) to now, and `from` must not lie before now.
+    /// Returns the earliest time from `from` on at which `cost` can be committed. The bucket must
+    /// be [advanced](Bucket::advance) to now, and `from` must not lie before now.
     pub(crate) fn earliest(&self, limit: &Limit, from: Time, cost: StartCost) -> Time {
         let from = from.max(self.freeze().map_or(Time::ORIGIN, |freeze| freeze.next_start()));
         of_kind!(self, kind => kind.earliest(limit, from, cost))
@@ -223,16 +222,15 @@ impl Bucket {
         of_kind!(self, kind => kind.commit(limit, now, key, cost));
     }
 
-    /// Takes a promised start back; false if it is past or unknown.
+    /// Withdraws a promised start; false if it is past or unknown.
     pub(crate) fn withdraw(&mut self, limit: &Limit, key: StartKey) -> bool {
         self.if_frozen(|freeze| freeze.note_return(key));
         of_kind!(self, kind => kind.withdraw(limit, key))
     }
 
-    /// Corrects the call's cost; `made` tells whether the call was made.
+    /// Corrects the cost of a call, which frees the probe if the call was not `made`.
     pub(crate) fn correct(&mut self, limit: &Limit, now: Time, key: StartKey, correction: Correction, made: CallMade) {
         if made == CallMade::No {
-            // If this call was a probe, another call has to be.
             self.if_frozen(|freeze| freeze.note_return(key));
         }
         of_kind!(self, kind => kind.correct(limit, now, key, correction));
@@ -256,7 +254,6 @@ impl Bucket {
         }
     }
 
-    /// Adds a freeze to the present one, if there is one.
     pub(crate) fn add_freeze(&mut self, added: Freeze) {
         self.set_freeze(Some(Freeze::join(self.freeze(), added)));
     }
@@ -266,14 +263,14 @@ impl Bucket {
         self.thaw_if(|freeze| freeze.is_probed_by(key));
     }
 
-    /// Replaces the limit by one whose windows, if it has any, follow another clock.
+    /// Adopts a limit whose windows, if it has any, follow another clock.
     pub(crate) fn anchor(&mut self, now: Time, from: &Limit, to: &Limit) {
         if to.alignment().is_some() {
             *self = self.recast(now, from, to);
         }
     }
 
-    /// The same bucket under a limit of another size.
+    /// Returns the same bucket under a limit of another size.
     pub(crate) fn recast(&self, now: Time, from: &Limit, to: &Limit) -> Self {
         let mut recast = match self {
             Tokens(tokens) => Tokens(tokens.recast(now, from, to)),
@@ -288,18 +285,18 @@ impl Bucket {
         self.shift_from(limit, now, Time::ORIGIN, by);
     }
 
-    /// Turns promises whose time has come into spent stock; ends a freeze whose probe is overdue.
+    /// Spends the promises whose time has come, and ends a freeze whose probe is overdue.
     pub(crate) fn advance(&mut self, limit: &Limit, now: Time) {
         of_kind!(self, kind => kind.advance(limit, now));
         self.thaw_if(|freeze| freeze.is_over(now));
     }
 
-    /// When the level is no longer below zero.
+    /// Returns when the level is no longer below zero.
     pub(crate) fn next_free(&self, limit: &Limit, now: Time) -> Time {
         self.paid_after(limit, now, Credit::ZERO, StartCost { credit: Credit::ZERO, tier: Tier::NO_HEADROOM })
     }
 
-    /// When calls can take something again: the freeze is over, and stock or a place is free.
+    /// Returns when calls can take something: no freeze holds them, and stock or a place is free.
     pub(crate) fn opens(&self, limit: &Limit, now: Time) -> Time {
         let paid = of_kind!(self, kind => kind.opens(limit, now));
         self.freeze().map_or(paid, |freeze| paid.max(freeze.until))

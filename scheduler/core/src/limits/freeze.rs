@@ -4,10 +4,10 @@ use super::timeline::StartKey;
 use crate::identity::User;
 use rampmeter_protocol::time::{Span, Time};
 
-/// How long other calls wait for the probe's outcome if its worker does not report it.
+/// How long other calls wait for the outcome of a probe whose worker does not report it.
 const PROBE_TIMEOUT: Span = Span::from_secs(2);
-/// The first and the longest pause after a refusal that names none. The pause doubles with each
-/// refused probe.
+/// The first and the longest pause after a rejection that names none. It doubles with each rejected
+/// probe.
 const FIRST_PAUSE: Span = Span::from_secs(1);
 const LONGEST_PAUSE: Span = Span::from_secs(60);
 /// The longest pause on the report of one user. After it, the probe call asks the upstream again.
@@ -17,14 +17,13 @@ pub(crate) const UNCONFIRMED: Span = Span::from_secs(60);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PauseClaim {
     by: Option<User>,
-    /// The end that was reported.
     pub(crate) until: Time,
     /// How much of it was believed.
     believed: Span,
 }
 
-/// No call starts before the freeze ends. Then one call starts, the probe. Other calls follow once
-/// the probe is served, or its outcome is overdue.
+/// A time until which no call starts. Then one call starts, the *probe*; others follow once it is
+/// served, or its outcome is overdue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Freeze {
     since: Time,
@@ -38,13 +37,14 @@ pub(crate) struct Freeze {
 }
 
 impl Freeze {
-    /// A freeze until the upstream is asked again, perhaps for a pause that a user has reported.
+    /// Creates a freeze until the upstream is asked again, perhaps for a pause that a user has
+    /// reported.
     pub(crate) fn new(since: Time, until: Time, claim: Option<PauseClaim>) -> Self {
         Freeze { since, until, is_ordered: false, probe: None, claim }
     }
 
-    /// The pause after a refusal of the call `key` that names none. Only the probe's doubles it: other
-    /// calls started before the last pause ended.
+    /// Returns the pause after a rejection of the call `key` that names none. Only the probe's
+    /// doubles it: other calls started before the last pause ended.
     pub(crate) fn next_pause(freeze: Option<Freeze>, now: Time, key: StartKey) -> Span {
         let Some(freeze) = freeze.filter(|freeze| !freeze.is_ordered) else { return FIRST_PAUSE };
         let last = freeze.until.since(freeze.since);
@@ -55,7 +55,7 @@ impl Freeze {
         }
     }
 
-    /// When the pause began that did not help the call `key`, its probe. None if the answer that
+    /// Returns when the pause began that did not help its probe `key`; `None` if the response that
     /// began the pause had named a later end.
     pub(crate) fn failed_since(&self, key: StartKey) -> Option<Time> {
         let was_predicted = self.claim.is_some_and(|claim| claim.until > key.at);
@@ -63,12 +63,12 @@ impl Freeze {
         (is_probe && !was_predicted).then_some(self.since)
     }
 
-    /// How much of a `reported` pause is believed, and the claim to remember. `user` reports on the
-    /// call `key` under this freeze.
+    /// Returns how much of a `reported` pause is believed, and the claim to remember. `user`
+    /// reports on the call `key` under this freeze.
     ///
-    /// The word of one user counts for a minute, and twice as long each time that the same user
-    /// repeats it as the probe. A probe by another user confirms as much as was reported before. Of
-    /// a user that is not known, the probe decides.
+    /// The report of one user counts for a minute, and twice as long each time that the same user
+    /// repeats it as the probe. A probe by another user confirms as much as was reported before. If
+    /// the user of the probe is not known, all that it reports is believed.
     pub(crate) fn believe(
         freeze: Option<Freeze>,
         now: Time,
@@ -87,32 +87,31 @@ impl Freeze {
         (believed, PauseClaim { by: user, until: now + reported, believed })
     }
 
-    /// A freeze that an operator orders.
+    /// Creates a freeze that an operator orders.
     pub(crate) fn ordered(until: Time) -> Self {
         Freeze { is_ordered: true, ..Freeze::new(until, until, None) }
     }
 
-    /// `added`, or the existing freeze if that ends later, to be probed anew. The claim of the probe
-    /// replaces the earlier one.
+    /// Returns the later of both freezes, to be probed anew. The claim of the probe replaces the
+    /// earlier one.
     pub(crate) fn join(existing: Option<Freeze>, added: Freeze) -> Self {
         let Some(freeze) = existing else { return added };
         let claim = if freeze.probe.is_some() { added.claim.or(freeze.claim) } else { freeze.claim.or(added.claim) };
         Freeze { probe: None, claim, ..if added.until > freeze.until { added } else { freeze } }
     }
 
-    /// When the next call may start.
     pub(crate) fn next_start(&self) -> Time {
         self.probe.map_or(self.until, |probe| probe.at + PROBE_TIMEOUT)
     }
 
-    /// The first start after the end is the probe.
+    /// Makes the first start after the end the probe.
     pub(crate) fn note_start(&mut self, key: StartKey) {
         if self.probe.is_none() && key.at >= self.until {
             self.probe = Some(key);
         }
     }
 
-    /// A probe that is returned leaves its role to another call.
+    /// Makes the next start the probe if this one was it.
     pub(crate) fn note_return(&mut self, key: StartKey) {
         if self.probe == Some(key) {
             self.probe = None;
@@ -123,7 +122,7 @@ impl Freeze {
         self.probe == Some(key)
     }
 
-    /// Whether the freeze ended so long ago without a probe that none is needed any more.
+    /// Whether the freeze ended so long ago that it needs no probe.
     pub(crate) fn is_unprobed(&self, now: Time) -> bool {
         self.probe.is_none() && self.until + PROBE_TIMEOUT <= now
     }

@@ -4,24 +4,22 @@ use rampmeter_policy::Limit;
 use rampmeter_policy::arithmetic::Credit;
 use rampmeter_protocol::time::Time;
 
-/// A level at some time.
 type Point = (Time, Credit);
 
-/// The largest number of high-water marks of a bucket; a busy one needs a handful. Beyond the bound
+/// The largest number of high-water marks of a bucket; a busy one needs a handful. Beyond it,
 /// neighbours are merged, which makes a refund smaller, never larger.
 const MAX_PEAKS: usize = 256;
-/// How many of them a successor learns of.
+/// The number of marks that a successor learns.
 const MAX_RECORDED: usize = 32;
-/// The largest number of remembered values of the bucket of a limit without keys; older ones are
-/// thinned out.
+/// The largest number of values remembered for a limit without keys; older ones are thinned out.
 pub(crate) const MAX_LEVELS: usize = 512;
-/// The same for the bucket of a key, because there are many.
+/// The largest number of values remembered for a key, as there are many keys.
 pub(crate) const MAX_FEW: usize = 64;
 
-/// Levels right before past starts, each higher than all later ones. They tell the highest level
-/// since any time.
+/// Levels right before past starts, each higher than all later ones, so that they give the highest
+/// level since any time.
 ///
-/// A refund is worth only the room that the bucket has had ever since the start. The upstream has
+/// A refund is worth only the room that the bucket has had ever since the start: the upstream has
 /// lost everything that would have run over.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HighWaterMarks(Vec<Point>);
@@ -39,8 +37,8 @@ impl HighWaterMarks {
         push(&mut self.0, MAX_PEAKS, (at, level), |(_, higher), (later, _)| (later, higher));
     }
 
-    /// The marks with this level at `now`, for a successor. The earliest beyond [`MAX_RECORDED`] count
-    /// as one that was as high as the first of them and as late as the last.
+    /// Returns the marks with this level at `now`, for a successor. The earliest beyond
+    /// [`MAX_RECORDED`] count as one that was as high as the first of them and as late as the last.
     pub(crate) fn recorded(&self, now: Time, level: Credit) -> Vec<Point> {
         let mut marks = self.clone();
         marks.note(now, level);
@@ -49,12 +47,12 @@ impl HighWaterMarks {
         merged.into_iter().chain(late.iter().copied()).collect()
     }
 
-    /// The highest level noted after `time`.
+    /// Returns the highest level noted after `time`.
     pub(crate) fn highest_after(&self, time: Time) -> Option<Credit> {
         self.0.get(first_after(&self.0, time)).map(|(_, level)| *level)
     }
 
-    /// When the level was last at least `level`.
+    /// Returns when the level was last at least `level`.
     pub(crate) fn last_at_least(&self, level: Credit) -> Option<Time> {
         let behind = self.0.partition_point(|(_, peak)| *peak >= level);
         self.0[..behind].last().map(|(at, _)| *at)
@@ -70,13 +68,12 @@ impl HighWaterMarks {
     }
 }
 
-/// Levels right after past starts, in the order of time, with all later corrections.
-///
-/// A report of the upstream describes a past time: it is compared with the level of that time.
+/// Levels right after past starts, in the order of time, with all later corrections, for comparison
+/// with reports of the upstream on past times.
 #[derive(Clone, Debug)]
 pub(crate) struct LevelHistory {
     points: Vec<Point>,
-    /// How many points are remembered.
+    /// The largest number of points.
     pub(crate) most: usize,
 }
 
@@ -85,12 +82,12 @@ impl LevelHistory {
         LevelHistory { points: Vec::new(), most }
     }
 
-    /// The last value noted until `time`; none if that is forgotten.
+    /// Returns the last value noted until `time`; `None` if that is forgotten.
     pub(crate) fn noted_at(&self, time: Time) -> Option<Credit> {
         self.points.get(first_after(&self.points, time).checked_sub(1)?).map(|(_, noted)| *noted)
     }
 
-    /// The last value noted before `time`; none if that is forgotten.
+    /// Returns the last value noted before `time`; `None` if that is forgotten.
     pub(crate) fn noted_before(&self, time: Time) -> Option<Credit> {
         self.points.get(self.points.partition_point(|(at, _)| *at < time).checked_sub(1)?).map(|(_, noted)| *noted)
     }
@@ -101,7 +98,8 @@ impl LevelHistory {
         push(&mut self.points, self.most, (at, level), |_, later| later);
     }
 
-    /// The level at `time` after all starts until `last_start`; none if that is forgotten.
+    /// Returns the level at `time` after all starts until `last_start`; `None` if that is
+    /// forgotten.
     pub(crate) fn level_at(&self, limit: &Limit, last_start: Time, time: Time) -> Option<Credit> {
         let (at, level) = self.points.get(first_after(&self.points, last_start).checked_sub(1)?)?;
         Some((*level + limit.rate().refill_within(time.since(*at))).min(limit.full()))

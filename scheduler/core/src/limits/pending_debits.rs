@@ -9,14 +9,13 @@ use std::collections::BTreeSet;
 /// The largest number of equal steps of pending debits. Steps shorter than the period keep a
 /// successor from holding much stock back for long.
 const MAX_DEBIT_STEPS: u64 = 16;
-/// The largest number of steps, including inherited ones: enough for a dozen crashes within
-/// seconds.
+/// The largest number of steps, with inherited ones: enough for a dozen crashes within seconds.
 const MAX_DEBITS: usize = 128;
 
 /// A step of pending debits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct DebitSnapshot {
-    /// From the snapshot to its end.
+    /// The time from the snapshot to its end.
     pub ends_in: Span,
     /// The amount in millionths.
     pub micros: u64,
@@ -27,19 +26,18 @@ stored_as_array!(DebitSnapshot: ends_in, micros);
 /// higher.
 ///
 /// A successor charges promises before their starts. Its bucket would then refill while the
-/// upstream's bucket is still full and loses that refill. So the successor's full level is lower
-/// until the starts.
+/// upstream's is still full and loses that refill. So the successor's full level is lower until the
+/// starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PendingDebits(Vec<(Time, Credit)>);
 
 impl PendingDebits {
-    /// Steps are in the order of time.
     pub(crate) fn new(steps: Vec<(Time, Credit)>) -> Self {
         assert!(steps.is_sorted_by(|(a, more), (b, less)| a < b && more >= less), "pending debits only shrink");
         PendingDebits(steps)
     }
 
-    /// Unordered steps, which no scheduler writes, become one with the largest debit and last end.
+    /// Restores steps. Unordered ones, which no scheduler writes, become one that covers all.
     pub(crate) fn restored(then: Time, rate: &Rate, debits: &[DebitSnapshot]) -> Self {
         let step = |debit: &DebitSnapshot| (then + debit.ends_in, rate.credit_of_micros(i128::from(debit.micros)));
         let steps: Vec<(Time, Credit)> = debits.iter().map(step).collect();
@@ -51,8 +49,8 @@ impl PendingDebits {
         PendingDebits::new(last.zip(most).into_iter().collect())
     }
 
-    /// The steps of a successor's pending debits: new ones until `near` and `far`, and inherited
-    /// ones. `owed` is the debit from a step's beginning, in millionths.
+    /// Records a successor's pending debits: new steps until `near` and `far`, and inherited ones.
+    /// `owed` is the debit from a step's beginning, in millionths.
     pub(crate) fn snapshots(&self, now: Time, near: Time, far: Time, owed: impl Fn(Time) -> u64) -> Vec<DebitSnapshot> {
         let inherited = self.steps().map(|(until, _)| until).filter(|until| *until > now);
         let ends: BTreeSet<Time> = steps(now, near, far).chain(inherited).collect();
@@ -69,18 +67,18 @@ impl PendingDebits {
         self.0.is_empty()
     }
 
-    /// The credit that is pending at `time`.
+    /// Returns the credit that is pending at `time`.
     pub(crate) fn at(&self, time: Time) -> Credit {
         self.0.iter().find(|(until, _)| time <= *until).map_or(Credit::ZERO, |(_, credit)| *credit)
     }
 
-    /// The earliest time at which at most `most` is pending.
+    /// Returns the earliest time at which at most `most` is pending.
     pub(crate) fn at_most(&self, most: Credit) -> Time {
         let last = self.0.iter().rev().find(|(_, credit)| *credit > most);
         last.map_or(Time::ORIGIN, |(until, _)| *until + Span::from_nanos(1))
     }
 
-    /// Each step's end, and what is pending until then.
+    /// Iterates over each step's end, and what is pending until then.
     pub(crate) fn steps(&self) -> impl Iterator<Item = (Time, Credit)> {
         self.0.iter().copied()
     }
@@ -93,7 +91,7 @@ impl PendingDebits {
     }
 }
 
-/// The ends of new steps: the first at `near`, then equal ones until `far`.
+/// Iterates over the ends of new steps: the first at `near`, then equal ones until `far`.
 fn steps(now: Time, near: Time, far: Time) -> impl Iterator<Item = Time> {
     let (first, rest) = (near.since(now).nanos(), far.since(near).nanos());
     let count = rest.div_ceil(first.max(1)).min(MAX_DEBIT_STEPS);

@@ -3,8 +3,8 @@
 //! Levels are kept as *potentials*: level − refill since the origin of time. A potential is
 //! constant between two starts. A run of starts turns the potential before it into the one after it
 //! by `min(potential, full − peak) − sum`. Refill beyond a full bucket is lost; the rest pays. Runs
-//! compose, so the starts are the nodes of a [balanced tree](crate::collections::Tree) that
-//! answers every question in O(log n).
+//! compose, so the starts are the nodes of a [balanced tree](crate::collections::Tree) that answers
+//! every query in O(log n).
 
 use crate::collections::{Link, Node, Slab, Sums, Tree, in_order};
 use rampmeter_policy::Limit;
@@ -25,7 +25,6 @@ impl StartKey {
     pub(crate) const LAST: StartKey = StartKey { at: Time::NEVER, serial: u64::MAX };
 }
 
-/// A committed start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommittedStart {
     pub(crate) key: StartKey,
@@ -38,7 +37,6 @@ pub(crate) struct CommittedStart {
 /// The time between two neighbouring starts, or after the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gap {
-    /// The potential in it.
     pub(crate) potential: Credit,
     /// The start that ends it.
     pub(crate) end: Option<StartKey>,
@@ -60,22 +58,22 @@ impl Run {
         Run { sum: self.sum + next.sum, peak: self.peak.max(next.peak - self.sum) }
     }
 
-    /// The potential after the run.
+    /// Returns the potential after the run.
     fn apply(self, limit: &Limit, potential: Credit) -> Credit {
         potential.min(limit.full() - self.peak) - self.sum
     }
 }
 
-/// What the starts of a subtree sum up to.
+/// The sums of a subtree.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subtree {
     run: Run,
-    /// For each tier, the potential that the subtree needs before it. With that, each of its starts
-    /// finds what it demands if a new start of the tier goes ahead of it.
+    /// For each tier, the potential before the subtree with which each of its starts finds what it
+    /// demands behind a new start of the tier.
     needs: SmallVec<[Credit; 2]>,
 }
 
-/// The starts in their order.
+/// The starts in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
     nodes: Slab<Node<CommittedStart, Subtree>>,
@@ -83,15 +81,14 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    /// A timeline without starts.
     pub(crate) const EMPTY: Timeline = Timeline { nodes: Slab::EMPTY, root: None };
 
-    /// The cost of all starts.
+    /// Returns the cost of all starts.
     pub(crate) fn sum(&self) -> Credit {
         self.run(self.root).sum
     }
 
-    /// The cost of the starts from `key` on.
+    /// Returns the cost of the starts from `key` on.
     pub(crate) fn sum_from(&self, key: StartKey) -> Credit {
         self.sum() - self.sum_before(key)
     }
@@ -109,7 +106,7 @@ impl Timeline {
         self.root = Some(Tree { nodes: &mut self.nodes, by: limit }.insert(root, start));
     }
 
-    /// The same starts under a limit that refills at another rate.
+    /// Returns the same starts under a limit that refills at another rate.
     pub(crate) fn under(&self, limit: &Limit) -> Self {
         let mut timeline = Timeline::default();
         self.starts().for_each(|start| timeline.insert(limit, start));
@@ -135,7 +132,8 @@ impl Timeline {
         Some(first)
     }
 
-    /// The gap before the start at `key`, present or not, if `base` is the first gap's potential.
+    /// Returns the gap before the start at `key`, present or not. `base` is the first gap's
+    /// potential.
     pub(crate) fn gap_before(&self, limit: &Limit, base: Credit, key: StartKey) -> Gap {
         let mut gap = Gap { potential: base, end: None };
         let mut link = self.root;
@@ -152,8 +150,8 @@ impl Timeline {
         gap
     }
 
-    /// The first gap, from the one before `from` on, in which the level passes `level`; otherwise
-    /// the last gap.
+    /// Returns the first gap, from the one before `from` on, in which the level passes `level`;
+    /// otherwise the last gap.
     pub(crate) fn first_gap_above(&self, limit: &Limit, from: StartKey, mut potential: Credit, level: Credit) -> Gap {
         let end = self.seek(limit, Tier::NO_HEADROOM, self.root, Some(from), &mut |run, _| {
             let passes = potential + run.peak > level;
@@ -165,7 +163,8 @@ impl Timeline {
         Gap { potential, end: end.map(|start| start.key) }
     }
 
-    /// The first start from `from` on that lacks what it needs behind a new start of `tier`.
+    /// Returns the first start from `from` on that lacks what it needs behind a new start of
+    /// `tier`.
     pub(crate) fn first_short(
         &self,
         limit: &Limit,
@@ -183,8 +182,8 @@ impl Timeline {
         short.map(|start| start.key)
     }
 
-    /// The last start that the new start `newcomer` cannot be put ahead of, from `short` on until
-    /// the bucket runs over. Only refill that would be lost makes up for the newcomer. `cap` is the
+    /// Returns the last start that `newcomer` cannot be put ahead of, from `short` on until the
+    /// bucket runs over, as only refill that would be lost makes up for the newcomer. `cap` is the
     /// highest possible potential before `short`.
     pub(crate) fn last_short(
         &self,
@@ -223,8 +222,8 @@ impl Timeline {
         sum
     }
 
-    /// The first start from `from` on at which `holds` is true. `holds` sees runs in order, with
-    /// what each needs behind a new start of `tier`. False skips the run, true searches it.
+    /// Returns the first start from `from` on at which `holds` is true. `holds` sees runs in order,
+    /// with what each needs behind a new start of `tier`. False skips the run, true searches it.
     fn seek(
         &self,
         limit: &Limit,
@@ -251,8 +250,8 @@ impl Timeline {
         self.seek(limit, tier, node.below[1], None, holds)
     }
 
-    /// The last start in the range whose need, seen from the first start, is above the threshold.
-    /// `before` is the cost of all starts left of `link`.
+    /// Returns the last start in the range whose need, seen from the first start, is above the
+    /// threshold. `before` is the cost of all starts left of `link`.
     fn last_above(&self, search: &Search<'_>, link: Link, before: Credit) -> Option<StartKey> {
         let node = self.node(link)?;
         let key = node.value.key;
@@ -314,7 +313,6 @@ impl Sums for &Limit {
     }
 }
 
-/// The range and the threshold of [`Timeline::last_above`].
 struct Search<'a> {
     limit: &'a Limit,
     from: StartKey,
@@ -323,23 +321,23 @@ struct Search<'a> {
     tier: Tier,
 }
 
-/// The first key after everything that is committed at `time`.
+/// Returns the first key after everything that is committed at `time`.
 pub(crate) fn just_after(time: Time) -> StartKey {
     StartKey { at: just_past(time), serial: 0 }
 }
 
-/// The next nanosecond. A deadline at `time` is met at `time`, and missed at this instant.
+/// Returns the next nanosecond. A deadline at `time` is met at `time`, and missed at this instant.
 pub(crate) fn just_past(time: Time) -> Time {
     time + Span::from_nanos(1)
 }
 
-/// The potential that `start` needs before it behind a new start of `tier`.
+/// Returns the potential that `start` needs before it behind a new start of `tier`.
 fn need(limit: &Limit, start: &CommittedStart, tier: Tier) -> Credit {
     // The lower headroom of both tiers counts.
     limit.demand(start.cost, start.tier.min(tier)) - limit.rate().refill(start.key.at)
 }
 
-/// The potential needed before `first` to leave `need` after it; infinite if a full bucket can't.
+/// Returns the potential needed before `first` to leave `need`; infinite if a full bucket can't.
 fn need_behind(limit: &Limit, first: Run, need: Credit) -> Credit {
     if limit.full() - first.peak - first.sum < need { Credit::INFINITE } else { need + first.sum }
 }

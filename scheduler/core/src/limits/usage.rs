@@ -1,7 +1,7 @@
-//! What a successor learns of a bucket.
+//! The record of a bucket for a successor.
 //!
 //! Usage that has left a sliding window counts again if the window becomes longer. Its amount is
-//! not stored. So it counts as the most that the shorter window can have admitted, until it would
+//! not stored, so it counts as the most that the shorter window can have admitted, until it would
 //! have left the longer one. Forgotten keys count as used up.
 
 use crate::array_form::stored_as_array;
@@ -29,20 +29,19 @@ pub(crate) struct UsageBlock {
     pub(crate) credit: Credit,
 }
 
-/// The usage of a limit that counts calls: the state of a bucket without tokens. Offsets are from
-/// the snapshot on.
+/// The usage of a limit that counts calls: the state of a bucket without tokens. Offsets are
+/// relative to the snapshot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CountedUsage {
     /// The wall clock at the snapshot, by its writer's reckoning, in nanoseconds since 1970.
     pub unix_nanos: u64,
     /// Our own usage, by the time in which it counts.
     pub spans: Vec<UsageSpan>,
-    /// The same by calls, if a limit counts those in flight and has promised starts: the place of each
-    /// from its start until the end of its lease.
+    /// Our own usage by calls, if a limit counts those in flight and has promised starts: the place
+    /// of each from its start until the end of its lease.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub places: Vec<UsageSpan>,
-    /// Whether more may be used than is known. Then everything counts as used by a call at the
-    /// snapshot.
+    /// Whether more may be used than is known: all then counts as used by a call at the snapshot.
     #[serde(skip)]
     pub doubted: bool,
     /// The upstream's reports on it, if there are any.
@@ -50,7 +49,7 @@ pub struct CountedUsage {
     pub reported: Option<ReportedUsage>,
 }
 
-/// What the upstream's reports told of windows.
+/// The upstream's reports on windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportedUsage {
     /// The bounds of a time at which one of its windows ends.
@@ -88,7 +87,7 @@ pub(crate) fn condensed(mut blocks: Vec<UsageBlock>) -> Vec<UsageBlock> {
     blocks
 }
 
-/// The record of `blocks` for a successor.
+/// Records `blocks` for a successor.
 pub(crate) fn to_spans(now: Time, rate: &Rate, blocks: &[UsageBlock]) -> Vec<UsageSpan> {
     let span = |block: &UsageBlock| UsageSpan {
         from: Offset::between(now, block.from),
@@ -98,15 +97,15 @@ pub(crate) fn to_spans(now: Time, rate: &Rate, blocks: &[UsageBlock]) -> Vec<Usa
     blocks.iter().map(span).collect()
 }
 
-/// Turns the offsets of a predecessor's record into times for a reader at `then`. The record was
-/// written at `then` at the latest.
+/// Turns the offsets of a predecessor's record into times for a reader at `then`, the latest time
+/// at which the record was written.
 ///
 /// Fixed windows follow the wall clock if both clocks agree and the upstream reported no window.
 /// All else follows elapsed time: usage ends as late as it can, and begins as early.
 #[derive(Clone, Copy)]
 pub(crate) struct RecordTimes {
     then: Time,
-    /// By how many nanoseconds the wall clock makes times later.
+    /// The nanoseconds by which the wall clock makes times later.
     ahead: i64,
     /// By how much times may be earlier.
     earlier: Span,
@@ -125,17 +124,16 @@ impl RecordTimes {
         }
     }
 
-    /// The latest time that is possible.
+    /// Returns the latest possible time.
     pub(crate) fn latest(&self, offset: Offset) -> Time {
         offset.later_by(self.ahead).after(self.then)
     }
 
-    /// The earliest time that is possible.
+    /// Returns the earliest possible time.
     pub(crate) fn earliest(&self, offset: Offset) -> Time {
         self.latest(offset) - self.earlier
     }
 
-    /// The blocks of the record.
     pub(crate) fn blocks(&self, rate: &Rate, usage: &CountedUsage) -> Vec<UsageBlock> {
         let mut blocks = self.latest_blocks(rate, &usage.spans);
         begin_earlier(&mut blocks, self.then, self.earlier);
@@ -143,7 +141,7 @@ impl RecordTimes {
         blocks
     }
 
-    /// These spans at their latest times.
+    /// Returns these spans at their latest times.
     pub(crate) fn latest_blocks(&self, rate: &Rate, spans: &[UsageSpan]) -> Vec<UsageBlock> {
         let block = |span: &UsageSpan| UsageBlock {
             from: self.latest(span.from),
@@ -154,8 +152,8 @@ impl RecordTimes {
     }
 }
 
-/// By how much a record may have been written before `then`, if the wall clock there was `lag`
-/// nanoseconds behind the one here.
+/// Returns by how much a record may have been written before `then`, if the wall clock there was
+/// `lag` nanoseconds behind the one here.
 ///
 /// A reader on another machine subtracts the allowed difference of clocks when it computes `then`.
 /// So clocks differ by at most the lag, and by at most `skew`. A lag below −`skew` shows that a
@@ -168,7 +166,7 @@ fn earlier(lag: i64, skew: i64) -> Span {
     Span::from_nanos(lag.saturating_add(lag.min(skew)) as u64)
 }
 
-/// Lets every rise of usage after `then` happen earlier.
+/// Moves every rise of usage after `then` to an earlier time.
 fn begin_earlier(blocks: &mut [UsageBlock], then: Time, earlier: Span) {
     let mut before: Option<&mut UsageBlock> = None;
     for block in blocks {
@@ -183,7 +181,7 @@ fn begin_earlier(blocks: &mut [UsageBlock], then: Time, earlier: Span) {
     }
 }
 
-/// Starts this soon after a checkpoint are near, so that a short silence of the store stops no
+/// Starts this soon after a checkpoint are near. A short silence of the store then stops no
 /// request.
 pub(crate) const NEAR: Span = Span::from_millis(2500);
 
@@ -197,25 +195,25 @@ pub(crate) struct BucketRecord {
     pub(crate) pending_debits: Vec<DebitSnapshot>,
     /// The usage, if calls are counted.
     pub(crate) usage: Option<CountedUsage>,
-    /// How much more a token bucket could have held, in millionths, and how long ago: for each time,
-    /// less than ever before.
+    /// How much more a token bucket could have held, in millionths, and how long ago; less each
+    /// time.
     pub(crate) rooms: Vec<(Span, u64)>,
 }
 
 impl BucketRecord {
-    /// The record of a key, which lists no promises.
+    /// Creates the record of a key, which lists no promises.
     pub(crate) fn of_key(micros: i64, usage: Option<&CountedUsage>) -> Self {
         BucketRecord { micros: micros.into(), pending_debits: Vec::new(), usage: usage.cloned(), rooms: Vec::new() }
     }
 
-    /// The level in 64 bits. A level below that range becomes the lowest one.
+    /// Returns the level in 64 bits. A level below that range becomes the lowest one.
     pub(crate) fn stored_micros(&self) -> i64 {
         i64::try_from(self.micros).unwrap_or(i64::MIN)
     }
 
-    /// This record of a key for a limit with another rate than `was`.
+    /// Converts the record of a key for a limit with another rate than `was`.
     ///
-    /// A key's record says of its promises only that all start before the level is above zero.
+    /// Of a key's promises, the record implies only that all start before the level is above zero.
     /// Until then, the upstream may be full and lose what a faster rate refills.
     pub(crate) fn after_rate(mut self, was: &Rate, limit: &Limit, then: Time) -> Self {
         let level = limit.rate().credit_of_micros(self.micros);
@@ -225,13 +223,13 @@ impl BucketRecord {
     }
 }
 
-/// When a debt is paid; none if the level is not below zero.
+/// Returns when a debt is paid; `None` if the level is not below zero.
 pub(super) fn paid_at(rate: &Rate, now: Time, level: Credit) -> Option<Time> {
     let paid_in = u64::try_from(rate.nanos_of(-level)).unwrap_or(u64::MAX).saturating_add(1);
     (level < Credit::ZERO).then(|| now + Span::from_nanos(paid_in))
 }
 
-/// The level for a successor: all promises until `last` are paid, and nothing else is granted
+/// Returns the level for a successor: promises until `last` are paid, and nothing else is granted
 /// before.
 pub(super) fn level_when_paid(limit: &Limit, now: Time, level: Credit, last: Option<Time>) -> Credit {
     last.map_or(level, |last| level.min(-limit.rate().refill_within(last.since(now))))

@@ -1,8 +1,8 @@
 //! Fixed windows: when they end by the upstream's own reports, what other accounts use of them, and
 //! where in them calls may start.
 //!
-//! An answer says how soon its window ends, often in whole seconds. The answer was written between
-//! the call's start and its arrival here. So it names an interval in which a window ends. Answers
+//! A response states how soon its window ends, often in whole seconds. It was written between the
+//! call's start and its arrival here, so it gives an interval in which a window ends. Responses
 //! that agree narrow the interval down. Starts stay out of it, because a call there could count in
 //! either of two windows.
 //!
@@ -21,7 +21,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::wall_clock::WallClockOrigin;
 
-/// An interval that is longer than one part in this many of the window says too little.
+/// An interval longer than one part in this many of the window says too little.
 const VAGUE_PART: u64 = 4;
 /// This many reports in a row move windows.
 const CONSISTENT: u32 = 3;
@@ -38,14 +38,13 @@ impl Interval {
         self.until.since(self.from)
     }
 
-    /// The part that both have in common.
     fn common(self, other: Interval) -> Option<Interval> {
         let both = Interval { from: self.from.max(other.from), until: self.until.min(other.until) };
         (both.from <= both.until).then_some(both)
     }
 
-    /// This interval, moved by whole periods as near to `other` as possible, but not to before the
-    /// origin of time.
+    /// Returns this interval, moved by whole periods as near to `other` as possible without passing
+    /// the origin of time.
     fn nearest_to(self, other: Interval, period: Span) -> Interval {
         let (period, half) = (i128::from(period.nanos()), i128::from(period.nanos() / 2));
         let until = i128::from(self.until.nanos());
@@ -56,18 +55,17 @@ impl Interval {
     }
 }
 
-/// The effect of a report of when a window ends.
+/// The effect of a report on when a window ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReportEffect {
-    /// It agrees with what is known.
     Agrees,
-    /// Windows are cut otherwise from now on.
+    /// It moves the windows.
     CutsAnew,
     /// It is not believed.
     Contradicts,
 }
 
-/// The ends of windows, as far as responses tell.
+/// The ends of windows, as far as responses show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Phase {
     period: Span,
@@ -77,19 +75,20 @@ pub(crate) struct Phase {
     cut: Interval,
     /// When a report last moved the windows.
     moved: Time,
-    /// What the last reports told in a row, if that contradicts `known`, and their number.
+    /// The last of consecutive reports that contradict `known` but not each other, and their
+    /// number.
     contradicted: Option<(Interval, u32)>,
 }
 
 impl Phase {
-    /// The phase that one response tells; none if it tells too little.
+    /// Creates a phase from one response; `None` if it says too little.
     pub(crate) fn new(now: Time, period: Span, ends: Interval) -> Option<Self> {
         let says_enough = ends.length().nanos() <= period.nanos() / VAGUE_PART;
         says_enough.then_some(Phase { period, known: ends, cut: ends, moved: now, contradicted: None })
     }
 
-    /// Takes a report that a window ends in `ends`. [`CONSISTENT`] reports in a row that agree with
-    /// each other and contradict what is known move the windows, once in a period.
+    /// Handles a report that a window ends in `ends`. Windows move, once in a period, after
+    /// [`CONSISTENT`] reports in a row that agree with each other and contradict what is known.
     pub(crate) fn take_report(&mut self, now: Time, ends: Interval) -> ReportEffect {
         let ends = ends.nearest_to(self.known, self.period);
         if let Some(known) = self.known.common(ends) {
@@ -111,7 +110,7 @@ impl Phase {
         ReportEffect::Contradicts
     }
 
-    /// The window that `time` is in. It ends when the upstream's window has certainly ended.
+    /// Returns the window of `time`. It ends when the upstream's window has certainly ended.
     pub(crate) fn window(&self, time: Time) -> Window {
         let (period, end) = (i128::from(self.period.nanos()), i128::from(self.cut.until.nanos()));
         let windows = (i128::from(time.nanos()) - end).div_euclid(period) + 1;
@@ -120,13 +119,13 @@ impl Phase {
         Window { starts: at(ends - period), ends: at(ends) }
     }
 
-    /// How long before the end of a window the upstream's window may have ended.
+    /// Returns how long before the end of a window the upstream's window may have ended.
     pub(crate) fn slack(&self) -> Span {
         self.cut.length()
     }
 }
 
-/// How time is cut into windows: as configured, or as the upstream says.
+/// How time is cut into windows: as configured, or as the upstream reports.
 #[derive(Clone, Copy)]
 pub(crate) struct Windows<'a> {
     alignment: &'a WindowAlignment,
@@ -136,13 +135,12 @@ pub(crate) struct Windows<'a> {
 }
 
 impl<'a> Windows<'a> {
-    /// None if the limit does not cut time into windows.
     pub(crate) fn of(limit: &'a Limit, phase: Option<&'a Phase>, others: Option<&'a ExpectedUsage>) -> Option<Self> {
         let (alignment, wall_clock) = (limit.alignment()?, limit.wall_clock);
         Some(Windows { alignment, wall_clock, phase: phase.filter(|_| alignment.is_periodic()), others })
     }
 
-    /// The stock of `window` that is held back for other accounts when it begins.
+    /// Returns the stock of `window` that is held back for other accounts when it begins.
     pub(crate) fn held_back(self, limit: &Limit, window: Window) -> Credit {
         self.others.map_or(Credit::ZERO, |others| others.of(window).min(most_expected(limit)))
     }
@@ -151,7 +149,7 @@ impl<'a> Windows<'a> {
         self.phase.map_or_else(|| self.alignment.window(self.wall_clock, time), |phase| phase.window(time))
     }
 
-    /// The first and the last time at which calls may start in `window`.
+    /// Returns the first and the last time at which calls may start in `window`.
     pub(crate) fn starts_in(self, window: Window) -> (Time, Time) {
         let WindowAlignment { guard, reported_guard, .. } = *self.alignment;
         let guard = if self.phase.is_some() { reported_guard } else { guard };
@@ -163,9 +161,9 @@ impl<'a> Windows<'a> {
     }
 }
 
-/// The first start from `from` on in its window, whose usage is `used`, or else the window's end.
-/// The headroom and the stock held back for other accounts shrink to nothing towards the end,
-/// because capacity left there is lost.
+/// Returns the first start from `from` on in its window, whose usage is `used`, or else the
+/// window's end. The headroom and the stock held back for other accounts shrink to nothing towards
+/// the end, because capacity left there is lost.
 pub(super) fn start_in_window(
     limit: &Limit,
     windows: Windows<'_>,
@@ -176,7 +174,7 @@ pub(super) fn start_in_window(
     let window = windows.window(from);
     let (first, last) = windows.starts_in(window);
     let first = first.max(from);
-    // A call that costs more than the window gives out has a window for itself.
+    // A call that costs more than a whole window has one for itself.
     let most = limit.full().max(cost.credit) - cost.credit;
     let headroom = limit.headroom(cost.tier) + windows.held_back(limit, window);
     let (room, headroom) = (most - used, headroom.min(most));
@@ -192,13 +190,10 @@ pub(super) fn start_in_window(
 /// The present window of a bucket that has windows, and what other accounts use.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WindowState {
-    /// When the window ends, if time is cut into windows.
     pub(crate) ends: Option<Time>,
     /// The interval in which the upstream's window ends, if its responses tell.
     pub(crate) reported_end: Option<Interval>,
-    /// The usage by other accounts.
     pub(crate) claimed: Credit,
-    /// The stock that is held back for other accounts.
     pub(crate) held_for_others: Credit,
 }
 
@@ -211,14 +206,13 @@ const FALL_PART: u64 = 16;
 pub(crate) struct ExpectedUsage {
     /// The end of the last window that a response reported.
     ends: Option<Time>,
-    /// The usage of that window by other accounts.
+    /// Other accounts' usage of that window.
     used: Credit,
-    /// The usage that was expected for that window.
+    /// The usage that was expected for it.
     expected: Credit,
 }
 
 impl ExpectedUsage {
-    /// Notes that other accounts have used `used` of `window`.
     pub(crate) fn note(&mut self, window: Window, used: Credit) {
         if !self.is_reported(window) {
             (self.expected, self.used) = (self.of(window), Credit::ZERO);
@@ -226,7 +220,7 @@ impl ExpectedUsage {
         (self.ends, self.used) = (Some(window.ends), self.used.max(used));
     }
 
-    /// The expected usage of `window` by other accounts.
+    /// Returns the expected usage of `window` by other accounts.
     pub(crate) fn of(&self, window: Window) -> Credit {
         let less = (self.expected - self.used).max(Credit::ZERO);
         match self.is_reported(window) || self.ends.is_none() {
@@ -242,8 +236,8 @@ impl ExpectedUsage {
     }
 }
 
-/// The most that is held back of a limit. The share that is the floor of its learning stays for
-/// permits. Long limits hold nothing back, because that would last too long.
+/// Returns the most that is held back of a limit. The floor of its learning stays for permits. Long
+/// limits hold nothing back, because that would last too long.
 pub(crate) fn most_expected(limit: &Limit) -> Credit {
     const PARTS: u64 = 1000;
     match limit.spec().learn {
@@ -266,23 +260,21 @@ pub(crate) struct BucketReading {
     pub(crate) remaining: Credit,
     /// When all used stock is back, at the latest.
     pub(crate) resets: Option<Time>,
-    /// When the window of the limit ends.
     pub(crate) ends: Option<Interval>,
 }
 
-/// The amount that other accounts or processes have used, as the last response told.
+/// The usage by other accounts or processes, according to the last response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) credit: Credit,
-    /// Until when it counts.
     pub(crate) until: Time,
-    /// When it is forgotten unless a response repeats it, if that is before the end.
+    /// When it is forgotten unless a response repeats it, if before `until`.
     pub(crate) expires: Option<Time>,
 }
 
 impl Claim {
-    /// The claim of a reading at `now`, which counts for a minute without another one. If the
-    /// upstream's count begins again at `resets`, it counts until then only.
+    /// Creates the claim of a reading at `now`, which counts for a minute without another one, but
+    /// not beyond `resets`, when the upstream's count begins again.
     pub(crate) fn new(now: Time, credit: Credit, until: Time, resets: Option<Time>) -> Self {
         let expires = resets.map_or(now + UNCONFIRMED, |resets| resets.min(now + UNCONFIRMED));
         Claim { credit, until, expires: Some(expires).filter(|expires| *expires < until) }
@@ -294,7 +286,6 @@ impl Claim {
 pub(crate) struct UpstreamReports {
     pub(crate) claim: Option<Claim>,
     pub(crate) phase: Option<Phase>,
-    /// The expected usage by other accounts.
     pub(crate) expected: ExpectedUsage,
     /// A value right after each start: in fixed windows the sum of all starts, otherwise the usage.
     pub(crate) starts: LevelHistory,
@@ -304,7 +295,6 @@ pub(crate) struct UpstreamReports {
 }
 
 impl UpstreamReports {
-    /// Nothing but a phase, if that is known.
     pub(crate) fn new(now: Time, phase: Option<Phase>) -> Self {
         UpstreamReports {
             claim: None,
@@ -316,15 +306,15 @@ impl UpstreamReports {
         }
     }
 
-    /// The phase that a predecessor knew. A successor learns what others use from the next answer.
+    /// Restores the phase alone. A successor learns what others use from the next response.
     pub(crate) fn restored(limit: &Limit, now: Time, reported: ReportedUsage, times: RecordTimes) -> Self {
         let interval = |(from, until)| Interval { from: times.earliest(from), until: times.latest(until) };
         let phase = reported.window_ends.and_then(|ends| Phase::new(now, limit.spec().period, interval(ends)));
         UpstreamReports::new(now, phase)
     }
 
-    /// The record for a successor; none if nothing was reported of windows. A successor cuts its
-    /// windows alike, because records have usage by window.
+    /// Records the reported windows, if any, for a successor. It cuts its windows alike, as records
+    /// have usage by window.
     pub(crate) fn recorded(&self, now: Time) -> Option<ReportedUsage> {
         let ends = self.phase?.cut;
         Some(ReportedUsage { window_ends: Some((Offset::between(now, ends.from), Offset::between(now, ends.until))) })
@@ -342,23 +332,23 @@ impl UpstreamReports {
         self.starts.shift_from(at, more);
     }
 
-    /// The cost of all known starts after `time`.
+    /// Returns the cost of all known starts after `time`.
     pub(crate) fn started_after(&self, time: Time) -> Credit {
         self.started - self.starts.noted_at(time).unwrap_or(Credit::ZERO)
     }
 
-    /// The cost of all known starts from `time` on.
+    /// Returns the cost of all known starts from `time` on.
     pub(crate) fn started_since(&self, time: Time) -> Credit {
         self.started - self.starts.noted_before(time).unwrap_or(Credit::ZERO)
     }
 
-    /// The usage by other accounts that counts at `now`.
+    /// Returns the usage by other accounts that counts at `now`.
     pub(crate) fn claimed(&self, now: Time) -> Credit {
         self.claim.filter(|claim| claim.until > now).map_or(Credit::ZERO, |claim| claim.credit)
     }
 
-    /// The claim that follows from a reading. More is believed at once; of less, only a small part of
-    /// the refill since the last time, because calls on their way may not be counted yet.
+    /// Returns the claim after a reading. More is believed at once; of less, only a small part of
+    /// the refill since the last time, as calls on their way may not be counted yet.
     pub(crate) fn claim_after(&mut self, now: Time, limit: &Limit, read: Claim) -> Claim {
         let Some(claim) = self.claim.filter(|claim| claim.until > now && claim.credit >= read.credit) else {
             return read;
@@ -374,7 +364,8 @@ impl UpstreamReports {
         Claim { credit: claim.credit - surplus.min(refill.divided_by(RAISE_PART)), expires, ..claim }
     }
 
-    /// The phase alone, if the period is the same. Claims stay in the bucket as anonymous usage.
+    /// Returns the phase alone, if the period is the same. Claims stay in the bucket as anonymous
+    /// usage.
     pub(crate) fn phase_alone(&self, now: Time, period: Span) -> Option<Self> {
         let phase = self.phase.filter(|phase| phase.period == period)?;
         let starts = LevelHistory::of(self.starts.most);

@@ -28,12 +28,10 @@ pub(crate) struct Permits<R> {
     by_id: Index,
     /// Permits that have a start, by the second of their end.
     by_end: BTreeMap<u32, Vec<Slot>>,
-    /// Returned permits in the order in which they are forgotten, each with the time from which its
-    /// retention counts.
+    /// Returned permits in the order in which they are forgotten, with the start of their
+    /// retention.
     idle: VecDeque<(Time, Slot)>,
-    /// When permits were last forgotten.
     last_expiry: Time,
-    /// The number of the last start or arrival.
     pub(crate) last_serial: u64,
     bound: usize,
 }
@@ -45,7 +43,8 @@ impl<R> Permits<R> {
         Permits { permits, bills, by_id, by_end, idle, last_expiry, last_serial: 0, bound }
     }
 
-    /// The number of the next start or arrival. At equal times, the lower number goes first.
+    /// Returns the number of the next start or arrival. At equal times, the lower number goes
+    /// first.
     pub(crate) fn next_serial(&mut self) -> u64 {
         self.last_serial += 1;
         self.last_serial
@@ -59,7 +58,6 @@ impl<R> Permits<R> {
         self.permits.get(slot).expect("a slot in use")
     }
 
-    /// The permit in `slot`, if the slot is in use.
     pub(crate) fn find_at(&self, slot: Slot) -> Option<&Permit<R>> {
         self.permits.get(slot)
     }
@@ -68,13 +66,13 @@ impl<R> Permits<R> {
         self.permits.get_mut(slot).expect("a slot in use")
     }
 
-    /// The slot with this number, from zero; none after the last.
+    /// Returns the slot with this number, from zero; `None` after the last.
     pub(crate) fn nth_slot(&self, number: usize) -> Option<Slot> {
         self.permits.nth_slot(number)
     }
 
-    /// Remembers a permit whose id is new. It stays until [`Permits::remove`]. Once
-    /// [`Permits::forget_after`] names its end, it is forgotten the retention after that.
+    /// Remembers a permit whose id is new, until [`Permits::remove`] or until the retention has
+    /// passed since the end that [`Permits::forget_after`] sets.
     pub(crate) fn insert(&mut self, id: PermitId, identity: Identity, bill: Bill, state: State<R>) -> Slot {
         let bill = self.bills.keep(bill);
         let slot = self.permits.insert(Permit { id, bill, identity, state });
@@ -97,8 +95,8 @@ impl<R> Permits<R> {
         self.bills.release(&former);
     }
 
-    /// Lists a permit with a start. It is forgotten when the retention has passed since `end`,
-    /// which is its start or the end of its last lease, whichever is later.
+    /// Lists a permit with a start. It is forgotten when the retention has passed since `end`: its
+    /// start or the end of its last lease, whichever is later.
     pub(crate) fn forget_after(&mut self, slot: Slot, end: Time) {
         match &mut self.get_mut(slot).state {
             State::Granted(granted) => {
@@ -118,13 +116,12 @@ impl<R> Permits<R> {
         self.push_idle(slot, now);
     }
 
-    /// Forgets a permit that has a start.
     pub(crate) fn forget_now(&mut self, slot: Slot) {
         self.unlist(slot);
         self.remove(slot);
     }
 
-    /// Gives a permit another end, because its leases have.
+    /// Moves the end of a permit, because its leases have moved.
     pub(crate) fn move_end(&mut self, slot: Slot, end: Time) {
         self.unlist(slot);
         self.forget_after(slot, end);
@@ -148,17 +145,17 @@ impl<R> Permits<R> {
         }
     }
 
-    /// When [`Permits::expire`] will have something to do.
+    /// Returns when [`Permits::expire`] will have something to do.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         let started = self.by_end.first_key_value().map(|(second, _)| end_of(*second));
         let first = started.into_iter().chain(self.idle.front().map(|(since, _)| *since)).min()?;
         Some((first + RETENTION).max(just_past(self.last_expiry)))
     }
 
-    /// Charges all granted permits to the limits of another set, as far as limits go on.
+    /// Charges all granted permits to the limits that follow theirs, as far as these continue.
     pub(crate) fn change(&mut self, succession: &Succession) {
-        // Bills are told apart by their addresses, so all former ones have to stay until the end.
-        // The map is looked up, never iterated: addresses order nothing.
+        // Bills are looked up by address, so all former ones have to stay until the end. The map is
+        // never iterated: addresses order nothing.
         let former = std::mem::take(&mut self.bills);
         let mut known: HashMap<(*const Bill, bool), Arc<Bill>> = HashMap::new();
         for permit in self.permits.iter_mut() {
@@ -181,7 +178,7 @@ impl<R> Permits<R> {
         self.permits.len()
     }
 
-    /// How many permits wait or have a start.
+    /// Counts the permits that wait or have a start.
     fn busy(&self) -> usize {
         self.len() - self.idle.len()
     }
@@ -195,7 +192,7 @@ impl<R> Permits<R> {
         }
     }
 
-    /// Takes a permit that has a start out of the list of its second.
+    /// Removes a permit that has a start from the list of its second.
     fn unlist(&mut self, slot: Slot) {
         let Granted { end, .. } = self.get(slot).granted().expect("only what has a start is listed");
         let listed = self.by_end.get_mut(&end).expect("what has a start is listed");
@@ -226,17 +223,16 @@ fn end_of(second: u32) -> Time {
     Time::ORIGIN + Span::from_secs(second.into())
 }
 
-/// The number of the first whole second at or after `at`; saturates after 136 years.
+/// Returns the first whole second at or after `at`; saturates after 136 years.
 fn second_after(at: Time) -> u32 {
     u32::try_from(at.nanos().div_ceil(Span::from_secs(1).nanos())).unwrap_or(u32::MAX)
 }
 
-/// A request that waits, or was granted or given back. There may be a million, so it is kept small.
+/// A request that waits, or was granted or given back. There may be a million, so it is small.
 #[derive(Clone, Debug)]
 pub(crate) struct Permit<R> {
     pub(crate) id: PermitId,
     pub(crate) bill: Arc<Bill>,
-    /// The sender and the content, as hashes, if they are known.
     pub(crate) identity: Identity,
     pub(crate) state: State<R>,
 }
@@ -249,7 +245,7 @@ impl<R> Permit<R> {
         }
     }
 
-    /// The call of an open permit with its answer.
+    /// Returns the call of an open permit with its response.
     pub(crate) fn answered<'a>(&'a self, now: Time, observation: &'a Observation) -> Option<ObservedCall<'a>> {
         let Granted { start, .. } = self.granted().filter(Granted::is_open)?;
         Some(ObservedCall { now, start, user: self.identity.user(), bill: &self.bill, observation })
@@ -271,7 +267,6 @@ impl<R> Permit<R> {
         waiting
     }
 
-    /// Ends the wait of a waiting request.
     pub(crate) fn stop_waiting(&mut self) -> Waiting<R> {
         let State::Waiting(waiting) = std::mem::replace(&mut self.state, State::Returned) else {
             unreachable!("a request in a queue waits")
@@ -286,8 +281,7 @@ pub(crate) enum State<R> {
     Waiting(Box<Waiting<R>>),
     /// Committed to a start, and charged.
     Granted(Granted),
-    /// Given back or cancelled. It is remembered, so that a late duplicate of its request is not
-    /// charged.
+    /// Given back or cancelled. A late duplicate of a remembered request is not charged.
     Returned,
 }
 
@@ -305,13 +299,12 @@ pub(crate) struct Granted {
 /// Whether the client may know of a start, and the state of the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// The start was not sent to the client.
+    /// The client was not sent the start.
     Promised,
     /// The start was sent, or is sent with this event.
     Sent,
-    /// A predecessor has granted the call, and its renewal had it counted again.
+    /// A predecessor granted the call, and its renewal made it count again.
     Inherited,
-    /// The call was settled.
     Settled,
 }
 
@@ -320,7 +313,6 @@ impl Granted {
         Granted { start, limited_by, class, stage, end: 0 }
     }
 
-    /// Whether the call was not settled yet.
     pub(crate) fn is_open(&self) -> bool {
         self.stage != Stage::Settled
     }
@@ -330,21 +322,20 @@ impl Granted {
     }
 }
 
-/// Room for this many bills is always kept.
 const MIN_ROOM: usize = 1024;
-/// There is too much room if less than one part in this many is in use.
+/// A set with less than one part in this many in use is shrunk.
 const SPARSE: usize = 8;
 
 /// Bills in use. Calls have few different costs, so shared bills save a third of a permit's memory.
 #[derive(Debug, Default)]
 pub(crate) struct Bills {
     kept: HashSet<Arc<Bill>>,
-    /// The bill that was asked for last, which is often asked for next.
+    /// The bill that was looked up last, which is often looked up next.
     last: Option<Arc<Bill>>,
 }
 
 impl Bills {
-    /// The kept bill that equals `bill`.
+    /// Returns the kept bill that equals `bill`.
     pub(crate) fn keep(&mut self, bill: Bill) -> Arc<Bill> {
         if let Some(last) = self.last.as_ref().filter(|last| ***last == bill) {
             return Arc::clone(last);

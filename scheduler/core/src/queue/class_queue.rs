@@ -1,5 +1,4 @@
-//! The queue of one class: clients share it fairly, and requests of one client keep their order. What
-//! waits in it, and where.
+//! The queue of one class: clients share it fairly, and requests of one client keep their order.
 
 use crate::collections::Slot;
 use crate::identity::User;
@@ -15,16 +14,13 @@ use std::sync::Arc;
 /// Why a request starts now.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StartReason {
-    /// Its turn has come.
     InTurn,
     /// It has starved for too long.
     Promoted,
-    /// It delays no request with an earlier turn. The requests that it passes still count as
-    /// starving.
+    /// It delays no earlier turn. The requests that it passes still count as starving.
     Backfilled,
 }
 
-/// The start of a waiting request.
 #[derive(Clone, Copy)]
 pub(crate) struct Service {
     pub(crate) now: Time,
@@ -32,7 +28,7 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// When the class was served, unless the request has passed others.
+    /// Returns when the class was served, unless the request has passed others.
     pub(super) fn ends_starvation(self) -> Option<Time> {
         (self.reason != StartReason::Backfilled).then_some(self.now)
     }
@@ -40,8 +36,8 @@ impl Service {
 
 /// The requests of one class.
 ///
-/// Invariant: `all` has each request of the class. `order` and `by_client` have those that wait
-/// in this queue, and not in the queue of a key.
+/// Invariant: `all` has each request of the class. `order` and `by_client` have those that wait in
+/// this queue, and not in the queue of a key.
 #[derive(Clone, Debug)]
 pub(crate) struct ClassQueue {
     pub(crate) order: FairOrder,
@@ -64,14 +60,14 @@ impl ClassQueue {
         }
     }
 
-    /// All requests of the class, here and in key queues, in the order in which they came.
+    /// Returns all requests of the class, here and in key queues, in the order in which they came.
     pub(super) fn in_order_of_coming(&self) -> Vec<Slot> {
         let mut all: Vec<(Arrival, Slot)> = self.all.iter().map(|(position, slot)| (position.came, *slot)).collect();
         all.sort_unstable();
         all.into_iter().map(|(_, slot)| slot).collect()
     }
 
-    /// Puts a request into the queue. Returns whether no request of the same tree is ahead.
+    /// Enqueues a request. Returns whether no request of the same tree is ahead.
     pub(crate) fn enter<R>(
         &mut self,
         resource: &Resource,
@@ -100,7 +96,7 @@ impl ClassQueue {
         self.order.first_among(|needs| needs == tree).is_some_and(|first| first.turn == turn)
     }
 
-    /// Removes a request, which is served at this time or leaves unserved.
+    /// Removes a request that is `served`, or leaves unserved.
     pub(super) fn leave<R>(&mut self, resource: &Resource, waiting: &Waiting<R>, served: Option<Service>) {
         self.take_out(resource, waiting);
         let ClassPosition { turn, slice, set, .. } = waiting.position;
@@ -112,8 +108,7 @@ impl ClassQueue {
             Some(Service { now, reason: StartReason::InTurn }) => {
                 self.clients.serve(now, client, set, slice, turn.tag);
             }
-            // This request has passed others with earlier turns, and the clocks must not pass these
-            // turns.
+            // This request has passed others with earlier turns, which the clocks must not pass.
             Some(Service { reason: StartReason::Promoted | StartReason::Backfilled, .. }) => {
                 self.clients.leave(client, slice, SliceOutcome::Used);
             }
@@ -124,12 +119,11 @@ impl ClassQueue {
         }
     }
 
-    /// Notes that a request of the class is in the queue of a key.
+    /// Notes that a request of the class has joined the queue of a key.
     pub(super) fn join_key_wait<R>(&mut self, slot: Slot, waiting: &Waiting<R>) {
         assert_eq!(self.all.insert(waiting.arrival_position(), slot), None, "a request waits once");
     }
 
-    /// Notes that a request of the class has left the queue of a key.
     pub(super) fn leave_key_wait<R>(&mut self, waiting: &Waiting<R>) {
         assert!(
             self.all.remove(&waiting.arrival_position()).is_some(),
@@ -145,8 +139,8 @@ impl ClassQueue {
         self.clients.set_contended(now, contended);
     }
 
-    /// For each contended limit that the request needs, how long earlier turns take at the recent
-    /// pace of the limit's clock.
+    /// For each contended limit that the request needs, returns how long earlier turns take at the
+    /// recent pace of the limit's clock.
     pub(crate) fn taken_before(&self, position: &ClassPosition) -> impl Iterator<Item = (LimitId, Span)> {
         let turn = position.turn.tag;
         // Later requests go first only if there are several clients.
@@ -157,7 +151,7 @@ impl ClassQueue {
         })
     }
 
-    /// Takes a request out of the queue, as if it had not entered.
+    /// Removes a request, as if it had not entered.
     fn take_out<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) {
         let ClassPosition { turn, tree, .. } = waiting.position;
         let slot = self.all.remove(&waiting.arrival_position()).expect("a request that leaves a queue was in it");
@@ -167,17 +161,18 @@ impl ClassQueue {
         assert_eq!(self.by_client.len(), self.order.len(), "both orders have the same requests");
     }
 
-    /// The first request that needs none of the blocked limits.
+    /// Returns the first request that needs none of the blocked limits.
     pub(crate) fn first(&self, blocked: LimitSet) -> Option<Slot> {
         self.order.first_among(|needs| needs.avoids(blocked)).map(|entry| entry.slot)
     }
 
-    /// The oldest request of each set of limits that meets `limits`, here and in key queues.
+    /// Returns the oldest request of each set of limits that meets `limits`, here and in key
+    /// queues.
     pub(crate) fn needing(&self, limits: LimitSet) -> impl Iterator<Item = Slot> {
         self.oldest_of_each().filter(move |(position, _)| !position.tree.avoids(limits)).map(|(_, slot)| slot)
     }
 
-    /// The clients whose requests wait here and not for a key, by name.
+    /// Returns the clients whose requests wait here and not for a key, by name.
     pub(crate) fn waiting_clients(&self) -> impl Iterator<Item = Arc<str>> {
         let (tree, arrival) = (LimitSet::ALL, Arrival::LAST);
         let mut last = ClientPosition { client: Arc::from(""), tree, arrival };
@@ -188,8 +183,8 @@ impl ClassQueue {
         })
     }
 
-    /// When the oldest request of each set of limits is promoted. By then the request has waited
-    /// for `max_starvation`, and its limits have served no request of its class for as long.
+    /// Returns when the oldest request of each set of limits is promoted: it has waited for
+    /// `max_starvation`, and its limits have served no request of its class for as long.
     pub(crate) fn promotions(&self, class: &Class) -> impl Iterator<Item = (Time, Slot)> {
         self.order.sets().filter_map(move |set| {
             let first = ArrivalPosition { tree: set, ..ArrivalPosition::FIRST };
@@ -198,8 +193,8 @@ impl ClassQueue {
         })
     }
 
-    /// The earliest of the times at which each contended limit of the set last served a request.
-    /// Without contention, all limits of the set count.
+    /// Returns the earliest of the times at which each contended limit of the set last served a
+    /// request. Without contention, all limits of the set count.
     fn last_served(&self, set: LimitSet) -> Time {
         let contended = set.and(self.clients.contended);
         let waited_for = if contended == LimitSet::NONE { set } else { contended };
@@ -212,7 +207,7 @@ impl ClassQueue {
         self.oldest_of_each().map(|(position, _)| position.came).min()
     }
 
-    /// The oldest request of each tree, here and in key queues.
+    /// Returns the oldest request of each tree, here and in key queues.
     fn oldest_of_each(&self) -> impl Iterator<Item = (ArrivalPosition, Slot)> {
         let mut from = ArrivalPosition::FIRST;
         std::iter::from_fn(move || {
@@ -222,7 +217,7 @@ impl ClassQueue {
         })
     }
 
-    /// How many requests of the class wait, here and in key queues.
+    /// Counts the waiting requests of the class, here and in key queues.
     pub(crate) fn waiting(&self) -> usize {
         self.all.len()
     }
@@ -238,8 +233,8 @@ impl ClassQueue {
     }
 }
 
-/// A position among all requests of a class: by whether a request is in the queue of a key. Among
-/// these, by tree in the fair order, then by when this scheduler received them.
+/// A position among all requests of a class: those in key queues last, then by tree in the fair
+/// order, then by when this scheduler received them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ArrivalPosition {
     is_at_key: bool,
@@ -251,7 +246,7 @@ impl ArrivalPosition {
     const FIRST: ArrivalPosition = ArrivalPosition { is_at_key: false, tree: LimitSet::NONE, came: Arrival::FIRST };
 }
 
-/// A position among the requests of one client and tree: by arrival.
+/// A position among the requests of one client and tree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ClientPosition {
     client: Arc<str>,
@@ -272,9 +267,8 @@ pub(crate) struct Waiting<R> {
     pub(crate) client: Arc<str>,
     pub(crate) position: ClassPosition,
     pub(crate) deadline: Option<Time>,
-    /// When it gets its next update, if it wants updates.
     pub(crate) next_update: Option<Time>,
-    /// The key in whose queue the request waits, if it does not wait in that of its class.
+    /// The key in whose queue the request waits, if not in that of its class.
     pub(crate) at_key: Option<Slot>,
     /// The call, if the bill does not imply it.
     pub(crate) call: Option<Box<Call>>,
@@ -298,6 +292,5 @@ pub(crate) struct ClassPosition {
     pub(crate) turn: Turn,
     pub(super) slice: Slice,
     pub(crate) set: LimitSet,
-    /// Its tree in the fair order.
     pub(super) tree: LimitSet,
 }

@@ -1,5 +1,5 @@
-//! The clients that share a class, and how much service each has had: the virtual time of start-time
-//! fair queueing (Goyal, Vin and Cheng, 1997), and its clocks.
+//! The clients that share a class, and how much service each has had: the virtual time of
+//! start-time fair queueing (Goyal, Vin and Cheng, 1997), and its clocks.
 
 use hashbrown::HashMap;
 use rampmeter_policy::LimitSet;
@@ -9,30 +9,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
-/// The most idle clients that are remembered. Beyond this number, clients with the least service
-/// begin again.
+/// The most idle clients that are remembered; those with the least service are forgotten first.
 const MAX_IDLE: usize = 100_000;
-/// The most idle clients that are forgotten when a request leaves: more than become idle at that
-/// time.
+/// The most idle clients forgotten when a request leaves: more than can become idle then.
 const FORGOTTEN_AT_ONCE: usize = 4;
 
-/// The clients of one class: start-time fair queueing (Goyal, Vin and Cheng, 1997).
+/// The clients of one class.
 ///
 /// A request's slice begins where its client's last slice ends, but not before the clock: an idle
-/// client saves no credit. Each contended limit, for which a request is held back, has a clock. It
-/// shows the beginnings of the slices served now. A request goes by the slowest of its limits'
+/// client saves no credit. Each contended limit, for which a request is held back, has a clock that
+/// shows the beginnings of the slices served now; a request goes by the slowest of its limits'
 /// clocks. Service without a contended limit is free: it is not counted, and moves no clock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clients {
     /// The limits for which a request is held back.
     pub(super) contended: LimitSet,
-    /// By limit.
+    /// The clocks of the limits.
     clocks: Vec<VirtualClock>,
     /// How often all clients have begun again. A client of a former generation is like a new one.
     generation: u64,
     pub(super) clients: HashMap<Arc<str>, Client>,
-    /// Clients without a waiting request, by generation. They are kept until the clocks have passed
-    /// their service.
+    /// Clients without a waiting request, by generation, kept until the clocks have passed their
+    /// service.
     idle: BTreeSet<(u64, VirtualTime, Arc<str>)>,
 }
 
@@ -42,8 +40,8 @@ pub(super) struct Client {
     end: VirtualTime,
     waiting: u32,
     generation: u64,
-    /// Unused slices before its last one, the beginning of each by its end. Between two of them
-    /// lies the slice of a waiting request, which bounds their number.
+    /// Unused slices before its last one, the beginning of each by its end. The slice of a waiting
+    /// request lies between any two, which bounds their number.
     unused: BTreeMap<VirtualTime, VirtualTime>,
 }
 
@@ -60,8 +58,7 @@ impl Client {
         }
     }
 
-    /// Begins a slice that needs this much service. If the client was behind the clock, its unused
-    /// slices are forgotten.
+    /// Begins a slice for this much service. A client behind the clock loses its unused slices.
     fn next_slice(&mut self, clock: VirtualTime, service: Span) -> Slice {
         if self.end < clock {
             self.unused.clear();
@@ -82,7 +79,6 @@ pub(crate) struct Slice {
     pub(crate) returning: bool,
 }
 
-/// Whether a slice counts as service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SliceOutcome {
     Used,
@@ -94,8 +90,8 @@ impl Clients {
         Clients { clocks: vec![VirtualClock::new(now); limits], ..Clients::default() }
     }
 
-    /// The slice of a new request that needs the limits of `set`, for this much `service`. `first`
-    /// is the earliest tag among requests that need no other limits.
+    /// Begins the slice of a new request for this much `service` of the limits of `set`. `first` is
+    /// the earliest tag among requests that need no other limits.
     pub(crate) fn join(&mut self, name: &Arc<str>, set: LimitSet, first: Option<VirtualTime>, service: Span) -> Slice {
         let clock = self.clock_for(set).min(first.unwrap_or(VirtualTime::MAX));
         let client = self.clients.entry(Arc::clone(name)).or_default();
@@ -117,7 +113,7 @@ impl Clients {
     }
 
     /// Sets the limits for which requests are held back. The clock of a newly contended limit
-    /// starts at the time of the fastest clock, because no client is ahead in it yet.
+    /// starts at the time of the fastest clock, as no client is ahead in it yet.
     pub(crate) fn set_contended(&mut self, now: Time, contended: LimitSet) {
         let (fastest, goes_on) = (self.fastest(), self.contended != LimitSet::NONE);
         for limit in contended.without(self.contended).limits() {
@@ -138,7 +134,7 @@ impl Clients {
         self.generation += 1;
     }
 
-    /// The slowest clock of the contended limits; without any, the fastest clock of all.
+    /// Returns the slowest clock of the contended limits; without any, the fastest clock of all.
     fn clock_for(&self, set: LimitSet) -> VirtualTime {
         let contended = set.and(self.contended).limits().map(|limit| self.clock(limit).time).min();
         contended.unwrap_or_else(|| self.fastest())
@@ -183,7 +179,7 @@ impl Clients {
 /// enough to follow the load.
 const WINDOW: Span = Span::from_secs(120);
 
-/// How much service a client has had, in nanoseconds of the resource at a weight of one.
+/// The service that a client has had, in nanoseconds of the resource at a weight of one.
 ///
 /// It begins again whenever the queue is empty. If that does not happen for centuries, it
 /// saturates, and only the order of arrival decides.
@@ -205,8 +201,8 @@ impl VirtualTime {
 
 /// Shows the virtual time at which the slices of currently served requests begin.
 ///
-/// The pace of a clock is the real time per virtual time, as an exponentially weighted average. So
-/// the pace includes later requests that still go first, and requests of other classes.
+/// Its pace is the real time per virtual time, as an exponentially weighted average, so it includes
+/// later requests that still go first, and requests of other classes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VirtualClock {
     pub(crate) time: VirtualTime,
@@ -240,13 +236,13 @@ impl VirtualClock {
         (self.time, self.measured) = (time, (now, time));
     }
 
-    /// Sets the clock. The time until now, while requests were held for other limits, counts in the
+    /// Sets the clock. The time until now, when requests were held for other limits, counts in the
     /// pace.
     pub(crate) fn catch_up(&mut self, time: VirtualTime) {
         self.time = time;
     }
 
-    /// How long the clock takes to advance by `distance`.
+    /// Returns how long the clock takes to advance by `distance`.
     pub(crate) fn time_for(&self, distance: Span) -> Span {
         Span::from_nanos((distance.nanos() as f64 * self.pace.unwrap_or_default()) as u64)
     }

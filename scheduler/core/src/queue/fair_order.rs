@@ -1,13 +1,12 @@
 //! The order in which the requests of one class are served.
 //!
 //! Requests that need the same limits are in one [balanced tree](crate::collections::Tree), whose
-//! subtrees know their count and backlog. Each tree answers in O(log n) which request is first, and
-//! what is ahead of a turn. Trees of blocked limits are skipped as a whole.
+//! subtrees know their count and backlog. A tree returns its first request, and what is ahead of a
+//! turn, in O(log n). Trees of blocked limits are skipped as a whole.
 //!
-//! Among equal tags, a client that is not ahead of its share goes first. Equal calls get equal
-//! tags, and a light client would otherwise wait for a round of heavy ones. If that does not
-//! decide, the earlier request goes first, so that a rare large request waits for no round of small
-//! ones.
+//! Among equal tags, a client that is not ahead of its share goes first: equal calls get equal
+//! tags, and a light client would otherwise wait for a round of heavy ones. Then the earlier
+//! request goes first, so that a rare large request waits for no round of small ones.
 //!
 //! Each contended limit has a clock of its own. One clock for the class would put newcomers behind
 //! every blocked request, or charge later for capacity that no other request wanted. A clock runs
@@ -38,8 +37,7 @@ impl Arrival {
 pub(crate) struct Turn {
     /// The start tag: where the request's slice begins.
     pub(crate) tag: VirtualTime,
-    /// Whether its client has had more than its share. At equal tags, clients below their share go
-    /// first.
+    /// Whether its client has had more than its share. At equal tags, other clients go first.
     pub(crate) returning: bool,
     pub(crate) arrival: Arrival,
 }
@@ -51,8 +49,7 @@ pub(crate) struct Entry {
     pub(crate) bill: Arc<Bill>,
 }
 
-/// The most sets of limits that have trees of their own at once. Requests with further sets share
-/// one tree, and count as needing all limits.
+/// The most trees. Requests with further sets of limits share one that counts as needing all.
 const MAX_SETS: usize = 63;
 
 /// The requests of one class: a tree for each set of limits that requests need.
@@ -61,7 +58,6 @@ const MAX_SETS: usize = 63;
 /// tree.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FairOrder {
-    /// Each sums up the demand of its requests.
     nodes: Slab<Node<Entry, Backlog>>,
     roots: BTreeMap<LimitSet, Root>,
 }
@@ -69,17 +65,16 @@ pub(crate) struct FairOrder {
 #[derive(Clone, Copy, Debug)]
 struct Root {
     slot: Slot,
-    /// The first node of the tree, kept for fast access.
+    /// The first node of the tree, for fast access.
     first: Slot,
 }
 
 impl FairOrder {
-    /// The tree for a new request that needs the limits of `set`.
+    /// Returns the tree for a new request that needs the limits of `set`.
     pub(crate) fn tree_for(&self, set: LimitSet) -> LimitSet {
         if self.roots.len() < MAX_SETS || self.roots.contains_key(&set) { set } else { LimitSet::ALL }
     }
 
-    /// Adds a request.
     pub(crate) fn insert(&mut self, resource: &Resource, needs: LimitSet, entry: Entry) {
         let root = self.roots.get(&needs).map(|root| root.slot);
         let root = Tree { nodes: &mut self.nodes, by: resource }.insert(root, entry);
@@ -107,13 +102,13 @@ impl FairOrder {
         self.roots.keys().copied()
     }
 
-    /// The first request in the trees that `is_meant` selects.
+    /// Returns the first request in the trees that `is_meant` selects.
     pub(crate) fn first_among(&self, is_meant: impl Fn(LimitSet) -> bool) -> Option<&Entry> {
         let meant = self.roots.iter().filter(|(needs, _)| is_meant(**needs));
         meant.filter_map(|(_, root)| Some(&self.nodes.get(root.first)?.value)).min_by_key(|entry| entry.turn)
     }
 
-    /// How many requests are before `turn`, and what they will take.
+    /// Returns how many requests are before `turn`, and what they will take.
     pub(crate) fn ahead_of(&self, resource: &Resource, turn: Turn) -> (usize, Backlog) {
         let (mut count, mut backlog) = (0, Backlog::none(resource));
         for root in self.roots.values() {
@@ -143,7 +138,7 @@ impl FairOrder {
         self.nodes.len()
     }
 
-    /// The first `count` requests with their bills.
+    /// Returns the first `count` requests with their bills.
     pub(crate) fn front(&self, count: usize) -> impl Iterator<Item = (Slot, &Bill)> {
         let roots = self.roots.values();
         let mut front: Vec<&Entry> =
@@ -157,7 +152,6 @@ impl FairOrder {
     }
 }
 
-/// A resource turns bills into credit.
 impl Sums for &Resource {
     type Value = Entry;
     type Sum = Backlog;

@@ -1,15 +1,15 @@
 //! The queues of keys: requests that only the bucket of one key holds up.
 //!
-//! The order is that of a class queue: promoted requests, then the classes, and within a class fairly
-//! by client. Only the first request of each client has a turn, so that a request that leaves costs
-//! its client nothing. What a client has had of the key counts when its call starts.
+//! The order is that of a class queue: promoted requests, then the classes, and within a class
+//! fairly by client. Only the first request of each client has a turn, so that a request that
+//! leaves costs its client nothing. What a client has had of the key counts when its call starts.
 //!
 //! A request that has waited for a key precedes only those requests of its client that have the
-//! same limit set. The other requests wait for other limits, so their order does not matter.
+//! same limit set. The others wait for other limits, so their order does not matter.
 //!
 //! A request for two keys waits for one of them, while the other keeps the amount that it needs. If
-//! the request stood first in both queues, a freeze of one key would stop the other. Other requests
-//! of the keeping key start meanwhile, unless they would delay the request's earliest start.
+//! it stood first in both queues, a freeze of one key would stop the other. Other requests of the
+//! keeping key start meanwhile, unless they would delay the request's earliest start.
 
 use crate::collections::Slot;
 use crate::queue::class_queue::Waiting;
@@ -24,15 +24,14 @@ use std::sync::Arc;
 
 /// The most requests that are counted one by one. In a longer queue, a position is estimated.
 const MAX_COUNTED: usize = 256;
-/// The most clients without a waiting request whose service is remembered, besides as many as wait.
+/// The most idle clients whose service is remembered, besides as many as wait.
 const MAX_IDLE: usize = 1024;
-/// The most of these that are forgotten when a call starts: more than are added at that time.
+/// The most idle clients forgotten when a call starts: more than are added then.
 const FORGOTTEN_AT_ONCE: usize = 4;
 
-/// The rank of a request: promoted requests are first, the longest overdue before the others. The
-/// other requests follow by class, by the service of their client, and by arrival.
-///
-/// The rank of the first request is before all others even while it is outside of the queue.
+/// The rank of a request: promoted requests are first, the longest overdue before the others, which
+/// follow by class, by the service of their client, and by arrival. The rank of the first request
+/// is before all others even while it is outside of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
     promoted: Result<Time, ()>,
@@ -51,7 +50,7 @@ impl Rank {
     }
 }
 
-/// How many requests there are, and what they will take of the key.
+/// The number of requests, and what they will take of the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueueDemand {
     pub(crate) count: usize,
@@ -71,7 +70,7 @@ impl QueueDemand {
         QueueDemand { count: self.count - other.count, backlog: self.backlog - other.backlog }
     }
 
-    /// A part with this many requests.
+    /// Returns the share of this many requests.
     fn part(self, count: usize) -> Self {
         let each = self.backlog.divided_by(self.count.max(1) as u64);
         QueueDemand { count, backlog: if count < self.count { each.times(count as u64) } else { self.backlog } }
@@ -82,10 +81,10 @@ impl QueueDemand {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyQueue {
     classes: BTreeMap<ClassId, KeyTurns>,
-    /// The request for which the key keeps an amount. It was first in this queue, and may now wait
-    /// for another key.
+    /// The request for which the key keeps an amount. It was first here, and may wait for another
+    /// key.
     pub(crate) kept_for: Option<Slot>,
-    /// When the first request may go, as far as is known.
+    /// When the first request may go, as far as known.
     pub(super) alarm: Option<Time>,
     /// Whether the first request waits for a checkpoint with a budget for the key.
     pub(super) lacks_budget: bool,
@@ -100,7 +99,7 @@ impl KeyQueue {
         self.classes.get_mut(&waiting.class).expect("the class of a waiting request").leave(waiting);
     }
 
-    /// Notes that a call of a client starts that takes this much `service` of the key. If it passed
+    /// Notes the start of a client's call that takes this much `service` of the key. If it passed
     /// no other request of its class, the class has been `served`.
     pub(super) fn note_start(&mut self, class: ClassId, client: &Arc<str>, service: Span, served: Option<Time>) {
         let turns = self.classes.entry(class).or_default();
@@ -108,12 +107,11 @@ impl KeyQueue {
         turns.serve(client, service);
     }
 
-    /// Frees the amount that is kept for the request in `slot`, if there is one.
     pub(super) fn release(&mut self, slot: Slot) {
         self.kept_for.take_if(|kept_for| *kept_for == slot);
     }
 
-    /// The rank of a request at `now`, whether it is in this queue or not.
+    /// Returns the rank of a request at `now`, whether it is in this queue or not.
     pub(crate) fn rank<R>(&self, classes: &[Class], now: Time, waiting: &Waiting<R>) -> Rank {
         let Waiting { class, arrival, came, .. } = *waiting;
         let turns = self.classes.get(&class);
@@ -129,7 +127,7 @@ impl KeyQueue {
         }
     }
 
-    /// The oldest request of each class that is due for promotion at `now`.
+    /// Returns the oldest request of each class that is due for promotion at `now`.
     pub(crate) fn starving(&self, classes: &[Class], now: Time) -> impl Iterator<Item = (Rank, Slot)> {
         self.classes.iter().filter_map(move |(class, turns)| {
             let (serial, came, slot) = turns.oldest()?;
@@ -146,7 +144,7 @@ impl KeyQueue {
         self.starving(classes, now).chain(in_turn).min()
     }
 
-    /// The requests of each class, in the order in which they came.
+    /// Iterates over the requests of each class, in the order in which they came.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> {
         self.classes.values().flat_map(|turns| turns.by_age.values().map(|(_, slot)| *slot))
     }
@@ -155,8 +153,8 @@ impl KeyQueue {
         self.classes.range(classes).map(|(_, turns)| turns.demand).fold(QueueDemand::default(), QueueDemand::and)
     }
 
-    /// The demand before a request in this queue: an estimate if the queue is long or several clients
-    /// share it.
+    /// Returns the demand before a request in this queue: an estimate if the queue is long or
+    /// several clients share it.
     pub(crate) fn ahead_of<R>(&self, waiting: &Waiting<R>) -> QueueDemand {
         let own = self.classes.get(&waiting.class).map(|turns| turns.ahead_of(&waiting.client, waiting.arrival));
         self.demand(..waiting.class).and(own.unwrap_or_default())
@@ -179,11 +177,9 @@ struct KeyTurns {
     idle: BTreeSet<(VirtualTime, Arc<str>)>,
     /// All requests by serial number, and when each came.
     by_age: BTreeMap<u64, (Time, Slot)>,
-    /// The sum over all requests.
     demand: QueueDemand,
     /// Where the slice of the latest call began.
     clock: VirtualTime,
-    /// When the class was last served.
     served: Time,
 }
 
@@ -258,7 +254,7 @@ impl KeyTurns {
         Some((*turn, *arrival, self.clients[name].waiting[arrival].0))
     }
 
-    /// The first request that came: its serial number, when it came, and its slot.
+    /// Returns the first request that came: its serial number, when it came, and its slot.
     fn oldest(&self) -> Option<(u64, Time, Slot)> {
         self.by_age.first_key_value().map(|(serial, (came, slot))| (*serial, *came, *slot))
     }
@@ -270,7 +266,8 @@ impl KeyTurns {
         }
     }
 
-    /// The requests of its client before this one, and for each of these one of every other client.
+    /// Returns the requests of its client before this one, and for each of these one of every other
+    /// client.
     fn ahead_of(&self, name: &Arc<str>, arrival: Arrival) -> QueueDemand {
         let Some(own) = self.clients.get(name) else { return self.demand };
         let behind = own.waiting.range(arrival..).take(MAX_COUNTED);
@@ -316,12 +313,13 @@ impl KeyQueues {
         }
     }
 
-    /// The keys that the next checkpoint gives a budget: those that have waited the longest.
+    /// Returns the keys that the next checkpoint gives a budget: those that have waited the
+    /// longest.
     pub(crate) fn next_for_budget(&self) -> impl Iterator<Item = Slot> {
         self.lacking_budget.iter().take(MAX_BUDGETED).copied()
     }
 
-    /// Takes the keys that waited for the checkpoint which the store holds now.
+    /// Removes and returns the keys that waited for the checkpoint which the store holds now.
     pub(crate) fn take_budgeted(&mut self) -> Vec<Slot> {
         let count = self.lacking_budget.len().min(MAX_BUDGETED);
         let budgeted: Vec<Slot> = self.lacking_budget.drain(..count).collect();
@@ -331,7 +329,7 @@ impl KeyQueues {
         budgeted
     }
 
-    /// The queue of a key; creates it if there is none.
+    /// Returns the queue of a key, creating it if there is none.
     pub(super) fn open(&mut self, bucket: Slot) -> &mut KeyQueue {
         self.queues.entry(bucket).or_default()
     }
@@ -347,7 +345,6 @@ impl KeyQueues {
         is_deserted
     }
 
-    /// The buckets of all keys with a queue.
     pub(crate) fn buckets(&self) -> impl Iterator<Item = Slot> {
         self.queues.keys().copied()
     }
@@ -356,7 +353,7 @@ impl KeyQueues {
         self.alarms.first().copied()
     }
 
-    /// The bucket of the key with the earliest alarm, if that is not after `latest`.
+    /// Returns the key with the earliest alarm, if that is not after `latest`.
     pub(crate) fn next_alarm_until(&self, latest: Time) -> Option<Slot> {
         self.next_alarm().filter(|(alarm, _)| *alarm <= latest).map(|(_, bucket)| bucket)
     }

@@ -1,5 +1,5 @@
-//! All waiting requests, and how many of them each user, client and key may have, so that none fills
-//! the shared queue.
+//! All waiting requests, and how many each user, client and key may have, so that none fills the
+//! queue.
 
 use crate::collections::Slot;
 use crate::identity::User;
@@ -20,13 +20,13 @@ pub(crate) const UPDATE_INTERVAL: Span = Span::from_secs(3);
 /// Requests that one event updates, which takes no longer than a few hundred microseconds.
 const UPDATED_BY_EVENT: usize = 64;
 
-/// Requests by a time of each. Their arrivals make the order independent of slots.
+/// Requests by a time. Their arrivals make the order independent of slots.
 type Due = BTreeSet<(Time, Arrival, Slot)>;
 
 /// All waiting requests: each is either in the queue of its class or in that of a key.
 ///
-/// Invariant: `held` counts each request, `deadlines` has its deadline if it has one,
-/// and `updates` when its next update is due if it wants updates.
+/// Invariant: `held` counts each request, `deadlines` has its deadline if it has one, and `updates`
+/// when its next update is due if it wants updates.
 #[derive(Debug)]
 pub(crate) struct Queues {
     /// By class, the most urgent first.
@@ -49,8 +49,8 @@ impl Queues {
         }
     }
 
-    /// Takes all requests out of the queues, to enter again under `resource`: class by class, in the
-    /// order in which they came.
+    /// Empties the queues and returns all requests, to enter again under `resource`: class by
+    /// class, in the order in which they came.
     pub(crate) fn empty(&mut self, resource: &Resource, now: Time) -> Vec<Slot> {
         let waiting = self.classes.iter().flat_map(ClassQueue::in_order_of_coming).collect();
         self.classes.iter_mut().for_each(|queue| *queue = ClassQueue::new(resource, now));
@@ -59,19 +59,19 @@ impl Queues {
         waiting
     }
 
-    /// Sets when a waiting request gets its next update; never if it wants none.
+    /// Sets when a waiting request gets its next update, if it wants any.
     pub(crate) fn set_next_update<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>, next: Option<Time>) {
         unlist(&mut self.updates, waiting.next_update, waiting.arrival, slot);
         list(&mut self.updates, next, waiting.arrival, slot);
         waiting.next_update = next;
     }
 
-    /// When [`due_updates`](Queues::due_updates) will have something to return.
+    /// Returns when [`due_updates`](Queues::due_updates) will have something to return.
     pub(crate) fn next_update(&self) -> Option<Time> {
         self.updates.first().map(|(due, ..)| *due)
     }
 
-    /// Some requests whose updates are due, and have to be set anew.
+    /// Returns some requests whose updates are due. The caller sets their next updates.
     pub(crate) fn due_updates(&self, now: Time) -> Vec<Slot> {
         let due = self.updates.iter().take_while(|(due, ..)| *due <= now);
         due.take(UPDATED_BY_EVENT).map(|(.., slot)| *slot).collect()
@@ -99,8 +99,8 @@ impl Queues {
         parties(waiting.user, &waiting.client, after).for_each(|party| self.held.take(party));
     }
 
-    /// Takes a request that stops waiting out of its queue. Returns the key if that was the queue
-    /// of a key.
+    /// Removes a request that stops waiting from its queue. Returns the key if that was a key's
+    /// queue.
     pub(crate) fn leave<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) -> Option<Slot> {
         let queue = self.class_mut(waiting.class);
         match waiting.at_key {
@@ -130,7 +130,7 @@ impl Queues {
         key_queue.join(waiting, slot, cost);
     }
 
-    /// Takes a request out of the queue of a key, to enter the queue of its class. If `keeps`, the
+    /// Removes a request from the queue of a key, to enter the queue of its class. If `keeps`, the
     /// key keeps the amount that the request needs, and nothing for another one.
     pub(crate) fn admit<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>, key: Slot, keeps: bool) {
         self.class_mut(waiting.class).leave_key_wait(waiting);
@@ -142,8 +142,8 @@ impl Queues {
         }
     }
 
-    /// Takes a request out of the queue of its class, to start. `keys` are its charges to
-    /// keys, and their buckets.
+    /// Removes a request that starts from the queue of its class. `keys` are its charges to keys,
+    /// and their buckets.
     pub(crate) fn serve<'a, R>(
         &mut self,
         resource: &Resource,
@@ -162,12 +162,12 @@ impl Queues {
         }
     }
 
-    /// The queues of `class` and of more urgent ones.
+    /// Returns the queues of `class` and of more urgent ones.
     pub(crate) fn through(&self, class: ClassId) -> &[ClassQueue] {
         &self.classes[..=class.index()]
     }
 
-    /// The demand of requests in the queues of `class` and of more urgent ones.
+    /// Returns the demand in the queues of `class` and of more urgent ones.
     pub(crate) fn backlog_through(&self, resource: &Resource, class: ClassId) -> Backlog {
         backlog(resource, self.through(class))
     }
@@ -186,7 +186,6 @@ impl Queues {
         parties(user, client, bill).all(|party| self.held.may_take(&party, party.times_free(), free))
     }
 
-    /// How many requests of a client wait.
     pub(crate) fn waiting_of(&self, client: &Arc<str>) -> usize {
         self.held.held_by(&Party::Client(Arc::clone(client)))
     }
@@ -220,15 +219,14 @@ fn unlist(due: &mut Due, at: Option<Time>, arrival: Arrival, slot: Slot) {
     at.into_iter().for_each(|at| assert!(due.remove(&(at, arrival, slot)), "a request is listed until it leaves"));
 }
 
-/// The demand of requests in these queues.
 pub(crate) fn backlog(resource: &Resource, queues: &[ClassQueue]) -> Backlog {
     let mut backlog = Backlog::none(resource);
     queues.iter().flat_map(|queue| queue.order.backlogs()).for_each(|more| backlog.add_all(more));
     backlog
 }
 
-/// A user may hold this many times the free positions, and a client or key as many as are free: the
-/// other clients of a user find room beside one that holds all it may.
+/// A user may hold this many times the free positions, a client or key only as many as are free: a
+/// user's other clients find room beside one that holds all it may.
 const TIMES_FREE_OF_USER: usize = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -247,7 +245,7 @@ impl Party {
     }
 }
 
-/// The user, the client and the keys of a request. Without a name, a user or client has no cap.
+/// Returns the user, the client and the keys of a request. Unknown users and clients have no cap.
 fn parties(user: Option<User>, client: &Arc<str>, bill: &Bill) -> impl Iterator<Item = Party> {
     let client = (!client.is_empty()).then(|| Party::Client(Arc::clone(client)));
     let keys = bill.keyed().map(|charge| Party::Key(charge.limit, Arc::clone(&charge.key)));

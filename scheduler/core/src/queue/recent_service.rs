@@ -1,18 +1,16 @@
 //! Recent grants to each class and client: how many, after which waits, and with which share of the
 //! resource.
 //!
-//! These counts are for people to look at. So settles correct nothing, and clients beyond a bound
-//! are left out. The use meter (`ledger/usage_meter.rs`) counts what calls cost, and leaves out no
-//! client.
+//! These counts are only shown to people, so settles correct nothing, and clients beyond a bound
+//! are left out. What calls cost is counted in `ledger/usage_meter.rs`, which leaves out no client.
 
 use rampmeter_policy::ids::{ClassId, ClientNumber};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 
-/// How long a period lasts. Views show the present one and the one before.
+/// The length of a period. Views show the present one and the one before.
 const PERIOD: Span = Span::from_secs(300);
-/// The most pairs of class and client that are told apart, two hundred bytes each. People look at
-/// fifty clients.
+/// The most pairs of class and client that are counted apart, two hundred bytes each.
 const MAX_SHARERS: usize = 1024;
 /// Upper bounds of waits, in milliseconds; the last bucket is for longer waits.
 const BOUNDS: [u64; 12] = [1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 120_000, 600_000];
@@ -37,9 +35,9 @@ pub(crate) struct RecentService {
 }
 
 impl ServiceCount {
-    /// One grant `waited` after it was asked for. `share` is the longest time that one of the limits
-    /// needs to refill the cost. `is_promoted` tells whether the grant went ahead of its turn,
-    /// because its class had starved.
+    /// Counts one grant `waited` after it was asked for. `share` is the longest time that one of
+    /// the limits needs to refill the cost. `is_promoted` means that the grant went ahead of its
+    /// turn, because its class had starved.
     pub(crate) fn of_grant(share: Span, waited: Span, is_promoted: bool) -> Self {
         let mut waits = [0; BOUNDS.len() + 1];
         let bucket = BOUNDS.iter().position(|bound| waited <= Span::from_millis(*bound));
@@ -55,7 +53,7 @@ impl ServiceCount {
         self
     }
 
-    /// The upper bound of `percent` of the waits, at most the last bound.
+    /// Returns the upper bound of `percent` of the waits, at most the last bound.
     pub(crate) fn wait_within(&self, percent: u64) -> Option<Span> {
         let rank = (self.granted * percent).div_ceil(100);
         let mut seen = 0;
@@ -73,7 +71,6 @@ impl RecentService {
         RecentService { since: now, present_began: now, counts: BTreeMap::new() }
     }
 
-    /// Notes a permit that is granted at `now`.
     pub(crate) fn note(&mut self, now: Time, class: ClassId, client: ClientNumber, grant: &ServiceCount) {
         self.advance(now);
         let has_room = self.counts.len() < MAX_SHARERS || self.counts.contains_key(&(class, client));
@@ -82,7 +79,7 @@ impl RecentService {
         *present = present.and(grant);
     }
 
-    /// Begins another period, if the present one is over.
+    /// Begins another period if the present one is over.
     pub(crate) fn advance(&mut self, now: Time) {
         let lasted = now.since(self.present_began);
         if lasted < PERIOD {
@@ -101,7 +98,7 @@ impl RecentService {
         of_class.fold(ServiceCount::default(), ServiceCount::and)
     }
 
-    /// The grants to all clients that are told apart.
+    /// Returns the grants to all clients that are counted apart.
     pub(crate) fn clients(&self) -> BTreeMap<ClientNumber, ServiceCount> {
         let mut clients: BTreeMap<ClientNumber, ServiceCount> = BTreeMap::new();
         for ((_, client), [present, former]) in &self.counts {

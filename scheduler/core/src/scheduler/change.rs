@@ -1,7 +1,7 @@
 //! A change of limits while permits are out and requests wait, and the hand-over.
 //!
-//! Both are events of operators. One event carries them out whole: every waiting request leaves its
-//! queue, and is charged by the new limits or refused. This takes microseconds for each request.
+//! Each is one event: every waiting request leaves its queue, and is charged by the new limits or
+//! refused. This takes microseconds for each request.
 
 use crate::adaptation::Rejections;
 use crate::collections::Slot;
@@ -15,14 +15,14 @@ use rampmeter_protocol::time::Time;
 use std::sync::Arc;
 
 impl<R: Clone> Scheduler<R> {
-    /// Goes on under `resource`, which differs in its limits alone. New limits have what is `left` of
-    /// them.
+    /// Continues under `resource`, which differs in its limits alone. New limits have what is
+    /// `left` of them.
     ///
-    /// * Limits that [go on](Succession) keep their levels and promises. If a limit's size changes,
-    ///   its lessons are forgotten.
+    /// * Limits that [continue](Succession) keep their levels and promises. If a limit's size
+    ///   changes, its lessons are forgotten.
     /// * New limits begin as the resource says, without the promises made before.
-    /// * Waiting requests keep their order and are charged by the new limits. A request that the new
-    ///   limits can never serve is refused.
+    /// * Waiting requests keep their order and are charged by the new limits. A request that the
+    ///   new limits can never serve is refused.
     /// * Checkpoints written under the former limits allow nothing. Grants wait for a new one.
     /// * If limits only apply to more calls, they do so for new requests, and nothing else changes.
     pub(crate) fn change_limits(&mut self, now: Time, resource: Resource, left: &[(Name, Amount)]) {
@@ -65,7 +65,8 @@ impl<R: Clone> Scheduler<R> {
         assert_eq!((self.waiting(), self.pending.answers.len()), (0, 0), "the successor answers all that are left");
     }
 
-    /// Takes all waiting requests out of their queues: class by class, in the order in which they came.
+    /// Empties the queues and returns all requests: class by class, in the order in which they
+    /// came.
     fn empty_queues(&mut self, now: Time) -> Vec<Slot> {
         self.queues.keys.buckets().for_each(|key| self.ledger.keys.note_change(key));
         self.plan.next = None;
@@ -98,14 +99,14 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Refuses a waiting request that is in no queue.
     fn refuse_unqueued(&mut self, slot: Slot, refusal: Refusal) {
         let waiting = self.stop_waiting(slot);
         let id = self.permits.remove(slot).id;
         self.refuse(waiting.to, id, refusal);
     }
 
-    /// The bill of a call under the present limits. Without the call, `bill` stays as it is.
+    /// Returns the bill of a call under the present limits. Without the call, `bill` stays as it
+    /// is.
     pub(crate) fn charge_by(&self, bill: &Bill, call: Option<&Call>) -> Result<Bill, Refusal> {
         let Some(call) = call else {
             return self.resource.check_payable(bill).map(|()| bill.clone());

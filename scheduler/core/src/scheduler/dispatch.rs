@@ -1,9 +1,9 @@
 //! Late binding: which waiting requests are committed to a start now.
 //!
-//! Starved requests go first, then the classes in their order. Within a class, the turns decide.
+//! Starved requests go first, then the classes in their order, and within a class the turns decide.
 //! Each request gets the earliest start that is left, and is committed to it if it is within the
-//! horizon. A later start is only held during this dispatch, so that no other request takes it. It
-//! is not promised, and the next event may change it. A held request blocks the requests of its
+//! horizon. A later start is only *held* during this dispatch, so that no other request takes it:
+//! it is not promised, and the next event may change it. A held request blocks the requests of its
 //! class that need the same limit.
 //!
 //! A request that does not fit into the rest of a window waits for the next window. Meanwhile
@@ -11,17 +11,17 @@
 //! request, because the held start is kept. Their starts count towards their clients' shares, so
 //! that no client has more than its share for long.
 //!
-//! A request that a key's bucket holds up waits in the queue of that key, and blocks no request with
-//! other keys. The first request of a key queue moves to the queue of its class once the key can pay
-//! for it. There, another key may hold the request up. It then moves to the queue of that key, and the
+//! A request that a key's bucket holds up waits in the queue of that key, and blocks no request
+//! with other keys. The first request of a key queue moves to the queue of its class once the key
+//! can pay for it. If another key holds it up there, it moves to the queue of that key, and the
 //! first key reserves the needed amount until the other can pay. Each key reserves for one request
 //! only, and only while that is the next request of the other key. Of requests that wait for each
-//! other's keys, the earliest goes on. So no request waits for ever. A key without a budget of the
+//! other's keys, the earliest goes on, so no request waits for ever. A key without a budget of the
 //! latest checkpoint waits for the next one, which lists it.
 //!
-//! A dispatch takes 256 steps: starts, refusals and looks at keys. The next event, due a nanosecond
-//! later, goes on there, before any less urgent class. So no other answer is delayed while a window
-//! pays for 100 000 requests.
+//! A dispatch takes 256 steps: starts, refusals and examined keys. The next event, due a nanosecond
+//! later, continues there, before any less urgent class. So no other answer is delayed while a
+//! window pays for 100 000 requests.
 
 use crate::collections::Slot;
 use crate::ledger::{Ledger, Offer};
@@ -38,12 +38,11 @@ use std::sync::Arc;
 
 /// How often requests that wait for proven stock are dispatched again.
 const RECHECK: Span = Span::from_millis(50);
-/// The most requests that are tried to backfill a window: enough to use nearly all of the rest, even
-/// if the queue is long.
+/// The most requests that are tried to backfill a window: enough to use nearly all of the rest.
 const MAX_CANDIDATES: usize = 64;
 
 impl<R: Clone> Scheduler<R> {
-    /// Commits waiting requests to starts, as far as starts are left.
+    /// Grants waiting requests their starts until no capacity is left within the horizon.
     pub(crate) fn dispatch(&mut self, now: Time) {
         if self.answers_are_late {
             return;
@@ -89,7 +88,7 @@ impl<R: Clone> Scheduler<R> {
         self.backfill(now, class);
     }
 
-    /// Starts requests of `class` that fit into the rest of windows for which earlier requests are
+    /// Starts requests of `class` that fit into the rest of windows for which earlier ones are
     /// held.
     fn backfill(&mut self, now: Time, class: ClassId) {
         let Some((until, slots)) = self.candidates(class) else { return };
@@ -101,8 +100,8 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// The first start that `class` holds in a window, and the requests of `class` that fit into the
-    /// rest of these windows.
+    /// Returns the first start that `class` holds in a window, and the requests of `class` that fit
+    /// into the rest of these windows.
     fn candidates(&self, class: ClassId) -> Option<(Time, Vec<Slot>)> {
         let windowed = self.resource.windowed();
         let held: Vec<&HeldStart> = self.plan.holds_of(class).filter(|hold| windowed.has(hold.limit)).collect();
@@ -116,15 +115,15 @@ impl<R: Clone> Scheduler<R> {
         Some((until, fitting.map(|(slot, _)| slot).collect()))
     }
 
-    /// Whether a new request of `class` may backfill a window before the next dispatch.
-    /// `earliest` is the start that the request would get if no other request waited.
+    /// Whether a new request of `class` may backfill a window before the next dispatch. `earliest`
+    /// is the start that it would get if no other request waited.
     pub(crate) fn may_backfill(&self, class: ClassId, earliest: Time) -> bool {
         let contended = self.queues.class(class).contended().and(self.resource.windowed());
         let before = |next: Time| earliest - self.resource.spec().horizon < next;
         contended != LimitSet::NONE && self.plan.next.is_none_or(before)
     }
 
-    /// Starts a waiting request, refuses it, or holds its start, or lets it wait for a key.
+    /// Starts a waiting request, refuses it, holds its start, or lets it wait for a key.
     fn take_turn(&mut self, now: Time, class: ClassId, slot: Slot, reason: StartReason) {
         // A promoted request has starved.
         let tier = if reason == StartReason::Promoted { Tier::NO_HEADROOM } else { self.resource.tier(class) };
@@ -139,8 +138,7 @@ impl<R: Clone> Scheduler<R> {
         self.examine_keys(now);
     }
 
-    /// Starts a request that no key holds up, refuses it, or holds its start if that is not after
-    /// `latest`.
+    /// Starts a request that no key holds up, refuses it, or holds its start if not after `latest`.
     fn start_or_hold(&mut self, now: Time, slot: Slot, tier: Tier, reason: StartReason, latest: Time) {
         let Some(offer) = self.offer_or_turn_away(now, slot, tier) else { return };
         match self.blocking(now, slot, offer, tier) {
@@ -172,7 +170,7 @@ impl<R: Clone> Scheduler<R> {
         needing.find(|slot| self.spent_quota(now, &self.permits.get(*slot).bill).is_some())
     }
 
-    /// The start that a waiting request could have now; it is refused if that is too late.
+    /// Returns the start that a waiting request could have now, or refuses it if that is too late.
     pub(crate) fn offer_or_turn_away(&mut self, now: Time, slot: Slot, tier: Tier) -> Option<Offer> {
         let permit = self.permits.get(slot);
         let offer = self.ledger.earliest(now, &permit.bill, tier);
@@ -195,14 +193,14 @@ impl<R: Clone> Scheduler<R> {
         self.plan.holds.push(HeldStart { class, slot, start, due, limit });
     }
 
-    /// The limit that keeps a waiting request from its start: it can pay only later, or the store
-    /// allows too little of it.
+    /// Returns the limit that keeps a waiting request from its start: it can pay only later, or the
+    /// store allows too little of it.
     fn blocking(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier) -> Option<LimitId> {
         let bill = &self.permits.get(slot).bill;
         let latest = now + self.resource.spec().horizon;
         if offer.at > latest {
             // A limit that can pay in time must not block other requests, even if it moved the
-            // start last. A key must not either, as other requests have other keys.
+            // start last. Nor must a key, as other requests have other keys.
             let shared = offer.limited_by.filter(|limit| bill.key_charge(*limit).is_none());
             let any = || shared.or_else(|| bill.shared().next().map(|(id, _)| id));
             return self.ledger.blocking_shared_limit(now, bill, tier, latest).or_else(any).or(offer.limited_by);
@@ -261,14 +259,12 @@ impl<R: Clone> Scheduler<R> {
     }
 }
 
-/// The buckets of the keys that a bill charges.
 pub(in crate::scheduler) fn keys_of(ledger: &Ledger, bill: &Bill) -> Vec<Slot> {
     bill.keyed().filter_map(|charge| ledger.keys.find(charge.limit, &charge.key)).collect()
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// Moves a request from the queue of its class to that of a key that holds it up. Returns false
-    /// if no key does.
+    /// Moves a request from the queue of its class to that of a key that holds it up, if one does.
     pub(crate) fn wait_for_key(&mut self, now: Time, slot: Slot, tier: Tier) -> bool {
         let Some(charge) = self.blocking_key(slot, tier).cloned() else { return false };
         let bucket = self.ledger.keys.find_or_insert(now, &charge);
@@ -321,7 +317,6 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Moves the first request of a key queue to the queue of its class.
     fn admit(&mut self, bucket: Slot, slot: Slot) {
         let is_kept_for_another = self.kept_before(slot, bucket).is_some();
         self.queues.admit(slot, self.permits.get_mut(slot).waiting_mut(), bucket, !is_kept_for_another);

@@ -1,4 +1,4 @@
-//! What a dispatch holds, and how far it has come.
+//! The starts that a dispatch holds, and its progress.
 
 use crate::collections::Slot;
 use crate::limits::StartKey;
@@ -7,7 +7,6 @@ use rampmeter_policy::ids::{ClassId, LimitId};
 use rampmeter_protocol::time::Time;
 
 /// The most starts, refusals and examined keys of one event, which take a few hundred microseconds.
-/// The next event goes on with the rest.
 const MAX_STEPS: usize = 256;
 
 /// A start that one dispatch keeps free for a waiting request.
@@ -16,8 +15,8 @@ pub(crate) struct HeldStart {
     pub(crate) class: ClassId,
     pub(crate) slot: Slot,
     pub(crate) start: StartKey,
-    /// When the start comes within the horizon. If that is past, the start waits for the store or
-    /// for proven stock.
+    /// When the start comes within the horizon. If past, it waits for the store or for proven
+    /// stock.
     pub(crate) due: Time,
     /// The limit that the request waits for.
     pub(crate) limit: LimitId,
@@ -28,7 +27,6 @@ pub(crate) struct HeldStart {
 /// Invariant: nothing is held between two events.
 #[derive(Debug, Default)]
 pub(crate) struct DispatchPlan {
-    /// When the next dispatch is due.
     pub(super) next: Option<Time>,
     pub(super) holds: Vec<HeldStart>,
     steps_left: usize,
@@ -55,7 +53,7 @@ impl DispatchPlan {
         self.holds.iter().filter(move |hold| hold.class == class)
     }
 
-    /// The limits for which requests of a class are held.
+    /// Returns the limits for which requests of a class are held.
     pub(crate) fn blocked(&self, class: ClassId) -> LimitSet {
         self.holds_of(class).fold(LimitSet::NONE, |blocked, hold| blocked.with(hold.limit))
     }

@@ -22,8 +22,8 @@ impl<R> Scheduler<R> {
         self.answers_are_late || !self.is_covered(bill, self.now)
     }
 
-    /// The earliest start behind all waiting requests of the same and of more urgent classes, and
-    /// behind promoted requests for the same limits.
+    /// Returns the earliest start behind all waiting requests of the same and of more urgent
+    /// classes, and behind promoted requests for the same limits.
     pub(crate) fn offer_behind_queue(&self, class: ClassId, bill: &Bill) -> Offer {
         let tier = self.resource.tier(class);
         let mut behind = Offer { at: self.now, limited_by: None };
@@ -38,7 +38,7 @@ impl<R> Scheduler<R> {
         Offer { limited_by: offer.limited_by.or(behind.limited_by), ..offer }
     }
 
-    /// The bills of promoted requests of less urgent classes that need a bucket of `bill`.
+    /// Returns the bills of promoted requests of less urgent classes that need a bucket of `bill`.
     fn promoted_behind(&self, class: ClassId, bill: &Bill) -> Vec<&Bill> {
         if !self.queues.is_any_behind(class) {
             return Vec::new();
@@ -51,7 +51,7 @@ impl<R> Scheduler<R> {
         bills.filter(|promoted| promoted.shares_bucket_with(bill)).collect()
     }
 
-    /// How many requests are ahead of a waiting one, and when it will probably start.
+    /// Returns how many requests are ahead of a waiting one, and when it will probably start.
     pub(crate) fn outlook(&self, slot: Slot) -> (u64, Offer) {
         let permit = self.permits.get(slot);
         let waiting = permit.waiting();
@@ -74,8 +74,8 @@ impl<R> Scheduler<R> {
         (ahead as u64, paid)
     }
 
-    /// The first key that holds a request up: its bucket cannot pay within the horizon, another
-    /// request in its queue goes first, or it waits for a budget.
+    /// Returns the first key that holds a request up: its bucket cannot pay within the horizon,
+    /// another request in its queue goes first, or it waits for a budget.
     pub(crate) fn blocking_key(&self, slot: Slot, tier: Tier) -> Option<&KeyCharge> {
         let latest = self.now + self.resource.spec().horizon;
         self.permits.get(slot).bill.keyed().find(|charge| {
@@ -99,8 +99,8 @@ impl<R> Scheduler<R> {
         self.term.budget.lacks_key(&self.resource, charge)
     }
 
-    /// The earliest start that a key can pay for a waiting request, besides the amount that it keeps
-    /// for another one.
+    /// Returns the earliest start that a key can pay for a waiting request, besides the amount that
+    /// it keeps for another one.
     pub(crate) fn earliest_of_key(&self, slot: Slot, charge: &KeyCharge, tier: Tier) -> Time {
         let (mut bucket, limit) = self.ledger.keys.bucket(self.now, charge.limit, &charge.key);
         let key = self.ledger.keys.find(charge.limit, &charge.key);
@@ -114,9 +114,9 @@ impl<R> Scheduler<R> {
         bucket.earliest(limit, self.now, limit.start_cost(charge.amount, tier))
     }
 
-    /// The request for which a key keeps something, if it goes before the one in `slot` and is the
-    /// first of another key's queue. Of two requests that hold each other's keys, the one that
-    /// arrived first goes on.
+    /// Returns the request for which a key keeps something, if it goes before the one in `slot` and
+    /// is the first of another key's queue. Of two requests that hold each other's keys, the one
+    /// that arrived first goes on.
     pub(crate) fn kept_before(&self, slot: Slot, key: Slot) -> Option<&Permit<R>> {
         let (key_queue, now, classes) = (self.queues.keys.get(key)?, self.now, self.resource.classes());
         let holder_slot = key_queue.kept_for.filter(|holder| *holder != slot)?;
@@ -130,14 +130,14 @@ impl<R> Scheduler<R> {
         (is_next && is_before && !goes_on).then_some(holder)
     }
 
-    /// The key queue that a request waits in, and the limit of its key.
+    /// Returns the key queue that a request waits in, and the limit of its key.
     pub(crate) fn key_queue_of(&self, waiting: &Waiting<R>) -> Option<(LimitId, &KeyQueue)> {
         let bucket = waiting.at_key?;
         Some((self.ledger.keys.get(bucket)?.limit, self.queues.keys.get(bucket)?))
     }
 
-    /// The demand for a key by requests of this class and of more urgent ones, and by `promoted`
-    /// ones. The request for which the key keeps an amount counts, too.
+    /// Returns the demand for a key by requests of this class and of more urgent ones, by
+    /// `promoted` ones, and by the one for which the key keeps an amount.
     fn key_demand(&self, charge: &KeyCharge, class: ClassId, promoted: &[&Bill]) -> Credit {
         let queue = self.queue_of_key(charge);
         let holder = queue.and_then(|queue| queue.kept_for).map(|slot| self.permits.get(slot));
@@ -153,13 +153,13 @@ impl<R> Scheduler<R> {
         self.queues.keys.get(self.ledger.keys.find(charge.limit, &charge.key)?)
     }
 
-    /// When each request that may starve is due for promotion.
+    /// Returns when each request that may starve is due for promotion.
     pub(crate) fn promotions(&self) -> impl Iterator<Item = (Time, ClassId, Slot)> + use<'_, R> {
         let queues = self.queues.classes().iter().zip(self.resource.classes_by_id());
         queues.flat_map(|(queue, (id, class))| queue.promotions(class).map(move |(at, slot)| (at, id, slot)))
     }
 
-    /// The requests that are due for promotion, the longest overdue first.
+    /// Returns the requests that are due for promotion, the longest overdue first.
     pub(crate) fn starving(&self) -> Vec<(ClassId, Slot)> {
         let mut due: Vec<(Time, ClassId, Slot)> = self.promotions().filter(|(at, ..)| *at <= self.now).collect();
         due.sort_unstable();

@@ -1,14 +1,14 @@
 //! Reacts to the upstream's responses.
 //!
-//! A rejected call shows that the upstream's level is lower than assumed; an answer that says when
-//! to call again shows by how much. If it does not name the limit, the limit with the least refill
-//! left is corrected. Answers are compared with the levels at the time of the call, corrected by
-//! what was learned since. So the calls of one round trip do not teach the same thing twice.
+//! A rejected call shows that the upstream's level is lower than assumed; a response with a
+//! `Retry-After` shows by how much. If it does not name the limit, the limit with the least refill
+//! left is corrected. Responses are compared with the levels at the time of the call, corrected by
+//! what was learned since, so the calls of one round trip do not teach the same thing twice.
 //!
-//! A worker reports what the upstream has answered, and may be wrong. Its report counts for the
-//! limits that its call was charged to. It stops calls that need these limits for a minute at most.
-//! Then one probe call asks the upstream. If another user makes that call, its answer is believed as
-//! far as it agrees; the word of one user alone counts twice as long each time.
+//! A worker reports what the upstream has answered, and may be wrong. Its report counts only for
+//! the limits that its call was charged to, and stops calls that need these limits for a minute at
+//! most. Then one probe call asks the upstream. If another user makes that call, its response is
+//! believed as far as it agrees; the reports of one user alone count twice as long each time.
 //!
 //! A checkpoint is due soon after a pause begins or an operator ends one, so that a successor knows
 //! of it. Clients are informed of each freeze that voids their promises.
@@ -28,28 +28,28 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use smallvec::SmallVec;
 
-/// How long a quota counts as spent, if the upstream does not say when it is reset.
+/// How long a quota counts as spent, if the upstream does not state its reset.
 const UNKNOWN_RESET: Span = Span::from_secs(3600);
-/// How much longer than its period a limit may ask to wait, because headers count whole seconds.
+/// How much longer than its period a limit may ask to wait, as headers count whole seconds.
 const PAUSE_GRAIN: Span = Span::from_secs(1);
 /// The longest pause for a spent quota, if none of the call's limits is a quota.
 const LONGEST_WITHOUT_QUOTA: Span = Span::from_secs(3600);
 
 type Pauses = SmallVec<[Pause; 3]>;
 
-/// The pause of one limit.
 struct Pause {
     limit: LimitId,
-    /// The pause that is believed, and the claim that is remembered; none if the answer names none.
+    /// The pause that is believed, and the claim to remember; `None` if the response states no
+    /// pause.
     believed: Option<Span>,
     claim: Option<PauseClaim>,
-    /// Whether the answer asks for a longer pause than is believed.
+    /// Whether the response asks for a longer pause than is believed.
     is_unconfirmed: bool,
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// Learns from the answer to a call. If a limit rejected the call, returns the bill that it is
-    /// settled at: the other charges are refunded.
+    /// Learns from the response to a call. If a limit rejected the call, returns the bill that it
+    /// is settled at: the other charges are refunded.
     pub(crate) fn observe(&mut self, call: ObservedCall<'_>) -> Option<Bill> {
         let settled = match &call.observation.verdict {
             Verdict::Passed => {
@@ -78,7 +78,7 @@ impl<R: Clone> Scheduler<R> {
         settled
     }
 
-    /// Notes levels that the upstream read at some time between `asked` and `answered`.
+    /// Compares levels that the upstream read at some time between `asked` and `answered`.
     pub(crate) fn compare_levels(&mut self, now: Time, asked: Time, answered: Time, levels: &[(LimitId, Amount)]) {
         for (limit, level) in levels {
             let remaining = Reading::new(Scope::Unnamed, *level).remaining_range();
@@ -86,7 +86,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// The pause of each limit, as far as it is believed.
+    /// Returns the pause of each limit, as far as it is believed.
     fn pauses(&self, call: ObservedCall<'_>, limits: &Limits, reported: impl Fn(LimitId) -> Option<Span>) -> Pauses {
         let pause = |limit: &LimitId| {
             let reported = reported(*limit);
@@ -98,8 +98,8 @@ impl<R: Clone> Scheduler<R> {
         limits.iter().map(pause).collect()
     }
 
-    /// Corrects the bucket that most likely rejected the call. Its charge stays, as the correction
-    /// sets the level as a whole. The charges to keys stay, too.
+    /// Corrects the bucket that most likely rejected the call, and returns the bill that stays
+    /// charged: to that bucket, as the correction sets the level as a whole, and to keys.
     fn learn_rejection(&mut self, call: ObservedCall<'_>, pauses: &Pauses) -> Bill {
         let (now, at, bill) = (call.now, call.at(), call.bill);
         let keys = pauses.iter().filter_map(|pause| bill.key_charge(pause.limit));
@@ -137,8 +137,8 @@ impl<R: Clone> Scheduler<R> {
         self.announce(voids, pauses.iter().map(|pause| bill.bucket(pause.limit)), longest);
     }
 
-    /// Stops the calls that need the spent limits until `reset`. A quota whose reset the answer does
-    /// not tell is reset by its calendar, but is asked for again within [`UNKNOWN_RESET`].
+    /// Stops the calls that need the spent limits until `reset`. Without it, a quota is reset by
+    /// its calendar, but is asked for again within [`UNKNOWN_RESET`].
     fn exhaust(&mut self, call: ObservedCall<'_>, scope: &Scope, reset: Option<Span>) {
         let stated = reset.unwrap_or(UNKNOWN_RESET);
         let blamed = blamed(&self.resource, &self.ledger, call, scope, Some(stated));
@@ -155,8 +155,8 @@ impl<R: Clone> Scheduler<R> {
         self.spend_quotas(call, &pauses);
     }
 
-    /// Marks quotas as spent. The next dispatches refuse the requests that wait for them. A probe
-    /// call follows if the answer asks for a longer pause than is believed.
+    /// Marks quotas as spent, so that the next dispatches refuse the requests that wait for them. A
+    /// probe call follows if the response asks for a longer pause than is believed.
     fn spend_quotas(&mut self, call: ObservedCall<'_>, pauses: &Pauses) {
         let ObservedCall { now, bill, .. } = call;
         for Pause { limit, believed, claim, is_unconfirmed } in pauses {
@@ -173,7 +173,7 @@ impl<R: Clone> Scheduler<R> {
         self.term.budget.hasten_checkpoint();
     }
 
-    /// Has people told of a pause that `call` has begun, and of what its answer has asked for.
+    /// Reports a pause that `call` has begun to people, with the pause that its response asked for.
     fn note_pause(&mut self, call: ObservedCall<'_>, pauses: &Pauses, limit: LimitId, span: Span) {
         let asked = pauses.iter().find(|pause| pause.limit == limit).and_then(|pause| pause.claim);
         let asked = asked.map(|claim| claim.until.since(call.now));
@@ -181,14 +181,12 @@ impl<R: Clone> Scheduler<R> {
         self.outbox.push_back(Command::Note(Note::Paused(PauseNote { bucket, asked, span, is_certain })));
     }
 
-    /// Ends the freezes of these limits. Quotas that the upstream declared spent count as unspent
-    /// again.
+    /// Ends the freezes of these limits, and unmarks quotas that the upstream declared spent.
     pub(crate) fn thaw(&mut self, now: Time, limits: &[LimitId]) {
         limits.iter().for_each(|limit| self.ledger.thaw(now, *limit));
         self.term.budget.hasten_checkpoint();
     }
 
-    /// Freezes these limits by an operator's order.
     pub(crate) fn freeze_by_order(&mut self, now: Time, limits: &[LimitId], span: Span) {
         let announced = now + self.resource.spec().horizon;
         let mut voids = false;
@@ -206,15 +204,15 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Empties the buckets of limits with short periods, because unknown schedulers may have
-    /// granted their stock. Limits with long periods and quotas keep their stock: clients' words
-    /// about epochs must not empty these for hours.
+    /// granted their stock. Limits with long periods and quotas keep theirs: clients' reports about
+    /// epochs must not empty them for hours.
     pub(crate) fn distrust_stock(&mut self, now: Time, epoch: Epoch) {
         self.term.raise_epoch(epoch);
         self.ledger.drain(now, |limit| !limit.has_long_period());
         self.term.budget.doubt();
     }
 
-    /// Makes a checkpoint with a freeze due soon, and tells clients if the freeze voids promises.
+    /// Makes a checkpoint with a freeze due soon, and informs clients if the freeze voids promises.
     fn announce(&mut self, voids: bool, buckets: impl Iterator<Item = BucketName>, span: Span) {
         self.term.budget.hasten_checkpoint();
         if voids {
@@ -231,7 +229,7 @@ impl<R: Clone> Scheduler<R> {
         Some(limit)
     }
 
-    /// Compares the level of a limit with a reading that may be of it, or of another one.
+    /// Compares the level of a limit with a reading of it, or of another limit unless `is_of_it`.
     fn compare_level(&mut self, call: ObservedCall<'_>, limit: LimitId, reading: &Reading, is_of_it: bool) {
         let ObservedCall { now, bill, observation, .. } = call;
         let at = call.at();
@@ -245,7 +243,7 @@ impl<R: Clone> Scheduler<R> {
         if written.has_tokens() && self.ledger.learn_of(now, &bill.bucket(limit), learn).is_some() {
             return;
         }
-        // The answer was written between the call's start and now.
+        // The response was written between the call's start and now.
         let ends = reading.reset.map(|reset| Interval {
             from: at + reset.saturating_sub(reading.reset_grain),
             until: now + reset + reading.reset_grain,
@@ -260,8 +258,8 @@ impl<R: Clone> Scheduler<R> {
         self.counters.disbelieved += u64::from(!is_believed);
     }
 
-    /// Keeps to the capacity that a reading states, and returns whether the reading may be of this
-    /// limit. For a key that no call was rejected of, the remaining amount already shows its capacity.
+    /// Follows the capacity that a reading states, and returns whether the reading may be of this
+    /// limit. For a key without a rejected call, the remaining amount already shows its capacity.
     fn follow_capacity(&mut self, call: ObservedCall<'_>, limit: LimitId, reading: &Reading) -> bool {
         let ObservedCall { now, bill, .. } = call;
         let (written, is_keyed) = (self.resource[limit].spec().capacity, bill.key_charge(limit).is_some());
@@ -275,7 +273,7 @@ impl<R: Clone> Scheduler<R> {
         let (is_of_it, told, changes) =
             followed.unwrap_or_else(|| (self.ledger.adaptive(limit).may_be_of(now, reading), None, false));
         self.counters.disbelieved += u64::from(reading.capacity > Some(written) || !is_of_it);
-        // People are told of limits, not of keys.
+        // People are informed of limits, not of keys.
         if changes && !is_keyed {
             self.outbox.push_back(Command::Note(Note::CapacityChanged(limit)));
             self.term.budget.hasten_checkpoint();
@@ -285,11 +283,11 @@ impl<R: Clone> Scheduler<R> {
     }
 }
 
-/// The limits that are blamed for the refusal of `call`, whose answer has this scope and asks for the
-/// pause `named`: the narrowest that can be meant, and of these the ones that can ask for so long a
-/// pause, if there are any. A wider one is blamed as well if it is used up by our own count, or if the
-/// call was the probe of its pause. The next wider ones are blamed if a pause of the narrower ones has
-/// not helped, and none of their calls was served meanwhile.
+/// Returns the limits that are blamed for the rejection of `call`, whose response has this scope
+/// and asks for the pause `named`: the narrowest that can be meant, and of these the ones that can
+/// ask for so long a pause, if any. A wider one is blamed as well if our own count has used it up,
+/// or if the call was the probe of its pause. The next wider ones are blamed if a pause of the
+/// narrower ones has not helped, and none of their calls was served meanwhile.
 pub(crate) fn blamed(
     resource: &Resource,
     ledger: &Ledger,

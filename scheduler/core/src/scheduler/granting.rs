@@ -1,11 +1,11 @@
 //! Granted starts: promises and sends them, takes back those that reach no client, and counts them.
 //!
-//! A call begins when its answer arrives. If answers are delayed, buckets refill meanwhile, and
-//! the calls would come on top of the refill. Clients notice that an answer came late, and return
-//! its permit. Until answers arrive in time again, waiting requests are granted nothing.
+//! A call begins when its answer arrives. If answers are delayed, buckets refill meanwhile, and the
+//! calls would come on top of the refill. Clients notice that an answer came late, and return its
+//! permit. Until answers arrive in time again, waiting requests are granted nothing.
 //!
-//! A start that was committed and not withdrawn counts in the limits, in the grant budget and in the
-//! use by clients, at the bill of its permit. From its settle on, the start counts at its actual cost.
+//! A start that was committed and not withdrawn counts in the limits, in the grant budget and in
+//! the use by clients, at the bill of its permit. From its settle on, it counts at its actual cost.
 
 use crate::collections::Slot;
 use crate::command::{Command, Grant};
@@ -23,7 +23,7 @@ use rampmeter_protocol::time::{Span, Time};
 use std::sync::Arc;
 
 impl<R: Clone> Scheduler<R> {
-    /// The start of `offer`, behind all promised starts of the same time.
+    /// Creates the start of `offer`, behind all promised starts of the same time.
     pub(crate) fn next_start(&mut self, offer: Offer, class: ClassId, stage: Stage) -> Granted {
         let key = StartKey { at: offer.at, serial: self.permits.next_serial() };
         Granted::new(key, offer.limited_by, class, stage)
@@ -53,8 +53,8 @@ impl<R: Clone> Scheduler<R> {
         (slot, granted)
     }
 
-    /// Tells `to` the start of the permit in `slot`, and how long its request waited in the queue; none
-    /// if the request got this start before.
+    /// Sends `to` the start of the permit in `slot`, and how long its request waited in the queue;
+    /// `None` if the request got this start before.
     pub(crate) fn answer(&mut self, now: Time, slot: Slot, to: R, granted: Granted, waited: Option<Span>) {
         let permit = self.permits.get(slot);
         let (id, lease) = (permit.id.clone(), self.resource.leases(&permit.bill).map(|(_, lease)| lease).min());
@@ -72,16 +72,15 @@ impl<R: Clone> Scheduler<R> {
         self.outbox.push_back(Command::Grant(grant));
     }
 
-    /// Notes that answers arrive in time.
     pub(crate) fn delivered(&mut self) {
         if std::mem::take(&mut self.answers_are_late) {
             self.ledger.note_change();
         }
     }
 
-    /// Notes that an answer about `id` has reached no client. A waiting request is dropped, and an
-    /// open permit whose grant is lost is given back unused. After a lost update, the grant may have
-    /// arrived. A client that was only cut off may ask again under the same id.
+    /// Handles that an answer about `id` has reached no client. A waiting request is dropped, and
+    /// an open permit whose grant is lost is given back unused. After a lost update, the grant may
+    /// have arrived. A client that was only cut off may ask again under the same id.
     pub(crate) fn undelivered(&mut self, now: Time, id: &PermitId, is_grant: bool) {
         let Some(slot) = self.permits.find(id) else { return };
         match self.permits.get(slot).state {
@@ -116,7 +115,7 @@ impl<R: Clone> Scheduler<R> {
         self.counters.granted += 1;
     }
 
-    /// Takes a start out of all counts, because its call was not made.
+    /// Removes a start from all counts, because its call was not made.
     pub(super) fn uncharge(&mut self, now: Time, slot: Slot, granted: Granted) {
         assert!(granted.is_open(), "a call that is over gives nothing back");
         let bill = Arc::clone(&self.permits.get(slot).bill);
@@ -134,8 +133,7 @@ impl<R: Clone> Scheduler<R> {
         self.counters.returned += 1;
     }
 
-    /// Corrects all counts to the actual cost. A call that was made before its start counts from
-    /// now.
+    /// Corrects all counts to the actual cost. A call made before its start counts from now.
     pub(super) fn use_up(&mut self, now: Time, slot: Slot, granted: Granted, actual: &Bill, made: CallMade) {
         let permit = self.permits.get_mut(slot);
         let early = StartKey { at: granted.start.at.min(now), ..granted.start };
@@ -156,14 +154,14 @@ impl<R: Clone> Scheduler<R> {
         self.counters.settled += 1;
     }
 
-    /// Frees the place that the predecessor's checkpoint keeps for a call which was counted anew.
+    /// Frees the place that the predecessor's checkpoint keeps for a call that was counted anew.
     fn end_twice_counted(&mut self, now: Time, granted: Granted, bill: &Bill) {
         if granted.stage == Stage::Inherited && self.term.frees_inherited(now) {
             self.ledger.end_inherited(now, bill);
         }
     }
 
-    /// Renews the leases of a call in flight. The call takes expired places again. Returns whether
+    /// Renews the leases of a call in flight, which takes expired places again. Returns whether
     /// there was room for it.
     pub(super) fn renew_leases(&mut self, now: Time, key: StartKey, bill: &Bill) -> bool {
         let mut expired = self.resource.in_flight_part(bill);
@@ -172,7 +170,7 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.renew(now, key, bill)
     }
 
-    /// The limits in which the call of `key` still holds its place.
+    /// Returns the limits in which the call of `key` still holds its place.
     fn occupied(&self, now: Time, key: StartKey, bill: &Bill) -> LimitSet {
         if key.at > now {
             return LimitSet::NONE;

@@ -83,13 +83,11 @@ use std::collections::VecDeque;
 pub struct Scheduler<R> {
     pub(crate) resource: Resource,
     pub(crate) term: Term,
-    /// The buckets of all limits.
     pub(crate) ledger: Ledger,
-    /// Limits that are measured and not enforced.
     pub(crate) shadow_limits: ShadowLimits,
     pub(crate) permits: Permits<R>,
     pub(crate) pending: PendingAnswers<R>,
-    /// Whether answers are held up, so that waiting requests are granted nothing.
+    /// Whether answers are late, so that waiting requests are granted nothing.
     answers_are_late: bool,
     pub(crate) queues: Queues,
     pub(crate) recent: RecentService,
@@ -97,12 +95,9 @@ pub struct Scheduler<R> {
     pub(crate) calls: RecentCalls,
     pub(crate) rejections: Rejections,
     cost_estimates: CostEstimates,
-    /// Counts the use by clients.
     pub(crate) meter: UsageMeter,
     counters: Counters,
-    /// Commands that the driver has not taken yet.
     outbox: VecDeque<Command<R>>,
-    /// The time of the latest event.
     pub(crate) now: Time,
 }
 
@@ -124,14 +119,14 @@ pub enum WakeupReason {
     Progress,
     /// Old permits are forgotten.
     Expiry,
-    /// Answers that have waited for the store for too long become refusals.
+    /// Answers that have waited too long for the store become refusals.
     PendingAnswers,
     /// The lessons about the upstream are reviewed.
     Review,
 }
 
 impl<R: Clone> Scheduler<R> {
-    /// A scheduler that takes `resource` over at `now`, without any record of it.
+    /// Creates a scheduler that takes over `resource` at `now`, without any record of it.
     #[must_use]
     pub fn new(resource: Resource, epoch: Epoch, now: Time) -> Self {
         Scheduler {
@@ -155,8 +150,8 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// This scheduler with a store that holds no checkpoint yet. It grants only what checkpoints in
-    /// the store cover.
+    /// Adds a store that holds no checkpoint yet. The scheduler grants only what stored checkpoints
+    /// cover.
     ///
     /// The driver has to write a [`checkpoint`](Scheduler::checkpoint) when
     /// [`next_checkpoint`](Scheduler::next_checkpoint) says so, and to report when the store holds
@@ -167,42 +162,41 @@ impl<R: Clone> Scheduler<R> {
         self
     }
 
-    /// Notes that all predecessors are gone, so that settles of their calls are heard here alone.
-    /// Each frees one of the places that a predecessor has left. Otherwise, settles free them once
-    /// no predecessor can grant anything any more.
+    /// Notes that all predecessors are gone, so that settles of their calls arrive here alone. Each
+    /// frees one of the places that a predecessor has left. Otherwise, settles free them once no
+    /// predecessor can grant anything any more.
     pub fn lead_alone(&mut self) {
         self.term.leads_alone = true;
     }
 
     /// Numbers new pages of keys from this one on. Schedulers that contend for a term start at
-    /// different numbers, so that none overwrites a page that another has named.
+    /// different numbers, so that none overwrites a page that another refers to.
     #[must_use]
     pub fn with_pages_from(mut self, first: u32) -> Self {
         self.ledger.keys.pages.first_unused = first;
         self
     }
 
-    /// When to write the next checkpoint, but not before the outcome of the last write is known.
-    /// None if the scheduler is not [fenced](Scheduler::fenced).
+    /// Returns when to write the next checkpoint, but not before the outcome of the last write is
+    /// known. `None` if the scheduler is not [fenced](Scheduler::fenced).
     #[must_use]
     pub fn next_checkpoint(&self) -> Option<Time> {
         self.term.budget.next_checkpoint()
     }
 
-    /// Whether no other scheduler can have led since the last
-    /// [`Event::Doubt`].
+    /// Returns whether no other scheduler can have led since the last [`Event::Doubt`].
     #[must_use]
     pub fn is_trusted(&self) -> bool {
         self.term.budget.is_trusted()
     }
 
-    /// The resource.
+    /// Returns the resource.
     #[must_use]
     pub fn resource(&self) -> &Resource {
         &self.resource
     }
 
-    /// The leader's epoch.
+    /// Returns the leader's epoch.
     #[must_use]
     pub fn epoch(&self) -> Epoch {
         self.term.epoch()
@@ -275,13 +269,13 @@ impl<R: Clone> Scheduler<R> {
         self.outbox.push_back(Command::Refuse { to, id: Some(id), refusal });
     }
 
-    /// The next command. Call this until there is none.
+    /// Returns the next command. Call this until there is none.
     pub fn poll_command(&mut self) -> Option<Command<R>> {
         self.outbox.pop_front()
     }
 
-    /// When to call [`handle`](Scheduler::handle) with [`Event::Wake`], and why. An
-    /// overdue wake-up is returned with the time of the last event.
+    /// Returns when to call [`handle`](Scheduler::handle) with [`Event::Wake`], and why. An overdue
+    /// wake-up has the time of the last event.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Wakeup> {
         let wakeups = [
@@ -294,7 +288,7 @@ impl<R: Clone> Scheduler<R> {
         wakeups.into_iter().filter_map(|(reason, at)| Some(Wakeup { at: at?.max(self.now), reason })).min()
     }
 
-    /// How many requests wait.
+    /// Returns the number of waiting requests.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.queues.waiting()
@@ -311,14 +305,15 @@ impl<R: Clone> Scheduler<R> {
         self.shadow_limits.anchor(now, wall_clock);
     }
 
-    /// The learned corrections of cost estimates, by kind of call.
+    /// Returns the learned corrections of cost estimates, by kind of call.
     #[must_use]
     pub fn corrections(&self) -> Vec<Correction> {
         self.cost_estimates.report()
     }
 
-    /// Totals since the start of this scheduler. The driver counts refusals, as it refuses messages
-    /// that the core does not see. A rejection counts as unknown until its cause is known.
+    /// Returns totals since the start of this scheduler. The driver counts refusals, as it also
+    /// refuses messages that the core does not see. A rejection counts as unknown until its cause
+    /// is known.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let mut counters = self.counters;
@@ -326,20 +321,19 @@ impl<R: Clone> Scheduler<R> {
         counters
     }
 
-    /// The capacity in force of a limit, if it is not that of the resource.
+    /// Returns the capacity in force of a limit, if it is not that of the resource.
     #[must_use]
     pub fn capacity_in_force(&self, limit: LimitId) -> Option<Amount> {
         self.ledger.adaptive(limit).estimator().stated()
     }
 
-    /// The capacity that the upstream states for a limit, if that counts in place of the written
-    /// one.
+    /// Returns the capacity that the upstream states, if that counts in place of the written one.
     #[must_use]
     pub fn stated_capacity(&self, limit: LimitId) -> Option<Amount> {
         self.ledger.adaptive(limit).stated().map(|stated| stated.capacity)
     }
 
-    /// The limits, all or only `chosen`, for which calls wait because of a freeze or a spent quota.
+    /// Returns the limits, all or only `chosen`, whose calls wait for a freeze or a spent quota.
     #[must_use]
     pub fn paused(&self, now: Time, chosen: Option<LimitId>) -> Vec<LimitId> {
         let all = self.resource.limits_by_id().map(|(limit, _)| limit);
@@ -347,13 +341,13 @@ impl<R: Clone> Scheduler<R> {
         chosen.filter(|limit| self.ledger.is_paused(now, *limit)).collect()
     }
 
-    /// The number of remembered permits.
+    /// Returns the number of remembered permits.
     #[must_use]
     pub fn remembered(&self) -> usize {
         self.permits.len()
     }
 
-    /// The use since the last call, by client and class, and by limit.
+    /// Removes and returns the use since the last call, by client and class, and by limit.
     ///
     /// A call counts when it is granted. Its settle corrects that, so that a sum may be negative.
     pub fn take_use(&mut self) -> Use {

@@ -1,9 +1,9 @@
 //! Answers that wait for the store.
 //!
-//! A request for an immediate answer that no checkpoint covers is asked again after each
-//! checkpoint. A start beyond the budgets of checkpoints is promised at once, so that the next
-//! checkpoint has it. It is sent once the store holds that checkpoint. A successor that restores an
-//! earlier checkpoint does not have the start; it was never sent.
+//! A request for an immediate answer that no checkpoint covers is retried after each checkpoint. A
+//! start beyond the budgets of checkpoints is promised at once, so that the next checkpoint has it,
+//! and sent once the store holds that checkpoint. A successor that restores an earlier one does not
+//! have the start, which was never sent.
 
 use crate::checkpoint_number::CheckpointNumber;
 use crate::collections::Slot;
@@ -18,8 +18,7 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
 
 impl<R: Clone> Scheduler<R> {
-    /// Answers a repeated request in place of the first one. Another request under the same id is
-    /// refused.
+    /// Redirects the answer to a repeated request. Another request under the same id is refused.
     pub(crate) fn repeat_pending(&mut self, ask: Ask<R>) {
         let pending = self.pending.asks.get_mut(&ask.id).expect("its answer waits");
         match pending.identity.may_be(ask.identity) {
@@ -57,7 +56,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Notes that the standbys hold a checkpoint. What only the store may promise still waits.
+    /// Notes that the standbys hold a checkpoint. Promises that need the store still wait.
     pub(crate) fn checkpoint_witnessed(&mut self, now: Time, number: CheckpointNumber) {
         if self.term.budget.witness(number) {
             self.go_on_after_checkpoint(now);
@@ -71,7 +70,7 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.note_change();
     }
 
-    /// Handles again each request whose answer waits, and sends starts that the store knows.
+    /// Retries each request whose answer waits, and sends starts that the store knows.
     pub(crate) fn ask_pending(&mut self, now: Time) {
         for PendingAnswer { since, answer } in std::mem::take(&mut self.pending.answers) {
             match answer {
@@ -134,7 +133,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// The promised start with this id and serial, unless it was sent or given back.
+    /// Returns the promised start with this id and serial, unless it was sent or given back.
     fn promised_start(&self, id: &PermitId, serial: u64) -> Option<(Slot, Granted)> {
         let slot = self.permits.find(id)?;
         let granted = self.permits.get(slot).granted()?;
@@ -142,8 +141,8 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Charges requests whose answers wait by the present limits instead of `former` ones. If bills
-    /// differ, a request without a [`Call`](rampmeter_policy::Call) is refused, to be asked again at
-    /// once.
+    /// differ, a request without a [`Call`](rampmeter_policy::Call) is refused, to be asked again
+    /// at once.
     pub(crate) fn charge_pending(&mut self, former: &Resource) {
         let is_same = self.resource.shares_bills_with(former);
         for (id, ask) in std::mem::take(&mut self.pending.asks) {

@@ -1,4 +1,4 @@
-//! The answers that wait for the store, and the requests that are asked again then.
+//! The answers that wait for the store, and the requests that are retried then.
 
 use crate::checkpoint_number::CheckpointNumber;
 use crate::event::Ask;
@@ -7,7 +7,7 @@ use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How long an answer waits for a checkpoint, before the request is refused.
+/// How long an answer waits for a checkpoint before the request is refused.
 pub(super) const TIMEOUT: Span = Span::from_millis(500);
 
 /// Answers that wait for the store, oldest first.
@@ -17,11 +17,10 @@ pub(super) const TIMEOUT: Span = Span::from_millis(500);
 #[derive(Clone, Debug)]
 pub(crate) struct PendingAnswers<R> {
     pub(super) answers: VecDeque<PendingAnswer<R>>,
-    /// The requests that are asked again.
+    /// The requests that are retried.
     pub(super) asks: BTreeMap<PermitId, Ask<R>>,
 }
 
-/// An answer that waits for the store, and since when.
 #[derive(Clone, Debug)]
 pub(super) struct PendingAnswer<R> {
     pub(super) since: Time,
@@ -30,10 +29,10 @@ pub(super) struct PendingAnswer<R> {
 
 #[derive(Clone, Debug)]
 pub(super) enum Answer<R> {
-    /// To the request with this id, which is asked again.
+    /// Retries the request with this id.
     Retry(PermitId),
-    /// A promised start, which the store knows once it holds this checkpoint. The serial tells it
-    /// from the start of a later permit with the same id.
+    /// A promised start, which the store knows once it holds this checkpoint. The serial
+    /// distinguishes it from the start of a later permit with the same id.
     Start { to: R, id: PermitId, serial: u64, checkpoint: CheckpointNumber },
 }
 
@@ -42,23 +41,22 @@ impl<R> PendingAnswers<R> {
         PendingAnswers { answers: VecDeque::new(), asks: BTreeMap::new() }
     }
 
-    /// Lets a request wait until it is asked again.
+    /// Lets a request wait until it is retried.
     pub(super) fn push_ask(&mut self, since: Time, ask: Ask<R>) {
         self.answers.push_back(PendingAnswer { since, answer: Answer::Retry(ask.id.clone()) });
         self.asks.insert(ask.id.clone(), ask);
     }
 
-    /// When the oldest answer becomes a refusal.
+    /// Returns when the oldest answer becomes a refusal.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         Some(self.answers.front()?.since + TIMEOUT)
     }
 
-    /// An answer that has waited since `since` or longer.
+    /// Removes an answer that has waited since `since` or longer.
     pub(super) fn pop_since(&mut self, since: Time) -> Option<Answer<R>> {
         self.answers.pop_front_if(|pending| pending.since <= since).map(|pending| pending.answer)
     }
 
-    /// The bills of requests that are asked again.
     pub(crate) fn bills(&self) -> impl Iterator<Item = &Bill> {
         self.asks.values().map(|ask| &ask.bill)
     }

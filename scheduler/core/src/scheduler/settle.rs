@@ -25,9 +25,9 @@ use std::sync::Arc;
 pub struct EndedCall<'a> {
     /// When the call was made.
     pub at: Time,
-    /// What it was charged.
+    /// The bill that it was charged.
     pub bill: &'a Bill,
-    /// How many other calls are in flight.
+    /// The number of other calls in flight.
     pub beside: u64,
 }
 
@@ -55,8 +55,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Counts a call that the upstream answered with 429. Must be called before the buckets learn from
-    /// the answer.
+    /// Counts a call answered with 429. Must be called before the buckets learn from the response.
     fn count_rejection(&mut self, now: Time, id: &PermitId, observation: Option<&Observation>) {
         self.counters.upstream_429 += 1;
         let counted = &mut self.counters.rejections;
@@ -81,7 +80,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// The call whose answer a settle reports; none if the settle ends no open call.
+    /// Returns the call that a settle reports as made; `None` if the settle ends no open call.
     #[must_use]
     pub fn call_ended_by(&self, now: Time, settle: &Settle<R>) -> Option<EndedCall<'_>> {
         let permit = self.permits.get(self.permits.find(&settle.id)?);
@@ -91,7 +90,7 @@ impl<R: Clone> Scheduler<R> {
         matches!(settle.outcome, Outcome::Used(_)).then_some(call)
     }
 
-    /// The class of a granted permit, and its client if it is known.
+    /// Returns the class of a granted permit, and its client if it is known.
     #[must_use]
     pub fn caller_of(&self, id: &PermitId) -> Option<(ClassId, Option<&str>)> {
         let permit = self.permits.get(self.permits.find(id)?);
@@ -100,7 +99,6 @@ impl<R: Clone> Scheduler<R> {
         Some((permit.granted()?.class, client))
     }
 
-    /// Whether the call of this permit was settled, as far as is known.
     fn is_over(&self, id: &PermitId) -> bool {
         let state = self.permits.find(id).map(|slot| &self.permits.get(slot).state);
         matches!(state, Some(State::Granted(granted)) if !granted.is_open())
@@ -184,8 +182,8 @@ impl<R: Clone> Scheduler<R> {
         self.permits.forget_now(slot);
     }
 
-    /// Renews the leases of a call in flight, if every checkpoint that the store may hold covers
-    /// that.
+    /// Renews the leases of a call in flight, if every checkpoint that the store may hold allows
+    /// it.
     fn renew(&mut self, now: Time, slot: Slot, granted: Granted) -> Result<(), Refusal> {
         let bill = Arc::clone(&self.permits.get(slot).bill);
         if self.resource.in_flight_part(&bill).is_empty() {
@@ -225,8 +223,9 @@ impl<R: Clone> Scheduler<R> {
         Ok(())
     }
 
-    /// Ends a call in flight whose permit is unknown: one of the places that the predecessor's
-    /// checkpoint keeps for such calls is free. Its id is remembered, so that it frees no second one.
+    /// Ends a call in flight whose permit is unknown, which frees one of the places that the
+    /// predecessor's checkpoint keeps for such calls. Its id is remembered, so that it frees no
+    /// second one.
     fn end_unknown(&mut self, now: Time, id: &PermitId, call: &Bill) -> Result<(), Refusal> {
         let bill = self.resource.in_flight_part(call);
         if !self.term.frees_inherited(now) || !self.ledger.end_inherited(now, &bill) {
@@ -239,14 +238,14 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Whether a predecessor may have granted a call in flight with this bill. Such a call is
-    /// renewed within one lease of the take-over. A later renewal is refused, because its call may
-    /// never have had a permit.
+    /// renewed within one lease of the take-over. A later renewal is refused, as its call may never
+    /// have had a permit.
     fn may_be_of_predecessor(&self, now: Time, bill: &Bill) -> bool {
         let longest = self.resource.leases(bill).map(|(_, lease)| lease).max();
         longest.is_some_and(|lease| self.term.began_within(now, lease))
     }
 
-    /// Whether `id` is known and not given back.
+    /// Returns whether `id` is known and not given back.
     #[must_use]
     pub fn knows(&self, id: &PermitId) -> bool {
         let slot = self.permits.find(id);

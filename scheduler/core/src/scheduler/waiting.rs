@@ -1,13 +1,14 @@
-//! Asking for a permit, and waiting for it: how requests begin to wait, get updates, and stop waiting.
+//! Asking for a permit, and waiting for it: how requests begin to wait, get updates, and stop
+//! waiting.
 //!
 //! A walk along waiting requests, to probe those of clients that may be gone or to end waits, is a
-//! step of the driver, not an event. It takes a predicate over addresses, which the core never reads,
-//! and ends when the driver says so.
+//! series of steps of the driver, not an event: it takes a predicate over addresses, which the core
+//! never reads.
 //!
-//! Requests of a dead connection that want only one message are told to ask again. Grants as probes
-//! would take longer: the limit pays for only so many in each round trip. A living client asks
-//! again at once, with its old age. A connection is an inbox without its last token. If a client
-//! has one inbox for each request, only its undelivered grants show that it is gone.
+//! Requests of a dead connection that want only one message are refused, to ask again. Grants as
+//! probes would take longer: the limit pays for only so many in each round trip. A living client
+//! asks again at once, with its old age. A connection is an inbox without its last token; if a
+//! client has one inbox for each request, only its undelivered grants show that it is gone.
 
 use crate::collections::Slot;
 use crate::command::Command;
@@ -33,14 +34,14 @@ use std::sync::Arc;
 const FARTHEST_START: Span = MAX_PERIOD;
 
 impl<R: Clone> Scheduler<R> {
-    /// Takes a new request: corrects its estimate by its kind, and counts it for its client.
+    /// Handles a new request: corrects its estimate by its kind, and counts it for its client.
     pub(crate) fn ask_first(&mut self, now: Time, ask: Ask<R>) {
         let client = self.meter.names.number(now, ask.client.as_deref().unwrap_or_default());
         let bill = self.cost_estimates.correct(&self.resource, ask.bill).of_client(client);
         self.ask(now, Ask { bill, ..ask });
     }
 
-    /// Takes a new request, or one that has waited for the store.
+    /// Handles a new request, or one that has waited for the store.
     pub(crate) fn ask(&mut self, now: Time, ask: Ask<R>) {
         if self.term.is_ending {
             return self.refuse(ask.to, ask.id, Refusal::HandingOver);
@@ -66,7 +67,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// The refusal of a bill that needs a spent quota.
+    /// Refuses a bill that needs a spent quota.
     pub(crate) fn spent_quota(&self, now: Time, bill: &Bill) -> Option<Refusal> {
         let (until, limit) = self.ledger.last_spent_quota(now, bill, self.plan.holds.iter().map(|hold| hold.start))?;
         let retry_after = (until < Time::NEVER).then(|| until.since(now));
@@ -123,7 +124,7 @@ impl<R: Clone> Scheduler<R> {
         self.refuse(ask.to, ask.id, refusal);
     }
 
-    /// Whether the id belongs to another request, which waits or has a permit that is not settled.
+    /// Whether the id belongs to another request that waits or has an unsettled permit.
     fn is_anothers(&self, slot: Slot, ask: &Ask<R>) -> bool {
         let permit = self.permits.get(slot);
         let in_use = permit.as_waiting().is_some() || permit.granted().is_some_and(|granted| granted.is_open());
@@ -152,8 +153,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// The refusal of a request whose start is later than it allows, or too far ahead to be
-    /// reserved.
+    /// Refuses a request whose start is later than it allows, or too far ahead to be reserved.
     fn too_late(&self, now: Time, ask: &Ask<R>, offer: Offer) -> Refusal {
         let (delay, bound) = (offer.at.since(now), self.resource.max_ahead());
         let would_take_it =
@@ -164,8 +164,8 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Lets a request wait for its turn. If no other request waits and its start is within the
-    /// horizon, it is granted now.
+    /// Lets a request wait for its turn. It is granted now if no other waits and it can start
+    /// within the horizon.
     fn wait(&mut self, now: Time, ask: Ask<R>) {
         let offer = self.ledger.earliest(now, &ask.bill, self.resource.tier(ask.class));
         let delay = offer.at.since(now);
@@ -186,7 +186,7 @@ impl<R: Clone> Scheduler<R> {
         self.join_queue(now, ask, offer.at);
     }
 
-    /// The refusal of a request for which the queues have no room.
+    /// Returns the refusal of a request for which the queues have no room.
     pub(crate) fn queue_full(&self, ask: &Ask<R>, waiting: usize) -> Option<Refusal> {
         let bound = self.resource.spec().bounds.max_waiting;
         let free = bound.saturating_sub(waiting);
@@ -199,7 +199,7 @@ impl<R: Clone> Scheduler<R> {
         Some(Refusal::BoundReached { what, bound })
     }
 
-    /// Lets a new request wait. Without other requests it could start at `alone`.
+    /// Queues a new request. Without other requests it could start at `alone`.
     pub(crate) fn join_queue(&mut self, now: Time, ask: Ask<R>, alone: Time) {
         let at = (now - ask.age).max(self.term.earliest_arrival(now));
         let arrival = Arrival { at, serial: self.permits.next_serial() };
@@ -225,7 +225,6 @@ impl<R: Clone> Scheduler<R> {
         self.queues.add(slot, permit.waiting(), &permit.bill);
         let may_start = self.enter_queue(slot) || self.may_backfill(class, alone);
         self.plan.next = self.plan.next.into_iter().chain(deadline).min();
-        // The dispatch may start or refuse it.
         if may_start {
             self.dispatch(now);
         }
@@ -234,8 +233,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Puts a request into the queue of its class. Returns whether it may start before the other
-    /// requests.
+    /// Enqueues a request in its class. Returns whether it may start before the other requests.
     pub(crate) fn enter_queue(&mut self, slot: Slot) -> bool {
         let permit = self.permits.get_mut(slot);
         let bill = Arc::clone(&permit.bill);
@@ -243,7 +241,6 @@ impl<R: Clone> Scheduler<R> {
         self.queues.class_mut(waiting.class).enter(&self.resource, slot, &bill, waiting)
     }
 
-    /// Updates the next batch of waiting requests.
     pub(crate) fn send_updates(&mut self, now: Time) {
         for slot in self.queues.due_updates(now) {
             self.update_if_wanted(now, slot);
@@ -252,7 +249,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Updates a waiting request on how it stands, if it wants that.
+    /// Sends a waiting request its position and estimate, if it wants updates.
     pub(crate) fn update_if_wanted(&mut self, now: Time, slot: Slot) {
         let permit = self.permits.get(slot);
         let (id, waiting) = (permit.id.clone(), permit.waiting());
@@ -263,9 +260,9 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// One step of a walk that probes waiting requests whose clients may be gone, by sending each
-    /// an update. A request without updates may get only one message, so it is refused, to ask
-    /// again. Handle [`Event::Wake`](crate::event::Event::Wake) next.
+    /// Takes one step of a walk that probes waiting requests whose clients may be gone. Each gets
+    /// an update; one without updates may get only one message, so it is refused, to ask again.
+    /// Returns where to go on. Handle [`Event::Wake`](crate::event::Event::Wake) next.
     pub fn probe(&mut self, now: Time, walk: QueueCursor, may_be_gone: impl Fn(&R) -> bool) -> Option<QueueCursor> {
         let (slots, walk) = walk.step(&self.permits, |waiting| may_be_gone(&waiting.to));
         for slot in slots {
@@ -277,7 +274,7 @@ impl<R: Clone> Scheduler<R> {
         walk
     }
 
-    /// One step of a walk that ends the waits of `selection`. Returns how many waits it has ended,
+    /// Takes one step of a walk that ends the waits of `selection`. Returns how many it has ended,
     /// and where to go on. Handle [`Event::Wake`](crate::event::Event::Wake) next.
     pub fn purge(&mut self, walk: QueueCursor, selection: &Selection) -> (usize, Option<QueueCursor>) {
         let (slots, walk) = walk.step(&self.permits, |waiting| selection.matches(waiting));
@@ -286,20 +283,20 @@ impl<R: Clone> Scheduler<R> {
         (ended, walk)
     }
 
-    /// Takes a waiting request out of its queue and refuses it.
+    /// Removes a waiting request from its queue and refuses it.
     pub(crate) fn turn_away(&mut self, slot: Slot, refusal: Refusal) {
         let (to, id) = self.drop_waiting(slot);
         self.refuse(to, id, refusal);
     }
 
-    /// Takes a waiting request out of its queue and forgets it. Returns the address of its answer,
-    /// and its id.
+    /// Removes a waiting request from its queue and forgets it. Returns where its answer goes, and
+    /// its id.
     pub(crate) fn drop_waiting(&mut self, slot: Slot) -> (R, PermitId) {
         let waiting = self.take_out(slot);
         (waiting.to, self.permits.remove(slot).id)
     }
 
-    /// Takes a request that stops waiting out of its queue.
+    /// Removes a request that stops waiting from its queue.
     pub(crate) fn take_out(&mut self, slot: Slot) -> Waiting<R> {
         let waiting = self.stop_waiting(slot);
         let key = self.queues.leave(&self.resource, &waiting);
@@ -320,17 +317,17 @@ impl<R: Clone> Scheduler<R> {
     }
 }
 
-/// Permits that one step of a [`QueueCursor`] examines: a fraction of a millisecond.
+/// Permits that one step of a [`QueueCursor`] examines, in a fraction of a millisecond.
 const MAX_WALKED: usize = 1024;
-/// Requests that one step probes or ends: a fraction of a millisecond, too.
+/// Requests that one step probes or ends, in a fraction of a millisecond, too.
 const MAX_MATCHES: usize = 64;
 
-/// A walk along all waiting requests in short steps. The default is its beginning.
+/// A position in a walk along all waiting requests in short steps. The default is the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueCursor(usize);
 
 impl QueueCursor {
-    /// The waiting requests that the next step finds, and where to go on if there are more.
+    /// Returns the waiting requests that the next step finds, and where to go on if there are more.
     pub(super) fn step<R>(
         self,
         permits: &Permits<R>,
@@ -351,12 +348,12 @@ impl QueueCursor {
     }
 }
 
-/// The requests whose waits are to be ended: those of this client and of this class.
+/// The waiting requests of this client and of this class.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// The client, as the fair share has it; none means any.
+    /// The client, as the fair share has it; `None` means any.
     pub client: Option<String>,
-    /// The class; none means any.
+    /// The class; `None` means any.
     pub class: Option<ClassId>,
 }
 

@@ -1,4 +1,4 @@
-//! Answers to "why am I waiting?": the limit, the reason, and the state of the bucket.
+//! Explains why a request waits: the limit, the reason, and the state of the bucket.
 
 use crate::collections::Slot;
 use crate::ledger::Offer;
@@ -20,12 +20,12 @@ use std::collections::BTreeMap;
 /// The largest number of requests to list; people read no more.
 const MAX_LISTED: usize = 10;
 
-/// The most requests of a class that are compared with a question about a client or a limit.
+/// The most requests of a class that are scanned for a question about a client or a limit.
 const MAX_SCANNED: usize = 1000;
 
 impl<R: Clone> Scheduler<R> {
-    /// The limit that delays or refuses one more request of the default class, if any, with the
-    /// reason and the state of its bucket.
+    /// Returns the limit that delays or refuses one more request of the default class, if any, with
+    /// the reason and the state of its bucket.
     #[must_use]
     pub fn delay_of_next(&mut self, now: Time) -> Option<(LimitId, Reason, Option<Holder>)> {
         self.advance(now);
@@ -43,7 +43,8 @@ impl<R: Clone> Scheduler<R> {
         Some((limit, reason, holder(self, &bill, limit, tier)))
     }
 
-    /// For a waiting request: how many requests are ahead of it, the limit that holds it, and why.
+    /// For a waiting request, returns the number of requests ahead, the limit that holds it, and
+    /// why.
     #[must_use]
     pub fn held_by(&mut self, now: Time, id: &PermitId) -> Option<(u64, Option<LimitId>, Reason)> {
         self.advance(now);
@@ -55,7 +56,7 @@ impl<R: Clone> Scheduler<R> {
         Some((position, limit, reason))
     }
 
-    /// Explains why the request of the question waits, or what holds the whole resource.
+    /// Explains why the request in question waits, or what holds the whole resource.
     ///
     /// # Errors
     /// [`Refusal::UnknownPermit`] for an unknown id.
@@ -74,8 +75,8 @@ impl<R: Clone> Scheduler<R> {
     }
 }
 
-/// The first of the `waiting` requests ahead of the one in `about`: in its key queue, or in all class
-/// queues and then in key queues.
+/// Lists the first of the `waiting` requests ahead of the one in `about`: in its key queue, or else
+/// in the class queues and then in key queues.
 fn ahead_of<R>(core: &Scheduler<R>, about: Option<Slot>, waiting: u64) -> Vec<Explained> {
     let count = MAX_LISTED.min(usize::try_from(waiting).unwrap_or(usize::MAX));
     let own = about.and_then(|slot| core.permits.get(slot).as_waiting());
@@ -86,13 +87,13 @@ fn ahead_of<R>(core: &Scheduler<R>, about: Option<Slot>, waiting: u64) -> Vec<Ex
     slots.into_iter().map(|slot| explain_one(core, slot)).collect()
 }
 
-/// The first `count` requests of each queue, and then those that wait for keys.
+/// Lists the first `count` requests of each queue, and then those that wait for keys.
 fn front(classes: &[ClassQueue], count: usize) -> impl Iterator<Item = Slot> {
     let in_turn = classes.iter().flat_map(move |queue| queue.order.front(count).map(|(slot, _)| slot));
     in_turn.chain(classes.iter().flat_map(move |queue| queue.waiting_for_keys().take(count)))
 }
 
-/// How many requests wait that the question is about, and the first of them.
+/// Counts the waiting requests that the question is about, and lists the first of them.
 fn in_line<R>(core: &Scheduler<R>, question: &Question) -> Result<(u64, Vec<Explained>), Refusal> {
     let class = question.class.as_ref().map(|class| core.resource.class(class)).transpose()?;
     let classes = match class {
@@ -116,7 +117,7 @@ fn in_line<R>(core: &Scheduler<R>, question: &Question) -> Result<(u64, Vec<Expl
     Ok((waiting, all))
 }
 
-/// The request of `class` that is served next.
+/// Describes the request of `class` that is served next.
 pub(super) fn first_of<R>(core: &Scheduler<R>, class: ClassId) -> Option<Explained> {
     let queue = core.queues.class(class);
     let first = queue.order.front(1).map(|(slot, _)| slot).next();
@@ -142,7 +143,6 @@ fn explain_waiting<R>(core: &Scheduler<R>, slot: Slot) -> Explained {
     let (position, offer) = core.outlook(slot);
     let (limit, reason) = obstacle(core, permit, position, offer);
     let is_named = core.resource.spec().fair_share.is_some() && !waiting.client.is_empty();
-    // Leases tell only when a place is free at the latest.
     let in_flight = limit.filter(|_| matches!(reason, Reason::InFlight | Reason::Headroom | Reason::Share));
     let likely = in_flight.and_then(|limit| likely_wait(core, &permit.bill, limit, position));
     let wait = offer.at.since(core.now);
@@ -158,7 +158,7 @@ fn explain_waiting<R>(core: &Scheduler<R>, slot: Slot) -> Explained {
     }
 }
 
-/// The description of any permit, and of the bucket that limits it.
+/// Describes any permit, and the bucket that limits it.
 fn describe<R>(
     core: &Scheduler<R>,
     permit: &Permit<R>,
@@ -185,11 +185,10 @@ fn describe<R>(
     }
 }
 
-/// Requests at the front of a queue that are compared with one request, to find out whether other
-/// clients go before it.
+/// How many requests at the front of a queue are searched for clients that overtake a request.
 const MAX_COMPARED: usize = 64;
 
-/// The cause that delays a waiting request. `expected` is its probable start.
+/// Finds the cause that delays a waiting request. `expected` is its probable start.
 fn obstacle<R>(core: &Scheduler<R>, permit: &Permit<R>, position: u64, expected: Offer) -> (Option<LimitId>, Reason) {
     let (now, bill, waiting) = (core.now, &permit.bill, permit.waiting());
     let tier = core.resource.tier(waiting.class);
@@ -209,7 +208,7 @@ fn obstacle<R>(core: &Scheduler<R>, permit: &Permit<R>, position: u64, expected:
     }
 }
 
-/// Why the bucket in which `bill` is charged to `limit` cannot pay within the horizon, even if
+/// Returns why the bucket that `bill` charges for `limit` could not pay within the horizon even if
 /// no other request came first.
 fn obstacle_in<R>(core: &Scheduler<R>, bill: &Bill, limit: LimitId, tier: Tier) -> Option<Reason> {
     let (now, cost, latest) = (core.now, bill.get(limit), core.now + core.resource.spec().horizon);
@@ -242,7 +241,7 @@ fn is_passed<R>(core: &Scheduler<R>, permit: &Permit<R>) -> bool {
     ahead.take_while(|other| other.position.turn < own.position.turn).any(passes)
 }
 
-/// The state of the bucket in which `bill` is charged to `limit`.
+/// Describes the state of the bucket that `bill` charges for `limit`.
 fn holder<R>(core: &Scheduler<R>, bill: &Bill, limit: LimitId, tier: Tier) -> Option<Holder> {
     let key = bill.key_charge(limit).map(|charge| charge.key.to_string());
     let (now, cost, adaptive) = (core.now, bill.get(limit), core.ledger.adaptive(limit));
@@ -268,7 +267,7 @@ fn holder<R>(core: &Scheduler<R>, bill: &Bill, limit: LimitId, tier: Tier) -> Op
     core.ledger.read_each(now, &bill.only(limit), describe).next()
 }
 
-/// How long a request behind `position` others will probably wait for calls in flight to end.
+/// Estimates how long a request behind `position` others waits for calls in flight to end.
 fn likely_wait<R>(core: &Scheduler<R>, bill: &Bill, limit: LimitId, position: u64) -> Option<Span> {
     let (now, cost) = (core.now, bill.get(limit));
     let call_time = core.ledger.adaptive(limit).mean_call_time()?;

@@ -1,5 +1,5 @@
-//! Status and explanations for people. A view spends the promises that are past, and changes
-//! nothing else.
+//! Status and explanations for people. A view spends promises that are past; it changes nothing
+//! else.
 
 mod explain;
 pub mod report;

@@ -1,6 +1,6 @@
 //! The status of a resource: its limits, classes and shares, and how many workers it can feed.
 //!
-//! Of all keys, status shows the one with the lowest level among four thousand. Keys in debt are
+//! For a keyed limit, it shows the key with the lowest level among four thousand; keys in debt are
 //! read first. Reading a million keys would stop the permit loop for over a millisecond.
 
 use crate::adaptation::{AdaptiveLimit, RecentCalls, Rejections};
@@ -27,11 +27,11 @@ use std::sync::Arc;
 
 /// Clients that are listed; people read no more.
 const MAX_CLIENTS_LISTED: usize = 50;
-/// Waiting clients that are looked at in each class, which takes a fraction of a millisecond.
+/// Waiting clients that are scanned in each class, which takes a fraction of a millisecond.
 const MAX_WAITING_CLIENTS: usize = 1024;
 
 impl<R: Clone> Scheduler<R> {
-    /// The status of all limits at `now`.
+    /// Returns the status of all limits at `now`.
     #[must_use]
     pub fn limit_status(&mut self, now: Time) -> Vec<LimitStatus> {
         self.advance(now);
@@ -42,7 +42,7 @@ impl<R: Clone> Scheduler<R> {
         limits
     }
 
-    /// The status of all classes at `now`, the most urgent first.
+    /// Returns the status of all classes at `now`, the most urgent first.
     #[must_use]
     pub fn class_status(&mut self, now: Time) -> Vec<ClassStatus> {
         self.advance(now);
@@ -58,9 +58,9 @@ impl<R: Clone> Scheduler<R> {
         self.resource.classes_by_id().map(status).collect()
     }
 
-    /// The remaining amount at `now` in each limit that the permit `id` is charged to, keyed limits
-    /// last. Empty for an unknown permit. Another request may take the amount at any time. `now`
-    /// must not be before the last event.
+    /// Returns the remaining amount at `now` in each limit that the permit `id` is charged to,
+    /// keyed limits last; empty for an unknown permit. Another request may take the amount at any
+    /// time. `now` must not be before the last event.
     #[must_use]
     pub fn left(&mut self, now: Time, id: &PermitId) -> Vec<Left<'static>> {
         self.advance(now);
@@ -69,7 +69,7 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.read_each(now, &permit.bill, |bucket, limit| left(bucket, limit, now)).collect()
     }
 
-    /// The grants to classes and clients in the last minutes under this leader.
+    /// Returns the grants to classes and clients in the last minutes under this leader.
     #[must_use]
     pub fn shares(&mut self, now: Time) -> Shares {
         self.advance(now);
@@ -81,20 +81,20 @@ impl<R: Clone> Scheduler<R> {
         Shares { over_ms: now.since(self.recent.since).millis(), classes, clients, more_clients }
     }
 
-    /// How many calls have started by `now` and were not settled. An unsettled call counts until
-    /// its permit is forgotten.
+    /// Counts the calls that have started by `now` and are unsettled, until their permits are
+    /// forgotten.
     #[must_use]
     pub fn calls_in_flight(&self, now: Time) -> u64 {
         self.calls.count(now)
     }
 
-    /// How many workers with one call at a time exhaust the scarcest limit, by Little's law. This
-    /// is the calls a second that the limit allows at `now`, times the mean time from start to
-    /// settle. Calls cost as much as the latest ones have cost on average.
+    /// Returns how many workers with one call at a time exhaust the scarcest limit. By Little's
+    /// law, this is the rate of calls that the limit allows times their mean time from start to
+    /// settle, with the mean cost of recent calls.
     ///
-    /// None before a settled call was charged to a limit without keys. Limits with keys do not
-    /// count, because the number of keys has no bound. A quota counts only while it is spent: it
-    /// bounds no calls a second.
+    /// `None` before a settled call was charged to a limit without keys. Keyed limits do not count,
+    /// as the number of keys has no bound. A quota counts only while it is spent: it bounds no
+    /// rate.
     #[must_use]
     pub fn useful_workers(&self, now: Time) -> Option<f64> {
         let limits = self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed());
@@ -102,7 +102,7 @@ impl<R: Clone> Scheduler<R> {
     }
 }
 
-/// The status of all limits; a keyed limit shows its bucket with the lowest level.
+/// Returns the status of all limits; a keyed limit shows its bucket with the lowest level.
 fn limit_statuses(resource: &Resource, ledger: &Ledger, rejections: &Rejections, now: Time) -> Vec<LimitStatus> {
     let lowest = ledger.keys.lowest(now);
     let status = |((id, limit), lowest): ((LimitId, &Limit), &Option<&KeyBucket>)| {
@@ -150,7 +150,7 @@ fn paused_by(bucket: &Bucket, is_spent: bool, now: Time) -> Option<PauseCause> {
     }
 }
 
-/// The upstream's reports on a limit, if there are any.
+/// Returns what the upstream has reported on a limit, if anything.
 fn upstream_report(
     window: WindowState,
     limit: &Limit,
@@ -173,7 +173,7 @@ fn upstream_report(
     (report != UpstreamReport::default()).then_some(report)
 }
 
-/// The remaining amount at `now`, and the time until the bucket is full.
+/// Returns the remaining amount at `now`, and the time until the bucket is full.
 fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
     let full = StartCost { credit: limit.full(), tier: Tier::NO_HEADROOM };
     let full = bucket.paid_after(limit, now, Credit::ZERO, full);
@@ -186,7 +186,7 @@ fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
     }
 }
 
-/// The configuration of a resource.
+/// Describes the configuration of a resource.
 #[must_use]
 pub fn describe(resource: &Resource) -> ResourceInfo {
     let limits = resource.limits().iter().map(Limit::spec).map(|limit| LimitInfo {
@@ -204,7 +204,7 @@ pub fn describe(resource: &Resource) -> ResourceInfo {
     }
 }
 
-/// The clients to list, and how many more there are.
+/// Returns the clients to list, and how many more there are.
 fn client_shares<R>(core: &Scheduler<R>, all: u128) -> (Vec<Share>, u64) {
     let waiting = |queue: &'_ ClassQueue| queue.waiting_clients().take(MAX_WAITING_CLIENTS).collect::<Vec<_>>();
     let waiting = core.queues.classes().iter().flat_map(waiting).map(|client| (client, ServiceCount::default()));
@@ -214,7 +214,7 @@ fn client_shares<R>(core: &Scheduler<R>, all: u128) -> (Vec<Share>, u64) {
     known.remove("");
     let known = known.into_iter().map(|(client, count)| (Arc::clone(&client), count, core.queues.waiting_of(&client)));
     let mut ranked: Vec<(Arc<str>, ServiceCount, usize)> = known.collect();
-    // Clients that wait and got nothing come first, because people look for these.
+    // Clients that wait and got nothing come first, as people look for these.
     ranked.sort_by_key(|(_, count, waiting)| {
         (count.granted > 0 || *waiting == 0, Reverse(count.share), Reverse(*waiting))
     });

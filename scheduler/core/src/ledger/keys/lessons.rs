@@ -1,7 +1,7 @@
-//! What keys learn from answers to their calls.
+//! What keys learn from responses to their calls.
 //!
-//! A key whose limit is the written one learns nothing but its level. Once the upstream rejects a call
-//! of it, it has an [adaptive limit](AdaptiveLimit) of its own, until it is forgotten.
+//! A key whose limit is the written one learns only its level. Once the upstream rejects one of its
+//! calls, it has an [adaptive limit](AdaptiveLimit) of its own, until it is forgotten.
 
 use super::Keys;
 use crate::adaptation::AdaptiveLimit;
@@ -10,14 +10,14 @@ use rampmeter_policy::KeyCharge;
 use rampmeter_policy::spec::Learn;
 use rampmeter_protocol::time::{Span, Time};
 
-/// The number of keys that learn from answers at once. They remember many levels.
+/// The number of keys with adaptive limits, which remember many levels.
 const MAX_ADAPTIVE: usize = 256;
 /// The interval between two adaptations of their limits.
 const REVIEW: Span = Span::from_secs(1);
 
 impl Keys {
-    /// Lets the key of `charge` learn from answers to its calls, unless [`MAX_ADAPTIVE`] keys do or
-    /// checkpoints list the keys of its limit.
+    /// Lets the key of `charge` learn from responses to its calls, unless [`MAX_ADAPTIVE`] keys do
+    /// or checkpoints list the keys of its limit.
     pub(crate) fn begin_to_adapt(&mut self, now: Time, charge: &KeyCharge) {
         let limit = &self.limits[charge.limit.index()];
         let learns = matches!(limit.spec().learn, Learn::Above(_)) && !limit.lists_keys();
@@ -28,7 +28,7 @@ impl Keys {
         }
     }
 
-    /// Changes what a key has learned; none if its limit counts as written.
+    /// Changes what a key has learned; `None` if its limit counts as written.
     pub(crate) fn learn_of<T>(
         &mut self,
         now: Time,
@@ -40,7 +40,7 @@ impl Keys {
         self.change_at(now, slot, |known, _| known.adaptive_mut().map(change))
     }
 
-    /// When the lessons of keys are to be reviewed.
+    /// Returns when the lessons of keys are to be reviewed.
     pub(crate) fn next_review(&self) -> Option<Time> {
         (!self.adaptive.is_empty()).then_some(self.reviewed + REVIEW)
     }

@@ -2,8 +2,8 @@
 //!
 //! Usage is a step function of time: a total now, and the changes ahead in order. A call adds its
 //! cost at its start and takes it away at its end. A call can start where usage leaves room for it
-//! until its end; the search walks the changes. Usage that a predecessor reports has no calls: it
-//! is anonymous, and only its time and amount are known.
+//! until its end; the search walks the changes. Usage that a predecessor reports is *anonymous*:
+//! its time and amount are known, its calls are not.
 //!
 //! In fixed windows, a call counts for its whole window. So there is no step between windows of
 //! equal usage. The price: ten thousand unequal windows ahead take 0.2 ms to walk.
@@ -28,11 +28,10 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 const EXACT_STEPS: usize = 4096;
 /// Rounding makes a call longer by at most one part in this many.
 const ROUNDED_PARTS: u64 = 1024;
-/// The most windows that an estimate walks one by one. Each later one counts as one period long.
+/// The most windows that an estimate walks one by one. Later ones count as one period long.
 const MAX_WALKED_WINDOWS: usize = 64;
 const NANOSECOND: Span = Span::from_nanos(1);
 
-/// The usage by one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct CountedCall {
     cost: Credit,
@@ -44,9 +43,8 @@ struct CountedCall {
 
 /// The usage of a limit that counts calls, and how it changes.
 ///
-/// A call in flight holds its cost until it is settled or its lease ends. A call in a sliding
-/// window holds it for the window's length, one in a fixed window for that whole window. So usage
-/// is constant within a fixed window.
+/// A call in flight holds its cost until it is settled or its lease ends; in a sliding window, for
+/// the window's length; in a fixed window, for that whole window, within which usage is constant.
 ///
 /// Guarantees that no commit lets usage exceed the limit, then or later.
 ///
@@ -59,7 +57,7 @@ pub(crate) struct CountedBucket {
     calls: BTreeMap<StartKey, CountedCall>,
     /// When the last anonymous usage ends.
     anonymous_until: Time,
-    /// How much longer calls count than a predecessor reported.
+    /// By how much calls count longer than a predecessor reported.
     extension: Span,
     /// From this time on, anonymous usage may lie in any of several windows.
     ambiguous_from: Time,
@@ -67,32 +65,29 @@ pub(crate) struct CountedBucket {
     ///
     /// The sum saturates at 2¹²⁵, and counts too little once it has. Commits stay within a full
     /// bucket, so only debits can reach this bound. It takes 1 176 debits of the largest cost
-    /// (2¹¹⁴·⁸: 10⁹ units, a period of 366 days) within one period. The upstream has then served a
-    /// thousand times the largest capacity, and the limit protects nothing.
+    /// (2¹¹⁴·⁸: 10⁹ units, a period of 366 days) within one period, when the upstream has served a
+    /// thousand times the largest capacity and the limit protects nothing.
     total: Credit,
-    /// The changes of usage ahead.
     steps: BTreeMap<Time, Credit>,
     /// The cost of the calls that start after `now`.
     promised: Credit,
-    /// Usage does not rise after this time.
+    /// The last time at which usage may rise.
     last_rise: Time,
     /// When each call is removed from `calls`.
     ends: BTreeSet<(Time, StartKey)>,
-    /// When usage last fell, if that is known.
+    /// When usage last fell, if known.
     last_end: Option<Time>,
     /// The total includes every change until this time.
     now: Time,
-    /// Places of a predecessor's calls that are not listed, by the ends of their leases, as long as
-    /// some are left.
+    /// Places of a predecessor's calls that are not listed, by the ends of their leases.
     #[expect(clippy::box_collection, reason = "most buckets have none, and are smaller with a pointer")]
     inherited: Option<Box<Vec<UsageBlock>>>,
-    /// The upstream's reports, once there are any.
     reports: Option<Box<UpstreamReports>>,
     freeze: Option<Freeze>,
 }
 
 impl CountedBucket {
-    /// How time is cut into windows, if it is.
+    /// Returns how time is cut into windows, if it is.
     fn windows<'a>(&'a self, limit: &'a Limit) -> Option<Windows<'a>> {
         let reports = self.reports.as_deref();
         let (phase, others) =
@@ -100,7 +95,7 @@ impl CountedBucket {
         Windows::of(limit, phase, others)
     }
 
-    /// Until when a call that starts at `time` counts.
+    /// Returns until when a call that starts at `time` counts.
     fn counted_until(&self, limit: &Limit, time: Time) -> Time {
         let ends = self.windows(limit).map(|windows| windows.window(time).ends);
         ends.or_else(|| limit.counts_until(time)).expect("a bucket is of its limit's kind")
@@ -129,7 +124,8 @@ impl CountedBucket {
         Time::NEVER
     }
 
-    /// The first time after `from` at which `cost`, counted from `from` on, would block starts.
+    /// Returns the first time after `from` at which `cost`, counted from `from` on, would block
+    /// starts.
     fn first_obstacle(&self, limit: &Limit, from: Time, cost: StartCost) -> Option<Time> {
         let until = self.last_rise.min(self.counted_until(limit, from) - NANOSECOND);
         let mut before = Credit::INFINITE;
@@ -161,12 +157,12 @@ impl CountedBucket {
         self.list_call(limit, key, cost, until);
     }
 
-    /// A start that anonymous usage clearly includes is listed, and counts only for the extension.
+    /// Only lists a start that anonymous usage clearly includes, and charges it for the extension.
     pub(crate) fn commit_paid(&mut self, limit: &Limit, _: Time, key: StartKey, cost: StartCost, end: Option<Time>) {
         let until = end.unwrap_or_else(|| self.counted_until(limit, key.at));
         self.take_inherited(until, cost.credit);
         if key.at < self.ambiguous_from && self.used_at(key.at.max(self.now)) >= cost.credit {
-            // Under a longer period, usage ends later than reported. The first listed start tells
+            // Under a longer period, usage ends later than reported; the first listed start shows
             // by how much.
             if limit.alignment().is_none() {
                 self.extension = self.extension.max(until.since(self.anonymous_until));
@@ -218,8 +214,8 @@ impl CountedBucket {
     /// Extends the call's lease to one from `now` on, or lists the call again if it is over or
     /// unknown.
     ///
-    /// Returns whether there was room. A call that is listed again may be a part of anonymous
-    /// usage. So it fits while there is anonymous usage.
+    /// Returns whether there was room. A call that is listed again may be part of anonymous usage,
+    /// so it fits while there is any.
     pub(crate) fn renew(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) -> bool {
         if !limit.counts_calls_in_flight() {
             return true;
@@ -311,21 +307,21 @@ impl CountedBucket {
         assert!(self.promised >= Credit::ZERO, "a promise is kept once");
     }
 
-    /// The stock less promises. Promises for later windows are not paid from the rest of the
-    /// present one.
+    /// The stock less promises. Those for later windows are not paid from the rest of the present
+    /// one.
     pub(crate) fn level(&self, limit: &Limit, now: Time) -> Credit {
         let rest = limit.full() - self.used_at(now);
         let Some(soon) = self.promised_in_window(limit, now) else { return rest - self.promised };
         if self.promised > soon { rest.min(Credit::ZERO) - (self.promised - soon) } else { rest }
     }
 
-    /// The usage by listed starts of the window at `now`; none without windows.
+    /// Returns the usage by listed starts of the window at `now`; `None` without windows.
     fn promised_in_window(&self, limit: &Limit, now: Time) -> Option<Credit> {
         let next = StartKey { at: self.windows(limit)?.window(now).ends, serial: 0 };
         Some(self.calls.range(..next).fold(Credit::ZERO, |sum, (_, call)| sum + call.cost))
     }
 
-    /// The highest level from `now` until `time`.
+    /// Returns the highest level from `now` until `time`.
     fn level_until(&self, limit: &Limit, now: Time, time: Time) -> Credit {
         let used = self.used_from(now).take_while(|(change, _)| *change <= time.max(now)).map(|(_, used)| used);
         limit.full() - used.min().unwrap_or(Credit::ZERO)
@@ -335,7 +331,7 @@ impl CountedBucket {
         self.level_until(limit, now, now + soon)
     }
 
-    /// Only calls of the present window give back what they hold. Without fixed windows, none do.
+    /// Only calls of the present fixed window return what they hold.
     pub(crate) fn level_without(&self, limit: &Limit, now: Time, held: impl Iterator<Item = StartKey>) -> Credit {
         let window = self.windows(limit).map(|windows| windows.window(now));
         let is_now = |key: &StartKey| window.is_some_and(|window| window.contains(key.at));
@@ -357,7 +353,7 @@ impl CountedBucket {
         at + Span::from_nanos(self.counted_until(limit, now).since(now).nanos().saturating_mul(rounds))
     }
 
-    /// The start of the window that pays the last of `backlog` and `cost`.
+    /// Returns the start of the window that pays the last of `backlog` and `cost`.
     fn paid_by_windows(
         &self,
         limit: &Limit,
@@ -435,8 +431,8 @@ impl CountedBucket {
         }
     }
 
-    /// When the usage of a call that starts at `at` ends. Close to the end of a window, it counts
-    /// in the next one as well.
+    /// Returns when the usage of a call that starts at `at` ends. Close to the end of a window, it
+    /// counts in the next one as well.
     fn end_of_call(&self, limit: &Limit, at: Time) -> Time {
         let exact = self.counted_until(limit, at);
         if let Some(windows) = self.windows(limit) {
@@ -464,7 +460,7 @@ impl CountedBucket {
         self.steps.range(..=time).fold(self.total, |sum, (_, change)| sum.saturating_add(*change))
     }
 
-    /// Usage at `from`, and after each later change.
+    /// Iterates over usage at `from`, and after each later change.
     fn used_from(&self, from: Time) -> impl Iterator<Item = (Time, Credit)> {
         let first = self.used_at(from);
         let changes = self.steps.range((Excluded(from), Unbounded)).scan(first, |used, (time, change)| {
@@ -475,7 +471,7 @@ impl CountedBucket {
     }
 }
 
-/// When a call leaves `calls`: in windows at its start, otherwise when its cost stops counting.
+/// Returns when a call leaves `calls`: in windows at its start, otherwise when it stops counting.
 fn listed_until(limit: &Limit, key: StartKey, until: Time) -> Time {
     if limit.alignment().is_some() { key.at } else { until }
 }

@@ -1,8 +1,8 @@
 //! A token bucket and its promises.
 //!
-//! The [timeline](crate::limits::timeline) holds the promises. A search looks at the gap between
-//! two promises: when that gap pays the demand, and whether every later promise can still be paid.
-//! If not, the search goes on after the last promise that lacks something.
+//! The [timeline](crate::limits::timeline) holds the promises. A search examines the gap between
+//! two promises: when it pays the demand, and whether every later promise can still be paid. If
+//! not, the search goes on after the last promise that lacks something.
 
 use crate::limits::freeze::Freeze;
 use crate::limits::level_history::{HighWaterMarks, LevelHistory, MAX_FEW, MAX_LEVELS};
@@ -24,7 +24,6 @@ pub(crate) struct TokenBucket {
     /// The potential after all past starts.
     base: Credit,
     peaks: HighWaterMarks,
-    /// State that most buckets of keys do without.
     extra: Option<Box<ActiveState>>,
 }
 
@@ -80,14 +79,13 @@ impl TokenBucket {
         bucket
     }
 
-    /// How much more it could have held at past times: what is left for refunds.
     pub(crate) fn rooms(&self, limit: &Limit, now: Time) -> Vec<(Span, u64)> {
         let room = |level| u64::try_from(limit.rate().micros(limit.full() - level)).unwrap_or(0);
         let marks = self.peaks.recorded(now, self.level_now(limit, now));
         marks.into_iter().map(|(at, level)| (now.since(at), room(level))).collect()
     }
 
-    /// A bucket whose stock a predecessor may have promised as `pending_debits`.
+    /// Creates a bucket whose stock a predecessor may have promised as `pending_debits`.
     fn with_pending(limit: &Limit, now: Time, level: Credit, pending_debits: PendingDebits) -> Self {
         let mut peaks = HighWaterMarks::default();
         peaks.note(now, limit.full());
@@ -199,7 +197,6 @@ impl TokenBucket {
         bucket
     }
 
-    /// The level at `time` after the starts until `last_start`; none if that is forgotten.
     pub(crate) fn level_after(&self, limit: &Limit, last_start: Time, time: Time) -> Option<Credit> {
         self.extra().levels.level_at(limit, last_start, time)
     }
@@ -211,9 +208,9 @@ impl TokenBucket {
         self.set_level(limit, now, self.level_now(limit, now) + by);
     }
 
-    /// Learns what the upstream had left after a call. If the level after that call is forgotten,
-    /// the call counts as the last one so far. A surplus teaches nothing, because a bucket that is
-    /// too low fills up by itself.
+    /// Learns what the upstream had left after a call. If the level then is forgotten, the call
+    /// counts as the last one so far. A surplus teaches nothing, as a bucket that is too low fills
+    /// up by itself.
     pub(crate) fn learn(&mut self, limit: &Limit, now: Time, reading: &BucketReading) -> bool {
         let (at, remaining) = (reading.at, reading.remaining);
         let margin = limit.rate().credit(limit.margin());
@@ -227,7 +224,6 @@ impl TokenBucket {
         true
     }
 
-    /// When the bucket was last full right before a start.
     pub(crate) fn last_full(&self, limit: &Limit) -> Option<Time> {
         self.peaks.last_at_least(limit.full())
     }
@@ -255,7 +251,7 @@ impl TokenBucket {
         self.shift_from(limit, now, since, returned);
     }
 
-    /// How much more the bucket could have held all the time since `since`.
+    /// Returns how much more the bucket could have held ever since `since`.
     fn room_since(&self, limit: &Limit, now: Time, since: Time) -> Credit {
         let level = self.level_now(limit, now);
         let highest = self.peaks.highest_after(since).map_or(level, |peak| peak.max(level));
@@ -272,7 +268,7 @@ impl TokenBucket {
         self.level_now(limit, now) - self.extra().promised.sum()
     }
 
-    /// The level if promises until `time` were paid now.
+    /// Returns the level if promises until `time` were paid now.
     fn level_until(&self, limit: &Limit, now: Time, time: Time) -> Credit {
         self.level(limit, now) + self.extra().promised.sum_from(just_after(time))
     }
@@ -304,7 +300,7 @@ impl TokenBucket {
         None
     }
 
-    /// The pending debits of a successor that counts all promises as spent.
+    /// Returns the pending debits of a successor that counts all promises as spent.
     pub(crate) fn debits(&self, limit: &Limit, granted: UsageBlock, listed: StartKey) -> Vec<DebitSnapshot> {
         let UsageBlock { from: now, until: near, credit: budget } = granted;
         let last = listed.at.min(self.last_promise().unwrap_or(now));
@@ -315,7 +311,7 @@ impl TokenBucket {
         self.extra().pending_debits.snapshots(now, last.min(now + NEAR).max(near), last, outstanding)
     }
 
-    /// The pending debits right after `time`, without promises from `listed` on.
+    /// Returns the pending debits right after `time`, without promises from `listed` on.
     fn outstanding_after(&self, time: Time, listed: StartKey) -> Credit {
         let (just_after, promised) = (just_after(time), &self.extra().promised);
         let unlisted = (promised.sum_from(just_after) - promised.sum_from(listed)).max(Credit::ZERO);
@@ -333,8 +329,8 @@ impl TokenBucket {
         if owed <= Credit::ZERO { now } else { limit.rate().refilled_at(refilled + owed) }
     }
 
-    /// The first possible start in the gap at `from`, or in the next gap that pays; otherwise a
-    /// later time, before which there is none.
+    /// Finds the first possible start in the gap at `from`, or in the next gap that pays. Otherwise
+    /// returns a later time before which there is none.
     fn start_in_gap(&self, limit: &Limit, from: Time, cost: StartCost) -> Result<Time, Time> {
         let demand = limit.demand(cost.credit, cost.tier);
         let promised = &self.extra().promised;
@@ -353,7 +349,8 @@ impl TokenBucket {
         Ok(start)
     }
 
-    /// Whether a start leaves enough for every later promise; otherwise when the search goes on.
+    /// Checks that a start leaves enough for every later promise, or returns when the search goes
+    /// on.
     fn check_later_starts(&self, limit: &Limit, gap: Gap, start: Time, cost: StartCost) -> Result<(), Time> {
         let capped = gap.potential.min(self.cap(limit, start));
         let promised = &self.extra().promised;
@@ -370,7 +367,7 @@ impl TokenBucket {
         self.extra.as_deref().unwrap_or(&NOT_ACTIVE)
     }
 
-    /// State that is kept from now on; with it, past levels are remembered.
+    /// Creates the extra state if there is none. Past levels are remembered from then on.
     fn extra_mut(&mut self) -> &mut ActiveState {
         self.extra.get_or_insert_with(|| Box::new(ActiveState::EMPTY))
     }
@@ -388,7 +385,7 @@ impl TokenBucket {
         self.base = level.max(Credit::FLOOR) - limit.rate().refill(now);
     }
 
-    /// The level after all past starts, before any promise.
+    /// Returns the level after all past starts, before any promise.
     fn level_now(&self, limit: &Limit, now: Time) -> Credit {
         (self.base + limit.rate().refill(now)).min(self.full_at(limit, now))
     }
@@ -397,13 +394,13 @@ impl TokenBucket {
         limit.full() - self.extra().pending_debits.at(time)
     }
 
-    /// The highest possible potential at `time`.
+    /// Returns the highest possible potential at `time`.
     fn cap(&self, limit: &Limit, time: Time) -> Credit {
         self.full_at(limit, time) - limit.rate().refill(time)
     }
 }
 
-/// When the gap pays `demand`, from `from` on. Usually it does at once, which needs no division.
+/// Returns when the gap pays `demand`, from `from` on: usually at once, which needs no division.
 fn pays_at(limit: &Limit, gap: Gap, from: Time, demand: Credit) -> Time {
     if gap.potential + limit.rate().refill(from) >= demand {
         return from;

@@ -2,8 +2,8 @@
 //!
 //! Of calls in flight that a predecessor granted, this scheduler knows the number of places and the
 //! ends of their leases. The settle of an unknown call frees one of them: the one whose lease ends
-//! first, among those that have begun. So at any time, the places that are left are at least as many
-//! as the calls that still hold one, whichever place each call had.
+//! first, among those that have begun. So there are never fewer places left than calls that still
+//! hold one, whichever place each call had.
 
 use crate::limits::bucket::counted_bucket::{CountedBucket, CountedCall};
 use crate::limits::pending_debits::DebitSnapshot;
@@ -15,7 +15,7 @@ use rampmeter_policy::arithmetic::{Credit, StartCost};
 use rampmeter_protocol::time::{Span, Time};
 
 impl CountedBucket {
-    /// Anonymous usage, which may have begun a moment ago.
+    /// Creates a bucket with anonymous usage, which may have begun a moment ago.
     pub(crate) fn new(limit: &Limit, now: Time, level: Credit) -> Self {
         CountedBucket::used_until(limit, now, now, limit.full() - level)
     }
@@ -24,14 +24,13 @@ impl CountedBucket {
         CountedBucket::used_until(limit, now, empty, limit.full())
     }
 
-    /// Anonymous usage by calls that have started or start until `last`.
+    /// Creates a bucket with anonymous usage by calls that start until `last`.
     fn used_until(limit: &Limit, now: Time, last: Time, credit: Credit) -> Self {
         let until = CountedBucket::default().counted_until(limit, last);
         CountedBucket::from_blocks(limit, now, &[UsageBlock { from: now, until, credit }], None)
     }
 
-    /// Continues the bucket of `record`. The record of a token bucket has no usage, so its level
-    /// counts.
+    /// Continues the bucket of `record`, at its level if a token bucket has recorded no usage.
     pub(crate) fn from_record(limit: &Limit, then: Time, record: &BucketRecord) -> Self {
         match &record.usage {
             Some(usage) => CountedBucket::restored(limit, then, usage),
@@ -39,7 +38,6 @@ impl CountedBucket {
         }
     }
 
-    /// Continues a predecessor's usage.
     fn restored(limit: &Limit, then: Time, usage: &CountedUsage) -> Self {
         let times = RecordTimes::of(then, limit.unix_nanos(then), limit, usage);
         let mut blocks = times.blocks(limit.rate(), usage);
@@ -77,8 +75,8 @@ impl CountedBucket {
         counted
     }
 
-    /// Our own usage for a successor. All of `granted` counts as used. Calls in flight hold at least
-    /// until a lease from `renewed` on would end.
+    /// Records our own usage for a successor. All of `granted` counts as used. Calls in flight hold
+    /// at least until a lease from `renewed` on would end.
     pub(crate) fn usage(&self, limit: &Limit, granted: UsageBlock, renewed: Time) -> Option<CountedUsage> {
         let now = granted.from;
         let renewable = limit.counts_calls_in_flight() && renewed > now;
@@ -102,8 +100,8 @@ impl CountedBucket {
         Vec::new()
     }
 
-    /// The same usage under another limit. Past usage counts for the longer of its times under
-    /// both.
+    /// Returns the same usage under another limit. Past usage counts for the longer of its times
+    /// under both.
     pub(crate) fn recast(&self, now: Time, from: &Limit, to: &Limit) -> Self {
         let up = |credit| to.rate().credit_of_micros(i128::from(from.rate().micros_up(credit)));
         let longer = from.counts_longer_as(to);
@@ -128,8 +126,8 @@ impl CountedBucket {
             recast.commit_until(to, *key, StartCost { credit: up(*cost), tier: *tier }, until);
         }
         if let (Some(longer), Some(last)) = (longer, self.last_end) {
-            // The new limit counts usage that this bucket has forgotten. It is at most what the
-            // former limit admitted in that time.
+            // The new limit counts usage that this bucket has forgotten: at most what the former
+            // limit admitted in that time.
             let most = from.full().times(longer.nanos().div_ceil(from.spec().period.nanos()).saturating_add(1));
             let unknown = up(most.min(from.rate().credit(to.spec().capacity))) - recast.total;
             recast.add_usage(to, now, last + longer, unknown.max(Credit::ZERO));
@@ -137,7 +135,7 @@ impl CountedBucket {
         recast
     }
 
-    /// The usage that belongs to no known call, with each end later by `longer`.
+    /// Returns the usage that belongs to no known call, with each end later by `longer`.
     pub(super) fn anonymous(&self, limit: &Limit, longer: Span) -> Self {
         let mut anonymous = self.clone();
         for key in self.calls.keys() {
@@ -149,7 +147,7 @@ impl CountedBucket {
         anonymous
     }
 
-    /// Usage as blocks, cut at the ends of windows. All listed calls count as held until `renewed`
+    /// Returns usage as blocks, cut at the ends of windows. All listed calls count until `renewed`
     /// at least.
     pub(super) fn blocks(&self, limit: &Limit, renewed: Option<Time>) -> Vec<UsageBlock> {
         let mut blocks = Vec::new();
@@ -169,7 +167,7 @@ impl CountedBucket {
         blocks
     }
 
-    /// The changes until the end of time. All listed calls count as held until `renewed` at least.
+    /// Returns the changes until the end of time. All listed calls count until `renewed` at least.
     fn steps_renewed(&self, renewed: Option<Time>) -> Vec<(Time, Credit)> {
         let mut steps: Vec<(Time, Credit)> = self.steps.iter().map(|(time, change)| (*time, *change)).collect();
         if let Some(end) = renewed {
@@ -184,8 +182,8 @@ impl CountedBucket {
         steps
     }
 
-    /// Notes that all present usage is by calls of a predecessor. Each fall of usage below all before is
-    /// the end of a lease, unless the predecessor has named the `places`.
+    /// Notes that all present usage is by calls of a predecessor. Each fall of usage below all
+    /// before is the end of a lease, unless the predecessor has named the `places`.
     pub(super) fn inherit(&mut self, limit: &Limit, places: Vec<UsageBlock>) {
         let mut places = if places.is_empty() { self.falls() } else { places };
         places.retain(|place| limit.counts_calls_in_flight() && place.until > self.now && place.credit > Credit::ZERO);
@@ -205,9 +203,9 @@ impl CountedBucket {
         falls
     }
 
-    /// The places of all calls, if some of these start after `now`: usage alone does not show a lease
-    /// that ends as another one begins. Places beyond the bound are freed by no settle. Own calls hold
-    /// theirs until `renewed` at least.
+    /// Returns the places of all calls, if some of these start after `now`: usage alone does not
+    /// show a lease that ends as another one begins. Places beyond the bound are freed by no
+    /// settle. Own calls hold theirs until `renewed` at least.
     pub(super) fn named_places(&self, budget: UsageBlock, renewed: Option<Time>) -> Vec<UsageBlock> {
         let now = budget.from;
         let own = self.calls.iter().map(|(key, call)| UsageBlock {
@@ -232,7 +230,6 @@ impl CountedBucket {
         places
     }
 
-    /// Ends an unlisted call of a predecessor. Returns whether a place was kept for it.
     pub(crate) fn end_inherited(&mut self, limit: &Limit, now: Time, cost: StartCost) -> bool {
         self.advance(limit, now);
         let (now, mut left) = (self.now, cost.credit);

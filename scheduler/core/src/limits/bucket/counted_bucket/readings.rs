@@ -1,8 +1,8 @@
 //! How a bucket that counts calls learns from the upstream's responses.
 //!
-//! An answer tells what was left after the upstream had served its call. Usage beyond our own
-//! starts until then is usage by other accounts. It counts until its window ends. A lower remaining
-//! amount is believed at once, a higher one only slowly.
+//! A response states what was left after its call was served. Usage beyond our own starts until
+//! then is usage by other accounts, and counts until its window ends. A lower remaining amount is
+//! believed at once, a higher one only slowly.
 
 use super::CountedBucket;
 use crate::limits::freeze::Freeze;
@@ -25,7 +25,7 @@ impl CountedBucket {
         self.reports.get_or_insert_with(|| Box::new(UpstreamReports::new(now, None)));
     }
 
-    /// The same for a bucket without a key, of which more starts are remembered.
+    /// Remembers as many starts as the bucket of a limit without keys does.
     pub(crate) fn remember_levels(&mut self) {
         self.track(self.now);
         self.reports.iter_mut().for_each(|reports| reports.starts.most = MAX_LEVELS);
@@ -45,8 +45,8 @@ impl CountedBucket {
         effect != ReportEffect::Contradicts
     }
 
-    /// Lowers the claim after the capacity fell by `by`, because the difference had seemed to be
-    /// usage by others.
+    /// Lowers the claim after the capacity fell by `by`, as the difference had seemed to be usage
+    /// by others.
     pub(crate) fn shrink(&mut self, limit: &Limit, now: Time, by: Credit) {
         self.advance(limit, now);
         if let Some(claim) = self.reports.as_ref().and_then(|reports| reports.claim) {
@@ -67,7 +67,6 @@ impl CountedBucket {
         }
     }
 
-    /// When a window of the upstream ends, if its responses tell.
     fn phase(&self) -> Option<&Phase> {
         self.reports.as_ref()?.phase.as_ref()
     }
@@ -78,12 +77,11 @@ impl CountedBucket {
         Some(Interval { from: ends - phase.slack(), until: ends })
     }
 
-    /// When the claim expires.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         self.reports.as_ref()?.claim?.expires
     }
 
-    /// Until when the usage in a response counts; none if the response is about another window.
+    /// Returns until when the usage in a response counts; `None` if it is about another window.
     fn present_until(&self, limit: &Limit, now: Time, reading: &BucketReading) -> Option<Time> {
         let Some(windows) = self.windows(limit) else {
             let part = (limit.spec().period.nanos() / ENDS_PART).max(1);
@@ -100,7 +98,7 @@ impl CountedBucket {
 
     fn learn_remaining(&mut self, limit: &Limit, now: Time, reading: &BucketReading, until: Time) {
         let others = upstream_full(limit) - reading.remaining - self.own_at(limit, now, reading.at);
-        // If the upstream resets earlier, the claim is known until then only.
+        // If the upstream resets earlier, the claim is known only until then.
         let slack = self.windows(limit).map_or(Span::ZERO, Windows::slack);
         let resets = reading.resets.filter(|resets| *resets + slack < until);
         let read = Claim::new(now, others.max(Credit::ZERO), until, resets);
@@ -108,7 +106,7 @@ impl CountedBucket {
         self.replace_claim(limit, claim);
     }
 
-    /// This bucket without the usage by other accounts.
+    /// Returns this bucket without the usage by other accounts.
     pub(super) fn without_claim(&self, limit: &Limit) -> Cow<'_, CountedBucket> {
         let mut own = Cow::Borrowed(self);
         if self.reports.as_ref().is_some_and(|reports| reports.claim.is_some()) {
@@ -132,15 +130,15 @@ impl CountedBucket {
         }
     }
 
-    /// Notes the certain usage of the window by other accounts, to expect it in the next ones. All
-    /// our own starts until now may be part of the reported usage.
+    /// Notes other accounts' certain usage of the window, to expect it in the next ones. All our
+    /// own starts until now may be part of the reported usage.
     fn learn_usage_of_others(&mut self, limit: &Limit, now: Time, reading: &BucketReading) {
         let Some(window) = self.windows(limit).map(|windows| windows.window(now)) else { return };
         let used = upstream_full(limit) - reading.remaining - self.own_at(limit, now, now);
         self.reports.iter_mut().for_each(|reports| reports.expected.note(window, used));
     }
 
-    /// The usage by our own starts until `at`, with anonymous usage.
+    /// Returns the usage by our own starts until `at`, with anonymous usage.
     fn own_at(&self, limit: &Limit, now: Time, at: Time) -> Credit {
         let Some(reports) = &self.reports else { return Credit::ZERO };
         let used = self.used_at(now) - reports.claimed(now);
@@ -150,8 +148,8 @@ impl CountedBucket {
         }
     }
 
-    /// Learns that a window ends within `ends`. The window of an answered call has begun, so it
-    /// ends within a period.
+    /// Learns that a window ends within `ends`: that of an answered call has begun, so within a
+    /// period.
     fn learn_phase(&mut self, limit: &Limit, now: Time, ends: Interval) -> ReportEffect {
         let alignment = limit.alignment().filter(|alignment| alignment.is_periodic());
         let Some(alignment) = alignment else { return ReportEffect::Agrees };
@@ -174,8 +172,8 @@ impl CountedBucket {
         effect
     }
 
-    /// Moves usage from the windows of the phase `former` to the windows of the present phase. Each
-    /// known start counts in the present window that contains it. Usage whose starts are forgotten
+    /// Moves usage from the windows of the phase `former` to those of the present phase. Known
+    /// starts count in the present window that contains them. Usage whose starts are forgotten
     /// counts until both its former and its present window have ended.
     fn cut_anew(&mut self, limit: &Limit, now: Time, former: Option<Phase>) {
         let Some(windows) = self.windows(limit) else { return };
@@ -196,7 +194,7 @@ impl CountedBucket {
             anew.commit_until(limit, *key, StartCost { credit: call.cost, tier: call.tier }, until);
         }
         anew.add_usage(limit, now, window.ends, recent);
-        // Claims on another window are dropped, because responses report them again.
+        // Claims on another window are dropped, as responses report them again.
         let is_same = window.ends <= former.ends && former.ends <= window.ends + former_slack;
         if let Some(reports) = &mut anew.reports {
             reports.claim = reports.claim.filter(|_| is_same).map(|claim| Claim { until: window.ends, ..claim });
@@ -205,8 +203,8 @@ impl CountedBucket {
         *self = CountedBucket { freeze: self.freeze, ..anew };
     }
 
-    /// Forgets a claim that has ended. If it has expired, a probe call asks the upstream again before
-    /// other calls follow.
+    /// Forgets a claim that has ended. If it has expired, a probe call asks the upstream again
+    /// before other calls follow.
     pub(super) fn expire(&mut self, limit: &Limit) {
         let now = self.now;
         let Some(claim) = self.reports.as_ref().and_then(|reports| reports.claim) else { return };
@@ -235,12 +233,12 @@ impl CountedBucket {
     }
 }
 
-/// The capacity, as the upstream counts it.
+/// Returns the capacity as the upstream counts it.
 fn upstream_full(limit: &Limit) -> Credit {
     limit.full() + limit.rate().credit(limit.margin())
 }
 
-/// The stock of the present window that is held back for other accounts: ever less towards its end.
+/// Returns the stock of the window that is held back for other accounts, ever less towards its end.
 fn held_for_others(limit: &Limit, windows: Windows<'_>, now: Time) -> Credit {
     const PARTS: u64 = 1024;
     let window = windows.window(now);
