@@ -9,8 +9,8 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use serde::Deserialize;
 
-/// `nanosBetweenRefills` is rounded: it may differ from `samplingPeriod / capacity` by one part in
-/// this many.
+/// How far the rounded `nanosBetweenRefills` may be from `samplingPeriod / capacity`: one part in
+/// this.
 const ROUNDING: u64 = 1000;
 
 #[derive(Deserialize)]
@@ -37,11 +37,8 @@ struct Policy {
     nanos_between_refills: Option<f64>,
 }
 
-/// Reads a contract. A fault in any part rejects the whole contract. A part that this version can't
-/// keep to becomes a note.
-///
-/// # Errors
-/// If the contract is not of the documented form, or is implausible.
+/// Reads a contract. A fault in any part rejects the whole contract, which has to be of the
+/// documented form and plausible; a part that this version can't keep to becomes a note.
 pub(super) fn read(body: &[u8]) -> Result<Contract, ProviderError> {
     let mut contract = Contract::default();
     for entry in parse(body)?.data {
@@ -60,7 +57,7 @@ pub(super) fn read(body: &[u8]) -> Result<Contract, ProviderError> {
     }
 }
 
-/// The unit that a type of Sentinel Hub counts.
+/// Returns the unit that a type of Sentinel Hub counts.
 pub(super) fn unit_of(type_name: &str) -> Option<Name> {
     let unit = match type_name {
         "REQUESTS" => "requests",
@@ -98,8 +95,7 @@ fn take(contract: &mut Contract, unit: &Name, policy: &Policy) -> Result<(), Pro
     Ok(())
 }
 
-/// The time in which a bucket with this sampling period fills; `None` for zero (`PT0S`), which
-/// never refills.
+/// Returns the time in which a bucket fills; `None` for zero (`PT0S`), which never refills.
 pub(super) fn refill(sampling_period: Span) -> Option<Span> {
     (sampling_period != Span::ZERO).then_some(sampling_period)
 }
@@ -131,8 +127,7 @@ fn check_interval(unit: &Name, capacity: Amount, period: Span, nanos: Option<f64
     Err(implausible(reason))
 }
 
-/// A note on a type that this version does not know. It shows the type only if it is a valid name,
-/// since the text was received.
+/// Notes a type that this version does not know. Received text is shown only if it is a valid name.
 fn unknown(type_name: &str) -> String {
     match Name::new(type_name) {
         Ok(name) => format!("limits of the unknown type `{name}` are ignored"),

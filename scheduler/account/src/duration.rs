@@ -1,12 +1,12 @@
-//! Durations in the notations of ISO 8601 and of people, as contracts and configurations write them.
+//! Durations in the notations of ISO 8601 and of people, as in contracts and configurations.
 
 use jiff::SignedDuration;
 use rampmeter_protocol::time::Span;
 
-/// Reads ISO 8601 (`PT1M`) or the friendly form (`60s`, `1h 30m`).
+/// Parses ISO 8601 (`PT1M`) or the friendly form (`60s`, `1h 30m`).
 ///
 /// # Errors
-/// What is allowed, if the text is neither, or the duration is negative.
+/// What is allowed, if the text is neither, or the duration is negative or too long.
 pub fn parse(text: &str) -> Result<Span, String> {
     let right = "a duration is written as ISO 8601 (\"PT1M\") or like \"60s\"";
     let duration: SignedDuration = text.parse().map_err(|_| format!("{right}, not {text:?}; a day is \"24h\""))?;

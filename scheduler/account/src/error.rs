@@ -1,12 +1,11 @@
-//! The failures of a question to a provider.
+//! Failures of questions to a provider.
 
 use std::fmt;
 
 /// Why a question has no answer, or no plausible one.
 ///
-/// Its text appears in logs, metrics and status. It consists of the scheduler's own words, numbers
-/// and the system's errors. It repeats nothing that was received, since an answer may contain a
-/// secret.
+/// The text appears in logs, metrics and status. It consists of the scheduler's own words, numbers
+/// and the system's errors, and repeats nothing received, which may contain a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{question}: {reason}")]
 pub struct ProviderError {
@@ -19,7 +18,6 @@ pub struct ProviderError {
 }
 
 impl ProviderError {
-    /// A failure of `question`.
     pub(super) fn new(question: Question, kind: FailureKind, reason: impl Into<String>) -> Self {
         ProviderError { question, kind, reason: reason.into() }
     }
@@ -28,11 +26,11 @@ impl ProviderError {
 /// A question to a provider or its token endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// The question for an access token.
+    /// For an access token.
     Token,
-    /// The question for the limits.
+    /// For the limits.
     Contract,
-    /// The question for the levels.
+    /// For the levels.
     Levels,
 }
 
@@ -52,7 +50,7 @@ rampmeter_protocol::named! {
     pub enum FailureKind {
         /// The client id or secret can't be read on this machine.
         Credentials = "credentials",
-        /// There is no connection.
+        /// No connection was made.
         Unreachable = "unreachable",
         /// There was no answer in time.
         Timeout = "timeout",
@@ -66,7 +64,7 @@ rampmeter_protocol::named! {
         Status = "status",
         /// The answer is not of the documented form, or too long.
         Malformed = "malformed",
-        /// The answer has the documented form, and makes no sense.
+        /// The answer has the documented form, but makes no sense.
         Implausible = "implausible",
     }
 }

@@ -1,4 +1,4 @@
-//! A client for single requests with bounded answers, over HTTPS.
+//! A client for single HTTPS requests with bounded answers.
 
 use super::error::{FailureKind, ProviderError, Question};
 use bytes::Bytes;
@@ -14,7 +14,7 @@ use rampmeter_protocol::time::Span;
 const MAX_BODY: usize = 1 << 20;
 
 /// A client with one deadline for everything from connecting to the last byte. It follows no
-/// redirect, since another host must not learn the request.
+/// redirect, as another host must not learn the request.
 #[derive(Clone, Debug)]
 pub(super) struct Http {
     client: AnyClient,
@@ -29,11 +29,8 @@ enum AnyClient {
 }
 
 impl Http {
-    /// A client with the certificates of the system, or of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
-    /// Without `tls` it accepts `http://` only.
-    ///
-    /// # Errors
-    /// If the system has no certificates.
+    /// Creates a client with the certificates of the system, or of `SSL_CERT_FILE` and
+    /// `SSL_CERT_DIR`. Fails if there are none. Without `tls` it accepts `http://` only.
     pub(super) fn new(timeout: Span, tls: bool) -> std::io::Result<Self> {
         let client = Client::builder(TokioExecutor::new());
         if !tls {
@@ -43,10 +40,7 @@ impl Http {
         Ok(Http { client: AnyClient::Tls(client.build(connector)), timeout })
     }
 
-    /// The body of a successful answer.
-    ///
-    /// # Errors
-    /// Any other outcome, by its kind.
+    /// Returns the body of a successful answer, or the failure.
     pub(super) async fn send(&self, question: Question, request: Request<Full<Bytes>>) -> Result<Bytes, ProviderError> {
         match tokio::time::timeout(self.timeout.duration(), self.answer(question, request)).await {
             Ok(answer) => answer,
@@ -77,7 +71,6 @@ impl Http {
     }
 }
 
-/// The failure that a status means.
 fn refused(question: Question, status: StatusCode) -> ProviderError {
     let (kind, meaning) = match status.as_u16() {
         // OAuth answers 400 to an unknown client.

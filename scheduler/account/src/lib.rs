@@ -44,7 +44,7 @@ pub const KIND: &str = "sentinel-hub";
 /// The provider to ask, and how often.
 #[derive(Clone, Debug)]
 pub struct ProviderSettings {
-    /// The URL in front of `/aux/ratelimit`, without a slash at its end.
+    /// The URL before `/aux/ratelimit`, without a slash at its end.
     pub base_url: String,
     /// The credentials of the client.
     pub credentials: Credentials,
@@ -52,9 +52,9 @@ pub struct ProviderSettings {
     pub timeout: Span,
     /// The interval of questions for the limits.
     pub contract_every: Span,
-    /// The interval of questions for levels; none if they are not asked for.
+    /// The interval of questions for levels; `None` if they are not asked for.
     pub levels_every: Option<Span>,
-    /// The resource whose permits requests for access tokens take; none if they take none.
+    /// The resource whose permits requests for access tokens take; `None` if they take none.
     pub token_resource: Option<Name>,
     /// Whether workers may ask for the access token.
     pub share_token: bool,

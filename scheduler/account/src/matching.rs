@@ -22,11 +22,11 @@ const NAMED: [(Span, &str); 5] = [
 pub struct NewLimit {
     /// Its name in the resource.
     pub name: Name,
-    /// The capacity that counts now.
+    /// The capacity in force.
     pub known: Amount,
     /// The capacity that the provider states.
     pub capacity: Amount,
-    /// The time in which an empty bucket fills, if it does. The provider states the same.
+    /// The time in which an empty bucket fills, if it does; equal on both sides.
     pub period: Option<Span>,
 }
 
@@ -41,11 +41,11 @@ impl fmt::Display for NewLimit {
 pub struct NewLevel {
     /// The limit's name in the resource.
     pub name: Name,
-    /// What the provider's bucket holds.
+    /// The level of the provider's bucket.
     pub remaining: Amount,
 }
 
-/// The limits for which a contract states another capacity.
+/// Returns the limits for which a contract states another capacity.
 #[must_use]
 pub fn new_limits(limits: &[Limit], contract: &Contract) -> Vec<NewLimit> {
     let changed = limits.iter().map(Limit::spec).filter_map(|limit| {
@@ -60,14 +60,14 @@ pub fn new_limits(limits: &[Limit], contract: &Contract) -> Vec<NewLimit> {
     changed.collect()
 }
 
-/// The limits of a contract that `limits` does not have.
+/// Returns the limits of a contract that `limits` does not have.
 #[must_use]
 pub fn unmatched<'a>(limits: &[Limit], contract: &'a Contract) -> Vec<&'a ProvidedLimit> {
     let is_matched = |provided: &ProvidedLimit| limits.iter().any(|limit| is_same_limit(provided, limit.spec()));
     contract.limits.iter().filter(|provided| !is_matched(provided)).collect()
 }
 
-/// The levels that a provider states for some of `limits`.
+/// Returns the levels that a provider states for some of `limits`.
 #[must_use]
 pub fn new_levels(limits: &[Limit], levels: &[ProvidedLevel]) -> Vec<NewLevel> {
     let levels = limits.iter().map(Limit::spec).filter_map(|limit| {
@@ -82,13 +82,13 @@ fn is_same_limit(provided: &ProvidedLimit, limit: &LimitSpec) -> bool {
     limit.applies.is_everything() && provided.unit == limit.unit && provided.period == refill_of(limit)
 }
 
-/// The time in which an empty bucket of this limit fills; none for a quota that is never reset.
+/// Returns the time in which an empty bucket fills; `None` for a quota that is never reset.
 #[must_use]
 pub fn refill_of(limit: &LimitSpec) -> Option<Span> {
     (limit.algorithm != Algorithm::Quota(None)).then_some(limit.period)
 }
 
-/// The limits of a resource without configured ones, with names such as `requests-per-minute`.
+/// Derives limits for a resource without configured ones, with names such as `requests-per-minute`.
 #[must_use]
 pub fn limits_of(contract: &Contract) -> Vec<LimitSpec> {
     contract.limits.iter().map(spec).collect()
@@ -101,8 +101,8 @@ fn spec(provided: &ProvidedLimit) -> LimitSpec {
     LimitSpec { algorithm, ..limit }
 }
 
-/// The name of a limit. If the name would be too long, it is the unit alone; a resource with two
-/// such limits is refused.
+/// Names a limit. If the name would be too long, it is the unit alone; a resource with two such
+/// limits is refused.
 fn name(unit: &Name, period: Option<Span>) -> Name {
     let name = period.map_or_else(|| format!("{unit}-in-all"), |period| format!("{unit}-per-{}", word(period)));
     Name::new(&name).unwrap_or_else(|_| unit.clone())
@@ -116,7 +116,7 @@ fn word(period: Span) -> String {
     })
 }
 
-/// `in 60s`, or `once and for all`.
+/// Displays a period as `in 60s` or `once and for all`.
 struct In(Option<Span>);
 
 impl fmt::Display for In {

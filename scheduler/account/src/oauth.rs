@@ -28,11 +28,8 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Checks that id and secret can be read, and warns if every user of the machine can read the
-    /// secret.
-    ///
-    /// # Errors
-    /// Why one of them can't be read.
+    /// Checks that id and secret can be read, or returns why not, and warns if every user of the
+    /// machine can read the secret.
     pub(super) fn check(&self) -> Result<(), String> {
         self.client_id.read()?;
         self.client_secret.read()?;
@@ -42,7 +39,7 @@ impl Credentials {
         Ok(())
     }
 
-    /// The form for a token by client credentials (RFC 6749, 4.4.2).
+    /// Builds the form for a token by client credentials (RFC 6749, 4.4.2).
     fn form(&self) -> Result<SecretString, String> {
         let (id, secret) = (self.client_id.read()?, self.client_secret.read()?);
         let [id, secret] =
@@ -62,7 +59,7 @@ pub struct OAuth {
 }
 
 impl OAuth {
-    /// Gets tokens with `credentials`. Each answer may take `timeout`.
+    /// Prepares requests for tokens with `credentials`. Each answer may take `timeout`.
     ///
     /// # Errors
     /// If the credentials can't be read, or the system has no certificates for TLS.
@@ -76,15 +73,15 @@ impl OAuth {
         OAuth { http, clock, credentials, token: None, permits: None }
     }
 
-    /// Sends requests for tokens with these permits from now on.
+    /// Takes these permits for requests for tokens from now on.
     pub(super) fn set_permits(&mut self, permits: TokenPermits) {
         self.permits = Some(permits);
     }
 
-    /// The current token, or a new one if the current one ends soon.
+    /// Returns the current token, or a new one if the current one ends soon.
     ///
     /// # Errors
-    /// Why there is no token.
+    /// If a new token can't be obtained.
     pub async fn token(&mut self) -> Result<AccessToken, ProviderError> {
         let now = self.clock.now();
         if let Some(token) = self.token.as_ref().filter(|token| now < token.refresh_at) {

@@ -4,8 +4,8 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// The pause after the first failure. It doubles with every further failure.
 const FIRST_PAUSE: Span = Span::from_secs(1);
-/// The longest pause after failures. A provider that recovers is noticed within a minute, and one
-/// that is down is not flooded.
+/// The longest pause: a provider that recovers is noticed within a minute, one that is down is not
+/// flooded.
 const LONGEST_PAUSE: Span = Span::from_secs(60);
 
 /// A question to a provider.
@@ -49,15 +49,15 @@ struct Item {
 }
 
 impl PollSchedule {
-    /// A schedule with every question due at `now`. Levels are asked for only if there is an
-    /// interval for them.
+    /// Creates a schedule with every question due at `now`. Levels are only asked for at an
+    /// interval.
     #[must_use]
     pub fn new(contract_every: Span, levels_every: Option<Span>, now: Time) -> Self {
         let item = |every| Item { due: now, every, failing: false };
         PollSchedule { contract: item(contract_every), levels: levels_every.map(item), failures: 0, quiet_until: now }
     }
 
-    /// The next question and its time. If both are due at once, the contract comes first.
+    /// Returns the next question and its time. If both are due at once, the contract comes first.
     #[must_use]
     pub fn next(&self) -> (Time, Topic) {
         let contract = self.contract.due.max(self.quiet_until);
@@ -90,7 +90,7 @@ impl PollSchedule {
         item.due = quiet_until;
     }
 
-    /// Whether the last try of every question was answered.
+    /// Returns whether the last try of every question was answered.
     #[must_use]
     pub fn is_well(&self) -> bool {
         !self.contract.failing && !self.levels.as_ref().is_some_and(|levels| levels.failing)

@@ -20,7 +20,7 @@ pub struct ProvidedLimit {
     pub unit: Name,
     /// The capacity of the bucket.
     pub capacity: Amount,
-    /// The time in which an empty bucket fills; none if it never refills.
+    /// The time in which an empty bucket fills; `None` if it never refills.
     pub period: Option<Span>,
 }
 
@@ -29,8 +29,7 @@ pub struct ProvidedLimit {
 pub struct ProvidedLevel {
     /// The unit that the limit counts.
     pub unit: Name,
-    /// The time in which an empty bucket fills; none if it never refills. Unit and period together
-    /// identify the bucket.
+    /// The time in which an empty bucket fills; with the unit, it identifies the bucket.
     pub period: Option<Span>,
     /// The level, rounded down.
     pub remaining: Amount,

@@ -4,22 +4,22 @@ use secrecy::SecretString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The longest secret that is read, in bytes. A PEM key fits many times over; a file named by
-/// mistake often does not.
+/// The longest secret that is read, in bytes: many PEM keys, but few files that are given by
+/// mistake.
 const MAX_SECRET: u64 = 64 * 1024;
 
-/// Where a secret is kept. The secret is read when it is needed, so that a replaced one counts
-/// without a restart. No part of the configuration ever holds it.
+/// Where a secret is kept. It is read when it is needed, so that a replaced one counts without a
+/// restart. No part of the configuration ever holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretSource {
-    /// The secret is in the environment variable of this name.
+    /// In the environment variable of this name.
     Env(String),
-    /// The secret is in this file.
+    /// In this file.
     File(PathBuf),
 }
 
 impl SecretSource {
-    /// The secret, without the newline that ends a file.
+    /// Reads the secret, without the newline that ends a file.
     ///
     /// # Errors
     /// Why there is no secret. The text contains no part of it.
@@ -47,7 +47,7 @@ impl SecretSource {
         std::fs::read_to_string(path).map_err(cannot)
     }
 
-    /// Whether every user of this machine may read the secret.
+    /// Returns whether every user of this machine may read the secret.
     #[cfg(unix)]
     #[must_use]
     pub fn is_open_to_all(&self) -> bool {
@@ -60,7 +60,7 @@ impl SecretSource {
         }
     }
 
-    /// Whether every user of this machine may read the secret. This system does not tell.
+    /// Returns false, as this system does not show whether every user may read the secret.
     #[cfg(not(unix))]
     #[must_use]
     pub fn is_open_to_all(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The service of Sentinel Hub, and of Copernicus Data Space, which runs the same software.
 //!
 //! The removal of both endpoints has been announced, so nothing depends on them. What they don't
-//! tell comes from the configuration.
+//! state comes from the configuration.
 
 use super::contract;
 use super::error::{FailureKind, ProviderError, Question};
@@ -25,8 +25,8 @@ const ID: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 /// A client of Sentinel Hub's rate limit endpoints.
 ///
 /// It keeps what it needs between questions, such as an access token. A question may be dropped at
-/// any await. Every answer is checked, and implausible limits are an error too. An error contains
-/// no secret and nothing that the other side sent.
+/// any await. Every answer is checked; implausible limits are an error, too. An error contains no
+/// secret and nothing that was received.
 #[derive(Debug)]
 pub struct SentinelHub {
     http: Http,
@@ -36,7 +36,7 @@ pub struct SentinelHub {
 }
 
 impl SentinelHub {
-    /// Opens the provider. It asks no question yet.
+    /// Opens the provider without asking a question.
     ///
     /// # Errors
     /// If its secrets can't be read, or the system has no certificates for TLS.
@@ -64,7 +64,7 @@ impl SentinelHub {
         contract::read(&self.get(Question::Contract, path).await?)
     }
 
-    /// Asks for the present levels of the account's buckets; nothing if the service does not tell
+    /// Asks for the present levels of the account's buckets; `None` if the service does not state
     /// them.
     ///
     /// # Errors
@@ -78,10 +78,10 @@ impl SentinelHub {
         }
     }
 
-    /// Returns the account's access token for workers; nothing if it is not shared.
+    /// Returns the account's access token for workers; `None` if it is not shared.
     ///
     /// # Errors
-    /// Why there is no token.
+    /// If a token can't be obtained.
     pub async fn access_token(&mut self) -> Result<Option<AccessToken>, ProviderError> {
         if !self.share_token {
             return Ok(None);
@@ -89,8 +89,8 @@ impl SentinelHub {
         self.oauth.token().await.map(Some)
     }
 
-    /// Asks, and asks once more with a new token if the current one is not accepted: it may have
-    /// been revoked.
+    /// Asks, and asks once more with a new token if the current one, perhaps revoked, is not
+    /// accepted.
     async fn get(&mut self, question: Question, path: fn(&str) -> String) -> Result<Bytes, ProviderError> {
         match self.get_once(question, path).await {
             Err(error) if error.kind == FailureKind::Unauthorized && error.question == question => {

@@ -9,7 +9,7 @@ use secrecy::SecretString;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// What stands before a token in its header.
+/// The scheme before a token in its header.
 const SCHEME: &str = "Bearer ";
 /// A token is replaced this long before its end, or after nine tenths of its life if that is later.
 /// No question may outlive its token.
@@ -22,22 +22,19 @@ const MAX_LIFE: Span = Span::from_secs(86_400);
 /// An access token. Its `Debug` output hides the token.
 #[derive(Clone, Debug)]
 pub struct AccessToken {
-    /// The header that carries the token.
     pub(super) authorization: HeaderValue,
     /// The owner of the token, for the paths of the API.
     pub(super) subject: String,
-    /// The time to request another token.
+    /// When to request another token.
     pub refresh_at: Time,
 }
 
-/// The answer of a token endpoint.
 #[derive(Deserialize)]
 struct TokenAnswer {
     access_token: String,
     expires_in: Option<f64>,
 }
 
-/// The claims that are used.
 #[derive(Deserialize)]
 struct Claims {
     sub: Option<String>,
@@ -45,17 +42,15 @@ struct Claims {
 }
 
 impl AccessToken {
-    /// The token without the scheme of its header.
+    /// Returns the token without the scheme of its header.
     #[must_use]
     pub fn secret(&self) -> SecretString {
         let text = self.authorization.to_str().unwrap_or_default();
         text.strip_prefix(SCHEME).unwrap_or_default().into()
     }
 
-    /// Reads the answer to a request that was sent at `asked`, when wall time was `unix_ms`.
-    ///
-    /// # Errors
-    /// If the answer has no token, or the token does not state its owner.
+    /// Reads the answer to a request sent at `asked`, when wall time was `unix_ms`. Fails if it has
+    /// no token, or the token does not state its owner.
     pub(super) fn read(body: &[u8], asked: Time, unix_ms: u64) -> Result<Self, ProviderError> {
         let answer: TokenAnswer = parse(body).ok_or_else(|| malformed("it is not JSON with an `access_token`"))?;
         let claims = claims(&answer.access_token).ok_or_else(|| malformed("the token is not a JWT"))?;
@@ -72,7 +67,7 @@ impl AccessToken {
     }
 }
 
-/// How long to use a token with a stated life of `secs` seconds.
+/// Returns how long to use a token with a stated life of `secs` seconds.
 fn useful_life(secs: Option<f64>) -> Span {
     let stated = secs.filter(|secs| secs.is_finite()).map(|secs| Span::from_millis((secs * 1e3).max(0.0) as u64));
     let life = stated.unwrap_or(DEFAULT_LIFE).min(MAX_LIFE);
@@ -80,7 +75,7 @@ fn useful_life(secs: Option<f64>) -> Span {
     life.saturating_sub(tenth.min(BEFORE_END))
 }
 
-/// The claims of a JWT. Its signature is not checked: the token comes straight from the token
+/// Reads the claims of a JWT. Its signature is not checked: the token comes straight from the token
 /// endpoint, whose certificate was checked, and no claim permits anything. `sub` only becomes part
 /// of a path, and the API decides about that request.
 fn claims(token: &str) -> Option<Claims> {
@@ -88,8 +83,7 @@ fn claims(token: &str) -> Option<Claims> {
     parse(&URL_SAFE_NO_PAD.decode(payload.trim_end_matches('=')).ok()?)
 }
 
-/// Serde's errors quote the text that they could not read, which may be a secret here, so they are
-/// dropped.
+/// Drops serde's errors, as they quote the text, which may be a secret here.
 fn parse<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
     serde_json::from_slice(text).ok()
 }

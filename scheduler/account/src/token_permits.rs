@@ -3,11 +3,11 @@
 use super::error::{FailureKind, ProviderError, Question};
 use tokio::sync::{mpsc, oneshot};
 
-/// Asks for permits. Another task gets them, because a provider knows no schedulers.
+/// Asks another task for permits, as a provider knows no schedulers.
 #[derive(Clone, Debug)]
 pub struct TokenPermits(mpsc::Sender<WantedPermit>);
 
-/// A wish for a permit. It is withdrawn if the other end of the channel is dropped.
+/// A wish for a permit, which is withdrawn if the other end of the channel is dropped.
 pub type WantedPermit = oneshot::Sender<Result<TokenPermit, String>>;
 
 /// A permit whose start has come. Sending the endpoint's status settles it. Dropped without a
@@ -18,14 +18,14 @@ const OK: u16 = 200;
 const TOO_MANY_REQUESTS: u16 = 429;
 
 impl TokenPermits {
-    /// Asks the task that holds the other end.
+    /// Creates a channel to the task that gets the permits.
     #[must_use]
     pub fn channel() -> (Self, mpsc::Receiver<WantedPermit>) {
         let (sender, wanted) = mpsc::channel(1);
         (TokenPermits(sender), wanted)
     }
 
-    /// Sends a request with a permit, and tells how it went.
+    /// Sends a request with a permit, and settles the permit.
     pub(super) async fn send<T>(
         &self,
         request: impl Future<Output = Result<T, ProviderError>>,
@@ -47,7 +47,7 @@ impl TokenPermits {
 
     async fn ask(&self) -> Result<TokenPermit, String> {
         let (wanted, granted) = oneshot::channel();
-        // If the other end is gone, the wait below ends with an error, too.
+        // If the other end is gone, the wait below fails, too.
         self.0.send(wanted).await.ok();
         granted.await.unwrap_or_else(|_| Err("this process stops".to_owned()))
     }

@@ -11,9 +11,8 @@ use std::sync::Arc;
 /// The largest number of labels in a bucket's key.
 pub const MAX_KEY_LABELS: usize = 4;
 
-/// Selects the requests that a limit applies to, and the labels that key its buckets.
-///
-/// By default a limit applies to every request and has one bucket.
+/// Selects the requests that a limit applies to, and the labels that key its buckets. By default a
+/// limit applies to every request and has one bucket.
 ///
 /// ```
 /// use rampmeter_policy::spec::{Applies, Pattern};
@@ -28,12 +27,11 @@ pub const MAX_KEY_LABELS: usize = 4;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applies {
-    /// Patterns by label. All of them must match; a request without such a label does not match.
+    /// Patterns by label. All must match; a request without such a label does not match.
     pub matching: BTreeMap<String, Pattern>,
     /// Labels whose values together name a bucket. The limit skips a request without one of them.
     pub key: Vec<String>,
-    /// Of a group's matching limits, only the most specific one applies. Of equally specific ones,
-    /// the first applies.
+    /// Of a group's matching limits, only the most specific one applies, or the first of several.
     pub group: Option<Name>,
 }
 
@@ -51,13 +49,13 @@ pub enum Pattern {
 }
 
 impl Applies {
-    /// Whether the limit has one bucket for each key.
+    /// Returns whether the limit has one bucket for each key.
     #[must_use]
     pub fn is_keyed(&self) -> bool {
         !self.key.is_empty()
     }
 
-    /// Whether the limit applies by all labels of `other`, and by more.
+    /// Returns whether the limit applies by all labels of `other`, and by more.
     #[must_use]
     pub fn is_narrower_than(&self, other: &Applies) -> bool {
         let (own, others): (BTreeSet<_>, BTreeSet<_>) = (self.labels().collect(), other.labels().collect());
@@ -68,7 +66,7 @@ impl Applies {
         self.matching.keys().chain(&self.key)
     }
 
-    /// Whether the limit applies to every request and has one bucket.
+    /// Returns whether the limit applies to every request and has one bucket.
     #[must_use]
     pub fn is_everything(&self) -> bool {
         self.matching.is_empty() && self.key.is_empty() && self.group.is_none()
@@ -76,7 +74,7 @@ impl Applies {
 }
 
 impl Pattern {
-    /// Whether this pattern certainly matches every value that `other` matches.
+    /// Returns whether this pattern certainly matches every value that `other` matches.
     #[must_use]
     pub fn covers(&self, other: &Pattern) -> bool {
         match (self, other) {
@@ -86,7 +84,7 @@ impl Pattern {
         }
     }
 
-    /// The expression of a pattern that is one.
+    /// Returns the compiled expression of a pattern that is one.
     #[must_use]
     pub fn expression(&self) -> Option<Result<Regex, regex::Error>> {
         if let Pattern::Regex(regex) = self { Some(Regex::new(regex)) } else { None }
@@ -128,7 +126,7 @@ impl LimitMatcher {
         LimitMatcher(groups)
     }
 
-    /// The limits that apply to a request with these labels, and its key in each keyed limit.
+    /// Returns the limits that apply to a request, and its key in each keyed limit.
     pub(crate) fn matching<'a>(
         &'a self,
         labels: &'a Labels<'_>,
@@ -175,8 +173,8 @@ impl Candidate {
     }
 }
 
-/// The counts of exact values, sets, prefixes, prefix bytes and regular expressions, compared in
-/// this order. So one exact value beats any number of sets.
+/// Counts exact values, sets, prefixes, prefix bytes and regular expressions, to be compared in
+/// this order: one exact value beats any number of sets.
 fn specificity(applies: &Applies) -> [usize; 5] {
     let mut counts = [0; 5];
     for pattern in applies.matching.values() {

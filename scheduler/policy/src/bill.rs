@@ -13,7 +13,7 @@ pub type BucketName = (LimitId, Option<Arc<str>>);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Bill {
     shared: SmallVec<[(LimitId, Amount); 3]>,
-    /// Charges to keys, in the order of limits; an amount may be zero here.
+    /// Charges to keys, in the order of limits. An amount may be zero here.
     keyed: Vec<KeyCharge>,
     /// All limits that apply to the call, even those that charge it nothing.
     applicable: LimitSet,
@@ -21,11 +21,11 @@ pub struct Bill {
     pub client: ClientNumber,
     /// The kind of call, if the resource learns costs by kind.
     pub kind: Option<Arc<str>>,
-    /// The labels of the call by which discovered limits may apply, if the resource discovers limits.
+    /// The labels by which discovered limits may apply, if the resource discovers limits.
     pub traits: Option<Arc<CallTraits>>,
     /// The estimate before learned corrections, if these changed the charge.
     pub estimated: Option<Box<Bill>>,
-    /// The charges of limits in shadow mode, which have buckets of their own.
+    /// The charges of shadow limits, which have buckets of their own.
     pub shadow: Option<Box<Bill>>,
 }
 
@@ -59,7 +59,7 @@ pub struct KeyCharge {
 }
 
 impl KeyCharge {
-    /// The key and its limit.
+    /// Returns the key and its limit.
     #[must_use]
     pub fn name(&self) -> KeyName {
         KeyName { limit: self.limit, key: Arc::clone(&self.key) }
@@ -91,7 +91,7 @@ impl Bill {
         self.keyed.sort_by_key(|charge| charge.limit);
     }
 
-    /// This bill with each charge mapped by `change`; `None` drops the charge.
+    /// Maps each charge by `change`; `None` drops the charge.
     pub(crate) fn map_charges(&self, change: impl Fn(LimitId, Amount) -> Option<(LimitId, Amount)>) -> Bill {
         let mut bill = Bill::default();
         for limit in self.limits() {
@@ -102,37 +102,37 @@ impl Bill {
         bill
     }
 
-    /// This bill, which then counts for `client`.
+    /// Makes this bill count for `client`.
     #[must_use]
     pub fn of_client(self, client: ClientNumber) -> Self {
         Bill { client, ..self }
     }
 
-    /// The charges before learned corrections.
+    /// Returns the charges before learned corrections.
     #[must_use]
     pub fn estimate(&self) -> &Bill {
         self.estimated.as_deref().unwrap_or(self)
     }
 
-    /// All limits that apply to the call, including those that charge it nothing.
+    /// Iterates over all limits that apply to the call, including those that charge it nothing.
     pub fn limits(&self) -> impl Iterator<Item = LimitId> {
         self.applicable.limits()
     }
 
-    /// The charge to `limit`.
+    /// Returns the charge to `limit`.
     #[must_use]
     pub fn get(&self, limit: LimitId) -> Amount {
         let shared = self.shared().find(|(known, _)| *known == limit).map(|(_, amount)| amount);
         shared.or_else(|| self.key_charge(limit).map(|charge| charge.amount)).unwrap_or(Amount::ZERO)
     }
 
-    /// The charge to a key of `limit`, which may be zero.
+    /// Returns the charge to a key of `limit`, which may be zero.
     #[must_use]
     pub fn key_charge(&self, limit: LimitId) -> Option<&KeyCharge> {
         self.keyed.iter().find(|charge| charge.limit == limit)
     }
 
-    /// The bucket of `limit` that the call is charged to.
+    /// Returns the bucket of `limit` that the call is charged to.
     #[must_use]
     pub fn bucket(&self, limit: LimitId) -> BucketName {
         (limit, self.key_charge(limit).map(|charge| Arc::clone(&charge.key)))
@@ -142,19 +142,19 @@ impl Bill {
         self.applicable == LimitSet::NONE
     }
 
-    /// The charge to `limit` alone.
+    /// Returns the charge to `limit` alone.
     #[must_use]
     pub fn only(&self, limit: LimitId) -> Bill {
         self.map_charges(|id, amount| (id == limit).then_some((id, amount)))
     }
 
-    /// The charges to keys alone.
+    /// Returns the charges to keys alone.
     #[must_use]
     pub fn keyed_part(&self) -> Bill {
         self.map_charges(|limit, amount| self.key_charge(limit).map(|_| (limit, amount)))
     }
 
-    /// Whether a bucket pays for both bills.
+    /// Returns whether a bucket pays for both bills.
     #[must_use]
     pub fn shares_bucket_with(&self, other: &Bill) -> bool {
         let shared = || self.shared().any(|(limit, _)| other.shared().any(|(of_other, _)| of_other == limit));
@@ -162,34 +162,34 @@ impl Bill {
         shared() || self.keyed().any(is_charged)
     }
 
-    /// The charges of this bill in excess of `other`.
+    /// Returns the charges of this bill in excess of `other`.
     #[must_use]
     pub fn excess_over(&self, other: &Bill) -> Bill {
         self.map_charges(|limit, amount| Some((limit, amount.saturating_sub(other.get(limit)))))
     }
 
-    /// Whether the call costs nothing.
+    /// Returns whether the call costs nothing.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.charged().next().is_none()
     }
 
-    /// The charges to limits without keys.
+    /// Iterates over the charges to limits without keys.
     pub fn shared(&self) -> impl Iterator<Item = (LimitId, Amount)> + Clone {
         self.shared.iter().copied()
     }
 
-    /// The charged keys.
+    /// Iterates over the charged keys.
     pub fn keyed(&self) -> impl Iterator<Item = &KeyCharge> + Clone {
         self.keyed.iter().filter(|charge| charge.amount > Amount::ZERO)
     }
 
-    /// The limits that the call is charged to.
+    /// Iterates over the limits that the call is charged to.
     pub fn charged(&self) -> impl Iterator<Item = LimitId> + Clone {
         self.amounts().map(|(limit, _)| limit)
     }
 
-    /// The charges to all limits.
+    /// Iterates over the charges to all limits.
     pub fn amounts(&self) -> impl Iterator<Item = (LimitId, Amount)> + Clone {
         self.shared().chain(self.keyed().map(|charge| (charge.limit, charge.amount)))
     }
@@ -202,31 +202,31 @@ pub struct LimitSet(u64);
 const _: () = assert!(MAX_LIMITS <= u64::BITS as usize, "every limit has a bit");
 
 impl LimitSet {
-    /// This set with one limit more.
+    /// Returns this set with one limit more.
     #[must_use]
     pub fn with(self, limit: LimitId) -> Self {
         LimitSet(self.0 | 1 << limit.index())
     }
 
-    /// Whether the limit is in the set.
+    /// Returns whether the limit is in the set.
     #[must_use]
     pub fn has(self, limit: LimitId) -> bool {
         self.0 & 1 << limit.index() != 0
     }
 
-    /// The limits of both sets.
+    /// Returns the limits of both sets.
     #[must_use]
     pub fn and(self, other: LimitSet) -> Self {
         LimitSet(self.0 & other.0)
     }
 
-    /// The limits that are not in the other set.
+    /// Returns the limits that are not in the other set.
     #[must_use]
     pub fn without(self, other: LimitSet) -> Self {
         LimitSet(self.0 & !other.0)
     }
 
-    /// The members in ascending order.
+    /// Iterates over the members in ascending order.
     pub fn limits(self) -> impl Iterator<Item = LimitId> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
@@ -236,12 +236,12 @@ impl LimitSet {
         })
     }
 
-    /// Every limit there may be.
+    /// All limits.
     pub const ALL: LimitSet = LimitSet(u64::MAX);
     /// No limit.
     pub const NONE: LimitSet = LimitSet(0);
 
-    /// Whether no limit of the set is blocked.
+    /// Returns whether no limit of the set is blocked.
     #[must_use]
     pub fn avoids(self, blocked: LimitSet) -> bool {
         self.0 & blocked.0 == 0

@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 /// A field, whether it is valid, and the message if it is not.
 type Rule = (&'static str, bool, String);
 
-/// All faults of a specification: of the resource itself, then of its limits, then of its classes.
+/// Returns all faults of a specification: of the resource, of its limits, then of its classes.
 pub(crate) fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
     let (limits, classes) = (&spec.limits, &spec.classes_or_default());
     let default = spec.default_class.as_ref().unwrap_or(&classes[0].name);
@@ -47,7 +47,7 @@ fn within(field: &'static str, span: Span, range: RangeInclusive<Span>) -> Rule 
     (field, range.contains(&span), reason)
 }
 
-/// A bound of 0 would shut out all clients.
+/// Checks a bound: with 0, it would shut out all clients.
 fn bound(field: &'static str, bound: usize) -> Rule {
     (field, (1..=MAX_BOUND).contains(&bound), format!("a bound is from 1 to {MAX_BOUND}"))
 }
@@ -76,7 +76,7 @@ fn limit_faults(index: usize, limit: &LimitSpec, before: &[LimitSpec]) -> Vec<Sp
     broken(|field| SpecField::Limit(index, field), rules)
 }
 
-/// The rules of a key, be it written or of discovered limits.
+/// Returns the rules for the labels of a key, in the configuration of a limit or of discovery.
 fn key_rules(field: &'static str, key: &[String]) -> [Rule; 3] {
     let named_twice = (1..key.len()).any(|second| key[..second].contains(&key[second]));
     [
@@ -96,7 +96,7 @@ fn class_faults(index: usize, class: &ClassSpec, before: &[ClassSpec]) -> Vec<Sp
     broken(|field| SpecField::Class(index, field), rules)
 }
 
-/// The faults: one for each rule that is not kept.
+/// Returns a fault for each rule that is not kept.
 fn broken(field_of: impl Fn(&'static str) -> SpecField, rules: impl IntoIterator<Item = Rule>) -> Vec<SpecError> {
     let broken = rules.into_iter().filter(|(_, is_kept, _)| !is_kept);
     broken.map(|(field, _, reason)| SpecError { field: field_of(field), reason }).collect()

@@ -1,17 +1,17 @@
-//! Small numbers that stand for classes, limits, headrooms, checkpoints and connections.
+//! Small numbers that stand for classes, limits, headrooms and clients.
 
 /// The index of a class in its resource, the most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u8);
 
 impl ClassId {
-    /// The class with this index.
+    /// Returns the class with this index.
     #[must_use]
     pub fn of_index(index: usize) -> Self {
         ClassId(u8::try_from(index).expect("a resource has at most 16 classes"))
     }
 
-    /// The index into [`Resource::classes`](crate::Resource::classes).
+    /// Returns the index into [`Resource::classes`](crate::Resource::classes).
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
@@ -23,15 +23,14 @@ impl ClassId {
 pub struct LimitId(pub u8);
 
 impl LimitId {
-    /// The index into [`Resource::limits`](crate::Resource::limits).
+    /// Returns the index into [`Resource::limits`](crate::Resource::limits).
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// The headroom that a start has to leave: an index into the resource's distinct headrooms, the
-/// smallest first.
+/// The headroom that a start leaves: an index into the resource's headrooms, the smallest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tier(u8);
 
@@ -39,20 +38,20 @@ impl Tier {
     /// The tier of starts that leave no headroom.
     pub const NO_HEADROOM: Tier = Tier(0);
 
-    /// The tier with this index.
+    /// Returns the tier with this index.
     #[must_use]
     pub fn of_index(index: usize) -> Self {
         Tier(u8::try_from(index).expect("a resource has at most one tier more than classes"))
     }
 
-    /// The index into the resource's distinct headrooms.
+    /// Returns the index into the resource's distinct headrooms.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// The number of a client whose use is counted. Zero stands for all clients beyond the bound, and
-/// for calls whose client is not known.
+/// The number of a client whose use is counted. Zero stands for unknown clients and those beyond
+/// the bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientNumber(pub u16);

@@ -1,8 +1,8 @@
-//! What is configured, what a call costs of it, and what an answer of the upstream says of it.
+//! What is configured, what a call costs of it, and what a response of the upstream says of it.
 //!
-//! [`spec::ResourceSpec`] is a configuration as it is written, and [`Resource`] one that is valid,
-//! with exact amounts. [`Resource::bill`] says what a call takes from each limit. Nothing here has
-//! a state: levels, queues and permits are the core's.
+//! [`spec::ResourceSpec`] is a configuration as it is written, and [`Resource`] a valid one with
+//! exact amounts. [`Resource::bill`] computes what a call takes from each limit. Nothing here has a
+//! state: levels, queues and permits are the core's.
 
 mod applies;
 pub mod arithmetic;

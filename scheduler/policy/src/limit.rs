@@ -1,8 +1,7 @@
 //! A validated limit, ready for arithmetic, and the three ways of counting that implement the
-//! algorithms of a configuration.
+//! algorithms.
 //!
-//! A new algorithm is a variant of [`Algorithm`]. It is a variant of `Counting`, too, if no present
-//! variant fits.
+//! A new algorithm is a variant of [`Algorithm`], and of `Counting` if no present variant fits.
 
 use super::spec::{Algorithm, Learn, LimitSpec, Margin};
 use crate::arithmetic::{Alignment, Credit, Rate, StartCost, WindowAlignment};
@@ -20,8 +19,7 @@ const FORECAST_PERIOD: Span = Span::from_secs(3600);
 /// A learned bucket holds at least the nominal full bucket divided by this.
 const MIN_BURST_PART: u64 = 4;
 
-/// Starts avoid a window's ends by the jitter, or by the window's length divided by this if that is
-/// less.
+/// Starts avoid a window's ends by the jitter, but at most by one part in this many of the window.
 const GUARD_PART: u64 = 10;
 
 /// The kind of a limit's buckets.
@@ -34,7 +32,7 @@ pub enum Counting {
     /// Room that calls take up for this time. If `until_settled`, a call also stops taking up room
     /// when it is settled, and can be renewed.
     Occupied {
-        /// How long a call takes up room at most.
+        /// The longest time for which a call takes up room.
         length: Span,
         /// Whether its settle ends that.
         until_settled: bool,
@@ -42,8 +40,8 @@ pub enum Counting {
 }
 
 impl Counting {
-    /// How `algorithm` counts. Starts stay away from the ends of windows by `guard`, and by `jitter`
-    /// if the upstream reports these ends.
+    /// Returns how `algorithm` counts. Starts stay away from the ends of windows by `guard`, or by
+    /// `jitter` if the upstream reports these ends.
     fn new(algorithm: &Algorithm, period: Span, guard: Span, jitter: Span) -> Self {
         // A sliding window bounds every window that begins with its first call.
         let sliding = Counting::Occupied { length: period + jitter, until_settled: false };
@@ -63,7 +61,7 @@ impl Counting {
 
 /// A limit's policy, ready for arithmetic.
 ///
-/// Levels of its buckets lie `margin` below the upstream's. So a start may use the whole level, and
+/// Levels of its buckets lie `margin` below the upstream's, so a start may use the whole level, and
 /// a full bucket holds `capacity - margin`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
@@ -78,7 +76,8 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// The limit of a valid `spec`, with the headroom of each tier in millionths of the capacity.
+    /// Creates the limit of a valid `spec`, with each tier's headroom in millionths of the
+    /// capacity.
     #[must_use]
     pub fn new(spec: &LimitSpec, headroom_ppm: &[u32]) -> Self {
         let rate = Rate::new(spec.capacity, spec.period);
@@ -104,16 +103,14 @@ impl Limit {
         }
     }
 
-    /// This limit with a rate that is `slower` [steps](crate::arithmetic::STEPS) lower, and with a
-    /// full bucket that holds `short` less.
+    /// Lowers the rate by `slower` [steps](crate::arithmetic::STEPS), and a full bucket by `short`.
     #[must_use]
     pub fn adapted(&self, slower: u16, short: Credit) -> Self {
         let full = (self.full - short).max(self.full.divided_by(MIN_BURST_PART));
         Limit { rate: self.rate.slowed(slower), full, ..self.clone() }
     }
 
-    /// This limit with its full level capped at `capacity` less the margin, or at half of
-    /// `capacity` if that is more.
+    /// Caps the full level at `capacity` less the margin, or at half of `capacity` if that is more.
     #[must_use]
     pub fn holding_at_most(self, capacity: Amount) -> Self {
         let most = self.rate.credit(capacity);
@@ -121,92 +118,92 @@ impl Limit {
         Limit { full, ..self }
     }
 
-    /// The specification.
+    /// Returns the specification.
     #[must_use]
     pub fn spec(&self) -> &LimitSpec {
         &self.spec
     }
 
-    /// The stock that is held back against jitter.
+    /// Returns the stock that is held back against jitter.
     #[must_use]
     pub fn margin(&self) -> Amount {
         self.margin
     }
 
-    /// The refill rate of its buckets.
+    /// Returns the refill rate of its buckets.
     #[must_use]
     pub fn rate(&self) -> &Rate {
         &self.rate
     }
 
-    /// The level of a full bucket.
+    /// Returns the level of a full bucket.
     #[must_use]
     pub fn full(&self) -> Credit {
         self.full
     }
 
-    /// Whether each key has a bucket of its own.
+    /// Returns whether each key has a bucket of its own.
     #[must_use]
     pub fn is_keyed(&self) -> bool {
         self.spec.applies.is_keyed()
     }
 
-    /// Whether checkpoints list its keys. Other limits' keys start empty after a crash.
+    /// Returns whether checkpoints list its keys. Other limits' keys start empty after a crash.
     #[must_use]
     pub fn lists_keys(&self) -> bool {
         self.is_keyed() && (self.counts_calls_in_flight() || self.has_long_period())
     }
 
-    /// Whether an empty bucket stays below full for a long time.
+    /// Returns whether an empty bucket stays below full for a long time.
     #[must_use]
     pub fn has_long_period(&self) -> bool {
         self.is_quota() || self.spec.period >= LONG_PERIOD
     }
 
-    /// Whether forecasts tell when this limit is used up. They do for quotas and for limits of an
-    /// hour or longer, unless these have keys or count calls in flight.
+    /// Returns whether its end is forecast: for quotas and limits of an hour or longer, unless
+    /// these have keys or count calls in flight.
     #[must_use]
     pub fn has_forecast(&self) -> bool {
         let is_long = self.is_quota() || self.spec.period >= FORECAST_PERIOD;
         is_long && !self.is_keyed() && !self.counts_calls_in_flight()
     }
 
-    /// Applies to the calls that `other` applies to, which differs in nothing else.
+    /// Extends the limit to the calls that `other` applies to, which differs in nothing else.
     pub fn widen(&mut self, other: &Limit) {
         self.spec = Arc::clone(&other.spec);
     }
 
-    /// This limit by another wall clock.
+    /// Makes the limit follow another wall clock.
     #[must_use]
     pub fn with_wall_clock(self, wall_clock: WallClockOrigin) -> Self {
         Limit { wall_clock, ..self }
     }
 
-    /// The wall time at `time`, in nanoseconds since 1970. Saturates in 2554.
+    /// Returns the wall time at `time`, in nanoseconds since 1970. Saturates in 2554.
     #[must_use]
     pub fn unix_nanos(&self, time: Time) -> u64 {
         u64::try_from(self.wall_clock.unix_nanos(time)).unwrap_or(u64::MAX)
     }
 
-    /// The kind of its buckets.
+    /// Returns the kind of its buckets.
     #[must_use]
     pub fn counting(&self) -> &Counting {
         &self.counting
     }
 
-    /// Whether its buckets refill steadily.
+    /// Returns whether its buckets refill steadily.
     #[must_use]
     pub fn has_tokens(&self) -> bool {
         self.counting == Counting::Tokens
     }
 
-    /// Whether calls take up room until they are settled.
+    /// Returns whether calls take up room until they are settled.
     #[must_use]
     pub fn counts_calls_in_flight(&self) -> bool {
         matches!(self.counting, Counting::Occupied { until_settled: true, .. })
     }
 
-    /// How time is cut into windows, if it is.
+    /// Returns how time is cut into windows, if it is.
     #[must_use]
     pub fn alignment(&self) -> Option<&WindowAlignment> {
         match &self.counting {
@@ -215,13 +212,14 @@ impl Limit {
         }
     }
 
-    /// Whether a request is refused, not queued, once the limit is used up.
+    /// Returns whether a request is refused, not queued, once the limit is used up.
     #[must_use]
     pub fn is_quota(&self) -> bool {
         matches!(self.spec.algorithm, Algorithm::Quota(_))
     }
 
-    /// The latest time at which a call that starts at `time` stops counting; none for tokens.
+    /// Returns the latest time at which a call that starts at `time` stops counting; `None` for
+    /// tokens.
     #[must_use]
     pub fn counts_until(&self, time: Time) -> Option<Time> {
         match &self.counting {
@@ -231,8 +229,9 @@ impl Limit {
         }
     }
 
-    /// The latest time at which a call stops counting that the upstream has answered by `answered`: it
-    /// was counted by then, so that its jitter is over. `None` unless calls count for a sliding window.
+    /// Returns the latest time at which a call stops counting that the upstream has answered by
+    /// `answered`: it was counted by then, so that its jitter is over. `None` unless this is a sliding
+    /// window.
     #[must_use]
     pub fn counts_until_if_answered(&self, answered: Time) -> Option<Time> {
         match &self.counting {
@@ -241,7 +240,8 @@ impl Limit {
         }
     }
 
-    /// How much longer calls count under `other`; none unless both limits are sliding windows.
+    /// Returns how much longer calls count under `other`; `None` unless both limits are sliding
+    /// windows.
     #[must_use]
     pub fn counts_longer_as(&self, other: &Limit) -> Option<Span> {
         match (&self.counting, &other.counting) {
@@ -254,8 +254,8 @@ impl Limit {
         }
     }
 
-    /// The nanosecond after a steadily refilled bucket is at level zero, if its level is `level` at
-    /// `now`. This lies in the past for a positive level.
+    /// Returns the nanosecond after a steadily refilled bucket is at level zero, if its level is
+    /// `level` at `now`. This lies in the past for a positive level.
     #[must_use]
     pub fn empty_at(&self, now: Time, level: Credit) -> Time {
         let refill = |credit| self.rate.refill_span(credit);
@@ -263,14 +263,14 @@ impl Limit {
         empty + Span::from_nanos(1)
     }
 
-    /// What a start of `tier` takes that costs `amount`.
+    /// Returns what a start of `tier` takes that costs `amount`.
     #[must_use]
     pub fn start_cost(&self, amount: Amount, tier: Tier) -> StartCost {
         StartCost { credit: self.rate.credit(amount), tier }
     }
 
-    /// The lowest rate to assume, in millionths of the nominal rate; none if the limit never
-    /// learns.
+    /// Returns the lowest rate to assume, in millionths of the nominal rate; `None` if the limit
+    /// never learns a rate.
     #[must_use]
     pub fn floor(&self) -> Option<u32> {
         let Learn::Above(share) = self.spec.learn else { return None };
@@ -278,32 +278,32 @@ impl Limit {
         self.has_tokens().then(|| parts_per_million(share))
     }
 
-    /// How many tiers there are.
+    /// Returns the number of tiers.
     #[must_use]
     pub fn tiers(&self) -> usize {
         self.headrooms.len()
     }
 
-    /// What a start of `tier` has to leave.
+    /// Returns what a start of `tier` has to leave.
     #[must_use]
     pub fn headroom(&self, tier: Tier) -> Credit {
         self.headrooms[tier.index()]
     }
 
-    /// The level at which a start of `tier` may take `cost`, with the tier's headroom left. A cost
-    /// that never leaves the headroom needs a full bucket.
+    /// Returns the level at which a start of `tier` may take `cost`, with the tier's headroom left.
+    /// A cost that never leaves the headroom needs a full bucket.
     #[must_use]
     pub fn demand(&self, cost: Credit, tier: Tier) -> Credit {
         (cost + self.headrooms[tier.index()]).min(self.full)
     }
 }
 
-/// How far starts stay from the ends of a window.
+/// Returns how far starts stay from the ends of a window.
 fn guard(period: Span, jitter: Span) -> Span {
     jitter.min(Span::from_nanos(period.nanos() / GUARD_PART))
 }
 
-/// Rate × jitter + 1 token, at most a tenth of the capacity; rounded up.
+/// Returns rate × jitter + 1 token, at most a tenth of the capacity; rounded up.
 fn auto_margin(capacity: Amount, period: Span, jitter: Span) -> Amount {
     let late = u128::from(capacity.micros()) * u128::from(jitter.nanos());
     let stock = late.div_ceil(u128::from(period.nanos())) + u128::from(Amount::ONE.micros());
@@ -311,7 +311,7 @@ fn auto_margin(capacity: Amount, period: Span, jitter: Span) -> Amount {
     Amount::from_micros(stock.min(tenth) as u64).expect("a tenth of an amount is an amount")
 }
 
-/// A share in millionths, rounded up.
+/// Returns a share in millionths, rounded up.
 pub(crate) fn parts_per_million(share: f64) -> u32 {
     (share * 1e6).ceil() as u32
 }

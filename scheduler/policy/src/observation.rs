@@ -1,10 +1,10 @@
-//! What a response of the upstream says about its limits.
+//! The content of a response of the upstream about its limits.
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Span;
 use std::ops::RangeInclusive;
 
-/// The name that dialects give to the limit of a whole account. No header describes this limit.
+/// The name that dialects give to the limit of a whole account, which no header describes.
 const GLOBAL: &str = "global";
 
 /// The content of one response, independent of the upstream's dialect.
@@ -21,7 +21,7 @@ pub struct Observation {
 /// Whether a limit of the upstream rejected a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// No limit rejected the call. It may have failed for another reason.
+    /// No limit rejected the call, which may have failed for another reason.
     Passed,
     /// The call was too early.
     Limited {
@@ -29,13 +29,13 @@ pub enum Verdict {
         scope: Scope,
         /// The pause that the upstream asks for.
         retry_after: Option<Span>,
-        /// Whether the upstream blames calls of other accounts; such a rejection teaches nothing.
+        /// Whether the upstream blames other accounts' calls; such a rejection teaches nothing.
         by_other_accounts: bool,
     },
     /// The upstream has no room for the call now, and says nothing more.
     Busy,
-    /// Too many calls were in flight. The upstream has charged nothing, and takes calls again once
-    /// another one has ended.
+    /// Too many calls were in flight. The upstream has charged nothing, and accepts calls again
+    /// once another one has ended.
     Crowded,
     /// A quota is spent. Retries before its reset are useless.
     Exhausted {
@@ -56,10 +56,10 @@ pub enum Scope {
     /// The limit of this name. If the resource has none, a limit that only some calls share, since
     /// calls of one account may meet any number of such limits.
     Limit(String),
-    /// The limit of this name, which applies to all calls. If the resource has none, the limits that
-    /// the call was charged to.
+    /// The limit of this name, which applies to all calls. If the resource has none, the limits
+    /// that the call was charged to.
     Policy(String),
-    /// Limits that only some calls share, by a condition or a key. The response names none.
+    /// Limits, unnamed by the response, that only some calls share by a condition or a key.
     Narrow,
 }
 
@@ -76,7 +76,7 @@ pub struct Reading {
     pub capacity: Option<Amount>,
     /// The time until the bucket is full or the window ends.
     pub reset: Option<Span>,
-    /// How far `reset` may be off, because headers often count whole seconds.
+    /// The greatest error of `reset`, as headers often count whole seconds.
     pub reset_grain: Span,
     /// The limit of the bucket, as far as the response describes it.
     pub described: Described,
@@ -91,12 +91,12 @@ pub struct Described {
     pub period: Option<Span>,
     /// Whether it refills all the time, and not at the end of a window.
     pub is_gradual: bool,
-    /// Whether it has a bucket for each value of a key. None if the response does not say.
+    /// Whether it has a bucket for each value of a key; `None` if the response does not say.
     pub is_keyed: Option<bool>,
 }
 
 impl Scope {
-    /// Whether a refusal with this scope may be by a limit that no answer describes.
+    /// Returns whether a rejection with this scope may be by a limit that no response describes.
     #[must_use]
     pub fn may_be_unnamed(&self) -> bool {
         match self {
@@ -106,7 +106,7 @@ impl Scope {
         }
     }
 
-    /// Whether it is the limit of a whole account.
+    /// Returns whether it is the limit of a whole account.
     #[must_use]
     pub fn is_global(&self) -> bool {
         matches!(self, Scope::Limit(name) if name == GLOBAL)
@@ -114,7 +114,7 @@ impl Scope {
 }
 
 impl Reading {
-    /// A reading of a remaining amount in whole units, and of nothing else.
+    /// Creates a reading of a remaining amount in whole units, and of nothing else.
     #[must_use]
     pub fn new(scope: Scope, remaining: Amount) -> Self {
         Reading {
@@ -128,15 +128,15 @@ impl Reading {
         }
     }
 
-    /// The range of amounts that may remain. A fraction may be rounded up; larger steps may be
-    /// rounded either way.
+    /// Returns the range of amounts that may remain. A fraction may be rounded up; larger steps may
+    /// be rounded either way.
     #[must_use]
     pub fn remaining_range(&self) -> RangeInclusive<Amount> {
         let coarse = self.remaining_grain.saturating_sub(Amount::ONE);
         self.remaining.saturating_sub(self.remaining_grain)..=self.remaining.saturating_add(coarse)
     }
 
-    /// How far a time that is written as `reset` may be off: one second for whole seconds,
+    /// Returns the greatest error of a time written as `reset`: one second for whole seconds,
     /// otherwise one millisecond.
     #[must_use]
     pub fn grain_of(reset: Option<Span>) -> Span {

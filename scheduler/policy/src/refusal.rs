@@ -11,7 +11,7 @@ use std::fmt;
 /// When to ask again after a bound was reached: long enough for some requests to be served.
 const RETRY_AFTER_BOUND: Span = Span::from_secs(1);
 
-/// A refusal is an answer: it says when to come back, or that coming back is useless.
+/// Why a request is refused, with when to ask again, or that asking again is useless.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The start would be later than the request allows. Nothing was charged.
@@ -44,7 +44,7 @@ pub enum Refusal {
         /// The most that the limit can hold.
         capacity: Amount,
     },
-    /// A quota is used up, by the scheduler's count or by the upstream's word.
+    /// A quota is used up, by the scheduler's count or by the upstream's report.
     #[error("the quota is spent; it is reset {}", retry_after.map_or("never".to_owned(), |span| format!("in {span:.1}")))]
     QuotaSpent {
         /// The limit.
@@ -71,19 +71,19 @@ pub enum Refusal {
         /// The bound.
         bound: usize,
     },
-    /// A call in flight was renewed after its place had been promised to another call. The renewed
-    /// call still counts.
+    /// A call in flight was renewed after its place had been promised to another call. It still
+    /// counts.
     #[error("the place of the call has been promised to another: renew it earlier, or give it a longer time to live")]
     RenewedTooLate,
     /// The permit is not known, or was given back.
     #[error("no such permit: it was never granted, was given back, or is too old")]
     UnknownPermit,
-    /// The id belongs to another request, which waits or has a permit that is not settled.
+    /// The id belongs to another request that waits or has an unsettled permit.
     #[error(
         "another request has this id: it came from another user or `from`, or asked for another class, cost or labels; choose ids at random"
     )]
     IdInUse,
-    /// The start is past: a call that began now would take stock that is promised to other calls.
+    /// The start is past: a call now would take stock that is promised to other calls.
     #[error("the permit's start is past; give it back if it was not used, and ask under a new id")]
     Lapsed,
     /// The call of the permit was settled: another call would be charged to no limit.
@@ -141,14 +141,14 @@ pub enum Refusal {
     MayBeGone,
 }
 
-/// What a request would have too many of.
+/// A set that a bound limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bounded {
-    /// Requests that wait.
+    /// Waiting requests.
     Waiting,
-    /// Waiting requests, if this client has more than its share of them.
+    /// Waiting requests, of which this client has more than its share.
     WaitingOfClient,
-    /// Permits that are remembered.
+    /// Remembered permits.
     Remembered,
     /// Answers that wait for the store.
     Pending,
@@ -166,28 +166,27 @@ impl fmt::Display for Bounded {
 }
 
 impl Refusal {
-    /// The protocol's code.
+    /// Returns the protocol's code.
     #[must_use]
     pub fn code(&self) -> Code {
         self.parts().0
     }
 
-    /// How long until the client should ask again; none if asking again is useless.
+    /// Returns how long until the client should ask again; `None` if asking again is useless.
     #[must_use]
     pub fn retry_after(&self) -> Option<Span> {
         self.parts().1
     }
 
-    /// The limit that refuses the request.
+    /// Returns the limit that refuses the request.
     #[must_use]
     pub fn limited_by(&self) -> Option<LimitId> {
         self.parts().2
     }
 
-    /// The protocol's code, when to ask again, and the limit that refuses.
-    ///
-    /// A start beyond `max_wait` or `max_ahead` and a renewal that comes too late are all
-    /// `not_in_time`. The renewal has no `retry_after`, because asking again is useless.
+    /// Returns the protocol's code, when to ask again, and the limit that refuses. A start beyond
+    /// `max_wait` or `max_ahead` and a renewal that comes too late are all `not_in_time`; only
+    /// asking for the renewal again is useless.
     fn parts(&self) -> (Code, Option<Span>, Option<LimitId>) {
         match *self {
             Refusal::NotInTime { retry_after, limited_by } => (Code::NotInTime, Some(retry_after), limited_by),

@@ -38,9 +38,9 @@ impl Class {
         Class { name: spec.name.clone(), max_starvation: spec.max_starvation, tier: Tier::of_index(tier) }
     }
 
-    /// When the oldest request for something is promoted: it goes ahead of all others once in each
-    /// `max_starvation`. `came` is when this scheduler received it, and `served` when the class last
-    /// got what the request waits for.
+    /// Returns when the oldest request for something is promoted, ahead of all others: once in each
+    /// `max_starvation`. `came` is when this scheduler received it, and `served` when the class
+    /// last got what it waits for.
     #[must_use]
     pub fn promotes_at(&self, came: Time, served: Time) -> Option<Time> {
         self.max_starvation.map(|most| came.max(served) + most)
@@ -55,7 +55,7 @@ pub struct Resource {
     classes: Vec<Class>,
     default_class: ClassId,
     matcher: LimitMatcher,
-    /// The same resource with only its shadow limits. None if this is such a resource itself.
+    /// The same resource with only its shadow limits, unless this is such a resource itself.
     shadow: Option<Arc<Resource>>,
     wall_clock: WallClockOrigin,
 }
@@ -75,7 +75,7 @@ impl Resource {
         Ok(Resource::with_limits(spec.clone(), |limit| !limit.shadow, Some(Arc::new(shadow))))
     }
 
-    /// All faults of a specification, with their fields; none if it is valid.
+    /// Returns all faults of a specification, with their fields.
     #[must_use]
     pub fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
         faults(spec)
@@ -99,8 +99,7 @@ impl Resource {
         }
     }
 
-    /// This resource by another wall clock, which its windows follow. By default time begins with
-    /// 1970.
+    /// Makes the windows follow another wall clock. By default time begins with 1970.
     #[must_use]
     pub fn with_wall_clock(self, wall_clock: WallClockOrigin) -> Self {
         let limits = self.limits.iter().map(|limit| limit.clone().with_wall_clock(wall_clock)).collect();
@@ -108,39 +107,40 @@ impl Resource {
         Resource { limits, shadow, wall_clock, ..self }
     }
 
-    /// How far ahead a start may be reserved.
+    /// Returns how far ahead a start may be reserved.
     #[must_use]
     pub fn max_ahead(&self) -> Span {
         let longest = || self.limits.iter().map(|limit| limit.spec().period).max().unwrap_or(Span::ZERO);
         self.spec.max_ahead.unwrap_or_else(|| longest().clamp(*DEFAULT_AHEAD.start(), *DEFAULT_AHEAD.end()))
     }
 
-    /// The wall clock that its windows follow.
+    /// Returns the wall clock that its windows follow.
     #[must_use]
     pub fn wall_clock(&self) -> WallClockOrigin {
         self.wall_clock
     }
 
-    /// The limits of `bill` that count calls in flight, each with the length of its lease.
+    /// Iterates over the limits of `bill` that count calls in flight, with the length of their
+    /// leases.
     pub fn leases(&self, bill: &Bill) -> impl Iterator<Item = (LimitId, Span)> {
         let occupied = bill.charged().filter(|limit| self[*limit].counts_calls_in_flight());
         occupied.map(|limit| (limit, self[limit].spec().period))
     }
 
-    /// The charges of a bill to limits that count calls in flight.
+    /// Returns the charges of a bill to limits that count calls in flight.
     #[must_use]
     pub fn in_flight_part(&self, bill: &Bill) -> Bill {
         bill.map_charges(|limit, amount| self[limit].counts_calls_in_flight().then_some((limit, amount)))
     }
 
-    /// The limits whose unused capacity is lost at the end of a window.
+    /// Returns the limits whose unused capacity is lost at the end of a window.
     #[must_use]
     pub fn windowed(&self) -> LimitSet {
         let windowed = self.limits_by_id().filter(|(_, limit)| !limit.has_tokens() && !limit.counts_calls_in_flight());
         windowed.fold(LimitSet::NONE, |set, (id, _)| set.with(id))
     }
 
-    /// The same resource with these limits after its own.
+    /// Returns the same resource with these limits after its own.
     ///
     /// # Errors
     /// The first fault of the resulting resource.
@@ -150,66 +150,66 @@ impl Resource {
         Ok(resource.with_wall_clock(self.wall_clock))
     }
 
-    /// The specification.
+    /// Returns the specification.
     #[must_use]
     pub fn spec(&self) -> &ResourceSpec {
         &self.spec
     }
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &Name {
         &self.spec.name
     }
 
-    /// Its shadow limits, as a resource.
+    /// Returns its shadow limits, as a resource.
     #[must_use]
     pub fn shadow(&self) -> &Resource {
         self.shadow.as_deref().unwrap_or(self)
     }
 
-    /// Its limits, without those in shadow mode.
+    /// Returns its limits, without those in shadow mode.
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
         &self.limits
     }
 
-    /// Its limits, to be kept elsewhere.
+    /// Returns its limits, to be kept elsewhere.
     #[must_use]
     pub fn shared_limits(&self) -> Arc<[Limit]> {
         Arc::clone(&self.limits)
     }
 
-    /// `amount` as credit of `limit`.
+    /// Converts `amount` to credit of `limit`.
     #[must_use]
     pub fn credit(&self, limit: LimitId, amount: Amount) -> Credit {
         self[limit].rate().credit(amount)
     }
 
-    /// Its limits with their ids.
+    /// Iterates over its limits with their ids.
     pub fn limits_by_id(&self) -> impl Iterator<Item = (LimitId, &Limit)> + Clone {
         (0..).map(LimitId).zip(self.limits())
     }
 
-    /// Its classes, the most urgent first.
+    /// Returns its classes, the most urgent first.
     #[must_use]
     pub fn classes(&self) -> &[Class] {
         &self.classes
     }
 
-    /// Its classes with their ids.
+    /// Iterates over its classes with their ids.
     pub fn classes_by_id(&self) -> impl Iterator<Item = (ClassId, &Class)> + Clone {
         (0..).map(ClassId).zip(&self.classes)
     }
 
-    /// The class of requests that name none.
+    /// Returns the class of requests that name none.
     #[must_use]
     pub fn default_class(&self) -> ClassId {
         self.default_class
     }
 
-    /// The longest refill time among the bill's charges, which is its dominant share. What some clients
-    /// alone must keep to counts only if the bill has nothing else: it is no part of what all share.
+    /// Returns the longest refill time among the bill's charges: its dominant share. Limits of
+    /// single clients count only if the bill has no others, as they are no part of what all share.
     #[must_use]
     pub fn dominant_share(&self, bill: &Bill) -> Span {
         let client = self.spec.fair_share.as_ref().map(|fair| &fair.label);
@@ -218,14 +218,14 @@ impl Resource {
         bill.shared().map(refill).max().map_or(Span::ZERO, |(_, share)| share)
     }
 
-    /// The weight of a client in its fair share.
+    /// Returns the weight of a client in its fair share.
     #[must_use]
     pub fn weight(&self, client: &str) -> Weight {
         let weights = self.spec.fair_share.as_ref().map(|fair| &fair.weights);
         weights.and_then(|weights| weights.get(client)).copied().unwrap_or(Weight::ONE)
     }
 
-    /// The class called `name`.
+    /// Returns the class called `name`.
     ///
     /// # Errors
     /// [`Refusal::UnknownClass`] with the names of all classes.
@@ -236,8 +236,8 @@ impl Resource {
         }
     }
 
-    /// The charges of a call with these labels and this cost. If the cost does not name the unit
-    /// `requests`, the call counts as one request.
+    /// Computes the charges of a call with these labels and this cost. If the cost does not name
+    /// the unit `requests`, the call counts as one request.
     ///
     /// # Errors
     /// [`Refusal::UnknownUnit`] for a unit that no limit counts. [`Refusal::Uncounted`] for an
@@ -268,7 +268,7 @@ impl Resource {
         }
     }
 
-    /// The labels of the call by which discovered limits may apply.
+    /// Returns the labels of the call by which discovered limits may apply.
     fn traits(&self, labels: &Labels<'_>) -> Option<CallTraits> {
         let route = self.spec.discover_route.as_ref().and_then(|label| labels.get(label)).map(str::to_owned);
         let keys = self.spec.discover_key.iter().filter(|label| labels.get(label).is_some()).cloned();
@@ -276,7 +276,7 @@ impl Resource {
         (traits != CallTraits::default()).then_some(traits)
     }
 
-    /// The charges of a call, even above a limit's capacity.
+    /// Computes the charges of a call, even above a limit's capacity.
     fn charges<'a>(&self, labels: &Labels<'_>, cost: impl Iterator<Item = (&'a str, Amount)> + Clone) -> Bill {
         let mut bill = Bill::default();
         for (limit, key) in self.matcher.matching(labels) {
@@ -287,8 +287,10 @@ impl Resource {
         bill
     }
 
+    /// Checks that no charge is above its limit's capacity.
+    ///
     /// # Errors
-    /// [`Refusal::NeverFits`] for a charge above a limit's capacity.
+    /// [`Refusal::NeverFits`] for one that is.
     pub fn check_payable(&self, bill: &Bill) -> Result<(), Refusal> {
         let capacity = |limit: LimitId| self[limit].spec().capacity;
         let is_payable = |limit: LimitId, amount| amount <= capacity(limit) || self[limit].spec().is_steered();
@@ -298,7 +300,7 @@ impl Resource {
         }
     }
 
-    /// `bill` with the actual cost of each unit that `actual` names.
+    /// Replaces the charges for each unit of `actual` by the actual cost.
     pub fn corrected<'a>(&self, bill: &Bill, actual: impl Iterator<Item = (&'a str, Amount)> + Clone) -> Bill {
         bill.map_charges(|limit, amount| {
             let actual = amount_of(&self[limit].spec().unit, actual.clone());
@@ -306,25 +308,25 @@ impl Resource {
         })
     }
 
-    /// Its limits that have a bucket for each key.
+    /// Iterates over its limits that have a bucket for each key.
     pub fn keyed_limits(&self) -> impl Iterator<Item = LimitId> {
         self.limits_by_id().filter(|(_, limit)| limit.is_keyed()).map(|(id, _)| id)
     }
 
-    /// The limit called `name`.
+    /// Returns the limit called `name`.
     #[must_use]
     pub fn limit(&self, name: &str) -> Option<LimitId> {
         self.limits_by_id().find(|(_, limit)| *limit.spec().name == *name).map(|(id, _)| id)
     }
 
-    /// Whether both resources differ at most in their limits, so that permits and queues can go on.
+    /// Returns whether permits and queues can be kept, as only limits differ.
     #[must_use]
     pub fn differs_in_limits_alone(&self, other: &Resource) -> bool {
         let rest = |resource: &Resource| ResourceSpec { limits: Vec::new(), ..resource.spec().clone() };
         rest(self) == rest(other)
     }
 
-    /// Whether bills of one resource are valid for the other.
+    /// Returns whether bills of one resource are valid for the other.
     #[must_use]
     pub fn shares_bills_with(&self, other: &Resource) -> bool {
         let (own, others) = (&self.spec.limits, &other.spec.limits);
@@ -333,24 +335,24 @@ impl Resource {
         own.len() == others.len() && own.iter().zip(others).all(is_same)
     }
 
-    /// Whether a limit counts this unit, be it in shadow mode or not.
+    /// Returns whether a limit counts this unit, in shadow mode or not.
     #[must_use]
     pub fn counts(&self, unit: &str) -> bool {
         self.spec.limits.iter().any(|limit| *limit.unit == *unit)
     }
 
+    /// Checks that limits count all units, unless such limits may be discovered later.
+    ///
     /// # Errors
     /// [`Refusal::UnknownUnit`] for a unit that no limit counts.
     pub fn check_units<'a>(&self, mut cost: impl Iterator<Item = (&'a str, Amount)>) -> Result<(), Refusal> {
-        // A limit that counts the unit may be discovered later.
         match cost.find(|(unit, _)| !self.counts(unit) && self.spec.discover != Discover::All) {
             Some((unit, _)) => Err(Refusal::UnknownUnit { unit: unit.to_owned(), known: self.units() }),
             None => Ok(()),
         }
     }
 
-    /// # Errors
-    /// [`Refusal::Uncounted`] if nothing is stated and no limit counts `requests`.
+    /// Returns [`Refusal::Uncounted`] if nothing is stated and no limit counts `requests`.
     fn check_default_cost<'a>(&self, mut cost: impl Iterator<Item = (&'a str, Amount)>) -> Result<(), Refusal> {
         let is_free = self.spec.uncounted == Uncounted::Allow || self.spec.discover == Discover::All;
         match is_free || cost.next().is_some() || self.counts(REQUESTS) {
@@ -359,20 +361,19 @@ impl Resource {
         }
     }
 
-    /// Whether all conditions of `limit` hold for these labels, even if labels of its key are
-    /// missing.
+    /// Returns whether all conditions of `limit` hold for these labels, even if its key lacks some.
     #[must_use]
     pub fn conditions_hold(&self, limit: LimitId, labels: &Labels<'_>) -> bool {
         self.matcher.conditions_hold(limit, labels)
     }
 
-    /// The tier of a class.
+    /// Returns the tier of a class.
     #[must_use]
     pub fn tier(&self, class: ClassId) -> Tier {
         self.classes()[class.index()].tier
     }
 
-    /// The units that its limits count, each once, in order.
+    /// Returns the units that its limits count, each once, in order.
     #[must_use]
     pub fn units(&self) -> Vec<Name> {
         let units: BTreeSet<&Name> = self.spec.limits.iter().map(|limit| &limit.unit).collect();
@@ -388,7 +389,7 @@ impl Index<LimitId> for Resource {
     }
 }
 
-/// A cost, as [`Resource::bill`] takes it.
+/// Returns a cost in the form that [`Resource::bill`] takes.
 pub fn by_unit(cost: &[(String, Amount)]) -> impl Iterator<Item = (&str, Amount)> + Clone {
     cost.iter().map(|(unit, amount)| (unit.as_str(), *amount))
 }
@@ -397,8 +398,8 @@ fn amount_of<'a>(unit: &str, mut cost: impl Iterator<Item = (&'a str, Amount)>) 
     cost.find(|(known, _)| *known == unit).map(|(_, amount)| amount)
 }
 
-/// The distinct headrooms in ascending order, one for each tier. Tier 0 leaves no headroom and
-/// serves promoted requests.
+/// Returns the distinct headrooms in ascending order, one for each tier. Tier 0 leaves no headroom
+/// and serves promoted requests.
 fn distinct_headrooms(classes: &[ClassSpec]) -> Vec<u32> {
     let headrooms = classes.iter().map(|class| parts_per_million(class.headroom)).chain([0]);
     headrooms.collect::<BTreeSet<u32>>().into_iter().collect()

@@ -1,6 +1,5 @@
-//! The specification of a resource: plain values that [`Resource::new`] validates once.
-//!
-//! [`Resource::new`]: crate::Resource::new
+//! The specification of a resource: plain values that [`Resource::new`](crate::Resource::new)
+//! validates once.
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::lateness::LATENESS;
@@ -16,9 +15,9 @@ pub use crate::arithmetic::Alignment;
 
 /// The largest number of limits of a resource: a set of limits is a word of 64 bits.
 pub const MAX_LIMITS: usize = 64;
-/// The largest number of classes of a resource; people tell a handful apart.
+/// The largest number of classes of a resource; people distinguish a handful.
 pub const MAX_CLASSES: usize = 16;
-/// The longest period of a limit, because no upstream's quota lasts longer than a year.
+/// The longest period of a limit, as no upstream's quota lasts longer than a year.
 pub const MAX_PERIOD: Span = Span::from_secs(366 * 86_400);
 
 /// A resource.
@@ -43,16 +42,16 @@ pub struct ResourceSpec {
     pub reservation: Span,
     /// How long after its start a permit lapses.
     pub validity: Span,
-    /// How far ahead a start may be reserved. By default, the longest period of its limits, within
+    /// How far ahead a start may be reserved: if `None`, the longest period of its limits, within
     /// [`DEFAULT_AHEAD`].
     pub max_ahead: Option<Span>,
-    /// How clients share a class; first come, first served by default.
+    /// How clients share a class; if `None`, first come, first served.
     pub fair_share: Option<FairShare>,
     /// Whether limits follow capacities that the upstream states.
     pub follow: Follow,
     /// Which limits are discovered.
     pub discover: Discover,
-    /// The label that names a call's route. A limit that answers name is then discovered for the
+    /// The label that names a call's route. A limit that responses name is then discovered for the
     /// routes of its calls only.
     pub discover_route: Option<String>,
     /// Labels by whose values the upstream may count separately.
@@ -61,12 +60,12 @@ pub struct ResourceSpec {
     pub unmatched: Unmatched,
     /// The answer to requests whose cost no limit counts.
     pub uncounted: Uncounted,
-    /// Labels that tell kinds of calls apart, to learn each kind's cost. None turns learning off.
+    /// Labels by which calls are divided into kinds whose costs are learned. If empty, none are.
     pub learn_costs: Vec<String>,
 }
 
 impl ResourceSpec {
-    /// A resource with these limits and default values.
+    /// Creates a resource with these limits and default values.
     #[must_use]
     pub fn new(name: Name, limits: Vec<LimitSpec>) -> Self {
         ResourceSpec {
@@ -91,7 +90,7 @@ impl ResourceSpec {
         }
     }
 
-    /// Whether it has written limits, or discovers all kinds of limits.
+    /// Returns whether it has written limits, or discovers all kinds of limits.
     #[must_use]
     pub fn has_limits(&self) -> bool {
         !self.limits.is_empty() || self.discover == Discover::All
@@ -105,9 +104,8 @@ impl ResourceSpec {
     }
 }
 
-/// By default, starts are reserved as far ahead as the longest period of a limit, within these
-/// bounds. The upper bound keeps workers from booking a whole day. The lower one covers an ordinary
-/// burst on limits with short periods.
+/// The bounds of how far ahead starts are reserved by default. The upper one keeps workers from
+/// booking a whole day. The lower one covers an ordinary burst on limits with short periods.
 pub const DEFAULT_AHEAD: RangeInclusive<Span> = Span::from_secs(60)..=Span::from_secs(3600);
 
 /// Which capacity a limit has.
@@ -121,8 +119,8 @@ pub enum Follow {
     Written,
 }
 
-/// Which limits are discovered from the upstream's answers. The core only accepts costs in units that
-/// no limit counts yet.
+/// Which limits are discovered from the upstream's responses. The core only uses this to accept
+/// costs in units that no limit counts yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Discover {
     /// None.
@@ -130,7 +128,7 @@ pub enum Discover {
     Nothing,
     /// A cap on calls in flight.
     InFlight,
-    /// A cap on calls in flight, limits that answers tell of, and a rate.
+    /// A cap on calls in flight, limits that responses describe, and a rate.
     All,
 }
 
@@ -171,8 +169,7 @@ pub const DEFAULT_RESERVATION: Span = Span::from_millis(300);
 pub const MIN_RESERVATION: Span = Span::from_millis(50);
 /// The longest reservation: a crash costs at most about this much refill.
 pub const MAX_RESERVATION: Span = Span::from_secs(60);
-/// The longest horizon. A waiting request is then granted so early that hardly any is left for late
-/// binding.
+/// The longest horizon: waiting requests are then granted so early that hardly any binding is late.
 pub const MAX_HORIZON: Span = Span::from_secs(60);
 /// The highest of the [`Bounds`]: the core counts in 32 bits.
 pub const MAX_BOUND: usize = u32::MAX as usize;
@@ -192,24 +189,24 @@ pub enum Algorithm {
     /// A bucket holds `capacity`, and fills within `period`.
     #[default]
     TokenBucket,
-    /// A bucket runs over at `capacity`, and drains within `period`. This is a token bucket seen
-    /// from below. A call that does not fit adds nothing.
+    /// A bucket runs over at `capacity`, and drains within `period`: a token bucket seen from
+    /// below. A call that does not fit adds nothing.
     LeakyBucket,
     /// `capacity` in each window of time. Windows of a day or a month are as long as the calendar
     /// says, whatever the `period`.
     FixedWindow(Alignment),
     /// `capacity` in every stretch of time of length `period`.
     SlidingWindow,
-    /// `capacity` in flight: each call holds what it costs until it is settled, or `period` after
-    /// its start or its last renewal.
+    /// `capacity` in flight: each call holds its cost until it is settled, or `period` after its
+    /// start or its last renewal.
     Concurrency,
-    /// `capacity` until the quota is reset, if ever. A request is refused, not queued, while the
-    /// quota is spent.
+    /// `capacity` until the quota is reset, if ever. While it is spent, requests are refused, not
+    /// queued.
     Quota(Option<Alignment>),
 }
 
 impl Algorithm {
-    /// As configuration and status write it.
+    /// Returns the name in configuration and status.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -244,13 +241,12 @@ pub struct LimitSpec {
     pub learn: Learn,
     /// The requests that it applies to, and the keys of its buckets.
     pub applies: Applies,
-    /// Whether this is a shadow limit: the scheduler measures the delays that it would cause, and
-    /// delays nothing.
+    /// Whether this is a shadow limit, which only measures the delays that it would cause.
     pub shadow: bool,
 }
 
 impl LimitSpec {
-    /// A token bucket for every request, with default values.
+    /// Creates a token bucket for every request, with default values.
     #[must_use]
     pub fn new(name: Name, unit: Name, capacity: Amount, period: Span) -> Self {
         let (algorithm, margin, learn, applies) =
@@ -259,13 +255,13 @@ impl LimitSpec {
         LimitSpec { name, unit, algorithm, capacity, period, margin, jitter, learn, applies, shadow }
     }
 
-    /// Whether the driver [steers](Learn::Steered) the capacity in force.
+    /// Returns whether the driver [steers](Learn::Steered) the capacity in force.
     #[must_use]
     pub fn is_steered(&self) -> bool {
         matches!(self.learn, Learn::Steered(_))
     }
 
-    /// Whether `other` is the same limit for the same calls, perhaps with another capacity and
+    /// Whether `other` is the same limit for the same calls, perhaps of another capacity and
     /// period.
     pub(crate) fn is_same_for_calls(&self, other: &LimitSpec) -> bool {
         let is_same_call = self.unit == other.unit && self.applies == other.applies;
@@ -283,14 +279,13 @@ pub enum Learn {
     /// The driver steers the capacity in force. It begins with this amount and then follows
     /// `Event::Capacity` of the core.
     ///
-    /// The upstream's answers never describe such a limit: no reading is about it, a refusal that
-    /// names another limit does not blame it, and no refusal corrects its level. Its capacity is an
-    /// estimate, so that no cost is too large for it.
+    /// The upstream's responses never describe such a limit: no reading is about it, a rejection
+    /// that names another limit does not blame it, and no rejection corrects its level. As its
+    /// capacity is an estimate, no cost is too large for it.
     Steered(Amount),
 }
 
-/// The lowest floor. With less, so few calls would start that a recovery of the upstream would
-/// hardly show.
+/// The lowest floor. With less, so few calls would start that a recovery would hardly show.
 pub const MIN_FLOOR: f64 = 0.01;
 
 /// The default floor of a learned rate.
@@ -305,7 +300,7 @@ impl Default for Learn {
 /// The stock that a limit holds back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Margin {
-    /// Rate × jitter + 1, at most a tenth of the capacity.
+    /// Rate × `jitter` + 1, at most a tenth of the capacity; nothing unless the limit has tokens.
     Auto,
     /// This amount. With zero, nothing covers the jitter of delays.
     Fixed(Amount),
@@ -324,7 +319,7 @@ pub struct ClassSpec {
 }
 
 impl ClassSpec {
-    /// A class without headroom and promotion.
+    /// Creates a class without headroom and promotion.
     #[must_use]
     pub fn new(name: Name) -> Self {
         ClassSpec { name, headroom: 0.0, max_starvation: None }
@@ -345,9 +340,9 @@ pub enum StartPolicy {
     Empty,
 }
 
-/// The largest number of remembered permits that were returned, about 8 MB. So one client cannot
-/// fill the memory with permits that it gives back. Beyond the bound, the scheduler forgets the
-/// oldest permit, and a late copy of its request is charged again.
+/// The largest number of remembered permits that were returned, about 8 MB, so that no client fills
+/// the memory with them. Beyond it, the oldest permit is forgotten, and a late copy of its request
+/// is charged again.
 pub const MAX_IDLE_PERMITS: usize = 65_536;
 
 /// How long a permit is remembered after its start or the end of its lease: long enough for calls
@@ -404,21 +399,21 @@ impl Weight {
     /// The weight of clients that the configuration does not name.
     pub const ONE: Weight = Weight(1000);
 
-    /// The virtual time that this service takes for a client of this weight: `service` ÷ weight,
-    /// rounded up.
+    /// Returns the virtual time that `service` takes for a client of this weight: `service` ÷
+    /// weight, rounded up.
     #[must_use]
     pub fn weighted(self, service: Span) -> Span {
         let weighted = (u128::from(service.nanos()) * u128::from(Weight::ONE.0)).div_ceil(u128::from(self.0));
         Span::from_nanos(u64::try_from(weighted).unwrap_or(u64::MAX))
     }
 
-    /// The weight as a factor.
+    /// Returns the weight as a factor.
     #[must_use]
     pub fn times(self) -> f64 {
         f64::from(self.0) / 1e3
     }
 
-    /// The nearest weight; none outside of 0.001 to a million.
+    /// Returns the nearest weight; `None` outside of 0.001 to a million.
     #[must_use]
     pub fn new(times: f64) -> Option<Self> {
         (0.001..=1e6).contains(&times).then(|| Weight((times * 1e3).round() as u32))

@@ -22,14 +22,14 @@ pub struct Call {
 }
 
 impl Call {
-    /// A call with these labels and this cost, by unit.
+    /// Creates a call with these labels and this cost, by unit.
     #[must_use]
     pub fn new(labels: &Labels<'_>, cost: &Cost<'_>) -> Self {
         let cost = cost.iter().map(|(unit, amount)| (unit.to_owned(), amount)).collect();
         Call { labels: labels.clone().into_owned(), cost }
     }
 
-    /// A call without labels, whose cost is the estimate of `bill`.
+    /// Creates a call without labels, whose cost is the estimate of `bill`.
     #[must_use]
     pub fn from_bill(bill: &Bill, resource: &Resource) -> Self {
         let estimate = bill.estimate();
@@ -38,12 +38,12 @@ impl Call {
         Call { labels: Labels::new(), cost: cost.into_iter().collect() }
     }
 
-    /// Its labels, for a record.
+    /// Iterates over its labels, for a record.
     pub fn labels(&self) -> impl Iterator<Item = (String, String)> {
         self.labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned()))
     }
 
-    /// Its cost by unit.
+    /// Iterates over its cost by unit.
     pub fn cost(&self) -> impl Iterator<Item = (&str, Amount)> + Clone {
         by_unit(&self.cost)
     }
@@ -62,7 +62,7 @@ pub struct Succession {
 }
 
 impl Succession {
-    /// The mapping from `before` to `after`.
+    /// Maps `before` to `after`.
     pub fn between(before: &Resource, after: &Resource) -> Self {
         let id_of = |of: &Resource, is: &dyn Fn(&LimitSpec) -> bool| {
             of.limits_by_id().find(|(_, limit)| is(limit.spec())).map(|(id, _)| id)
@@ -74,20 +74,20 @@ impl Succession {
         }
     }
 
-    /// The new id of a limit, if the limit continues.
+    /// Returns the new id of a limit, if the limit continues.
     #[must_use]
     pub fn of(&self, before: LimitId) -> Option<LimitId> {
         self.to[before.index()]
     }
 
-    /// The former ids, by new index.
+    /// Returns the former ids, by new index.
     #[must_use]
     pub fn before(&self) -> &[Option<LimitId>] {
         &self.from
     }
 
-    /// The levels of new limits without keys of which these amounts are left. If a limit is named
-    /// twice, the first amount counts.
+    /// Returns the levels of new limits without keys of which these amounts are left. If a limit is
+    /// named twice, the first amount counts.
     #[must_use]
     pub fn levels_of_new(&self, after: &Resource, left: &[(Name, Amount)]) -> Vec<(LimitId, Credit)> {
         let new = after.limits_by_id().filter(|(id, limit)| self.from[id.index()].is_none() && !limit.is_keyed());
@@ -98,7 +98,7 @@ impl Succession {
         new.filter_map(level).collect()
     }
 
-    /// The former bill's charges to limits that continue, without charges in shadow mode.
+    /// Returns the former bill's charges to limits that continue, without charges in shadow mode.
     #[must_use]
     pub fn bill(&self, before: &Bill) -> Bill {
         let mut bill = before.map_charges(|limit, amount| Some((self.of(limit)?, amount)));
@@ -110,7 +110,7 @@ impl Succession {
     }
 }
 
-/// Whether `after` differs from `before` in that some limits apply to more calls, and in nothing else.
+/// Returns whether `after` differs from `before` only in that some limits apply to more calls.
 #[must_use]
 pub fn only_widens(before: &Resource, after: &Resource) -> bool {
     let (old, new) = (&before.spec().limits, &after.spec().limits);

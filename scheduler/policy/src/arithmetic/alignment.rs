@@ -12,9 +12,9 @@ pub enum Alignment {
     #[default]
     Epoch,
     /// With the first call after the end of the window before. A sliding window of the same length
-    /// never admits more, so the limit is counted as a sliding window.
+    /// never admits more, so the limit is counted as one.
     FirstUse,
-    /// Every midnight of a time zone.
+    /// At every midnight of a time zone.
     Day(TimeZone),
     /// At the first midnight of every month of a time zone.
     Month(TimeZone),
@@ -23,15 +23,14 @@ pub enum Alignment {
 /// The bounds of windows that follow the wall clock.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowAlignment {
-    /// How time is cut; none means one window for ever.
+    /// How time is cut; `None` means one window for ever.
     pub alignment: Option<Alignment>,
     /// The length of a periodic window.
     pub length: Span,
-    /// Starts stay this far from both ends of a window, because calls arrive later than they start
-    /// and clocks differ.
+    /// The distance of starts from both ends, as calls arrive later than they start and clocks
+    /// differ.
     pub guard: Span,
-    /// The same for ends that the upstream reported. The difference of clocks does not matter for
-    /// these.
+    /// The distance from ends that the upstream reported, for which clocks do not matter.
     pub reported_guard: Span,
 }
 
@@ -45,13 +44,13 @@ pub struct Window {
 }
 
 impl Window {
-    /// Whether `time` lies in it.
+    /// Returns whether `time` lies in the window.
     #[must_use]
     pub fn contains(self, time: Time) -> bool {
         self.starts <= time && time < self.ends
     }
 
-    /// How long it lasts.
+    /// Returns the length of the window.
     #[must_use]
     pub fn length(self) -> Span {
         self.ends.since(self.starts)
@@ -59,7 +58,7 @@ impl Window {
 }
 
 impl WindowAlignment {
-    /// The window that `time` is in.
+    /// Returns the window of `time`.
     pub fn window(&self, wall_clock: WallClockOrigin, time: Time) -> Window {
         let unix = wall_clock.unix_nanos(time);
         let bounds = match &self.alignment {
@@ -77,14 +76,15 @@ impl WindowAlignment {
         Window { starts, ends }
     }
 
-    /// Whether all windows are as long as the period.
+    /// Returns whether all windows are as long as the period.
     #[must_use]
     pub fn is_periodic(&self) -> bool {
         self.alignment == Some(Alignment::Epoch)
     }
 }
 
-/// The bounds of the calendar window around `unix`. The time zone's law decides how long a day is.
+/// Returns the bounds of the calendar window around `unix`. Days are as long as the law of the time
+/// zone says.
 fn calendar(
     unix: u128,
     zone: &TimeZone,

@@ -9,10 +9,8 @@ use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 /// number of parts, and a millionth of a unit is a whole number of parts. Only the time at which a
 /// bucket can pay is ever rounded, upwards.
 ///
-/// Credits of different rates must not be mixed. Only a rate and the slower rates that
-/// are made from it share a unit.
-///
-/// No sum overflows 128 bits, because of these bounds:
+/// Credits of different rates must not be mixed. Only a rate and the slower rates that are made
+/// from it share a unit. No sum overflows 128 bits, because of these bounds:
 ///
 /// | what | bound | log₂ |
 /// |---|---|---|
@@ -29,7 +27,7 @@ use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 pub struct Credit(i128);
 
 impl Credit {
-    /// Nothing.
+    /// No credit.
     pub const ZERO: Credit = Credit(0);
     /// More than any level or potential; sums with these stay in range.
     pub const INFINITE: Credit = Credit(1 << 125);
@@ -38,33 +36,33 @@ impl Credit {
     /// The lowest level that debits can reach; corrections below it are not remembered.
     pub const FLOOR: Credit = Credit(-(1 << 116));
 
-    /// The sum, clamped to ±[`Credit::INFINITE`], which is a thousand times what any bucket holds.
+    /// Returns the sum, clamped to ±[`Credit::INFINITE`], a thousand times what any bucket holds.
     #[must_use]
     pub fn saturating_add(self, other: Credit) -> Credit {
         Credit(self.0 + other.0).min(Credit::INFINITE).max(Credit::MINUS_INFINITE)
     }
 
-    /// One part of `parts` equal ones, rounded down.
+    /// Returns one of `parts` equal parts, rounded down.
     #[must_use]
     pub fn divided_by(self, parts: u64) -> Credit {
         Credit(self.0.div_euclid(i128::from(parts)))
     }
 
-    /// `count` times this credit. Saturates.
+    /// Returns `count` times this credit. Saturates.
     #[must_use]
     pub fn times(self, count: u64) -> Credit {
         Credit(self.0.saturating_mul(i128::from(count)))
     }
 
-    /// This credit divided by `each`, which is above zero; rounded up. Zero for negative credit.
+    /// Divides by `each`, which is above zero, rounding up. Negative credit gives zero.
     #[must_use]
     pub fn div_ceil(self, each: Credit) -> u64 {
         let times = (self.0.max(0) + each.0 - 1) / each.0.max(1);
         u64::try_from(times).unwrap_or(u64::MAX)
     }
 
-    /// `span` × this credit ÷ `whole`, rounded down. `whole` is above zero and at least this
-    /// credit.
+    /// Returns `span` × this credit ÷ `whole`, rounded down. `whole` is above zero and at least
+    /// this credit.
     #[must_use]
     pub fn share_of(self, whole: Credit, span: Span) -> Span {
         const FRACTION_BITS: u32 = 30;
@@ -77,7 +75,7 @@ impl Credit {
         Span::from_nanos(((u128::from(span.nanos()) * share) >> FRACTION_BITS) as u64)
     }
 
-    /// This credit in millionths of `whole`, which is above zero. The result is always above the
+    /// Returns this credit in millionths of `whole`, which is above zero. The result is above the
     /// exact share, by at most one millionth.
     #[must_use]
     pub fn ppm_of(self, whole: Credit) -> u64 {
@@ -122,7 +120,7 @@ impl SubAssign for Credit {
     }
 }
 
-/// The amount that one start takes from a bucket, and the tier of the start.
+/// The amount that a start takes from a bucket, and the tier of the start.
 #[derive(Clone, Copy, Debug)]
 pub struct StartCost {
     /// The amount.
@@ -134,16 +132,16 @@ pub struct StartCost {
 /// The charge of a call, and its actual cost.
 #[derive(Clone, Copy, Debug)]
 pub struct Correction {
-    /// What was charged.
+    /// The charge.
     pub charged: Credit,
-    /// What it has cost.
+    /// The actual cost.
     pub actual: Credit,
 }
 
 /// The number of equal steps by which [`Rate::slowed`] divides a rate.
 pub const STEPS: u16 = 1024;
 
-/// How fast a bucket refills: its capacity within its period, as a reduced fraction.
+/// The refill of a bucket: its capacity within its period, as a reduced fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rate {
     /// Credit per nanosecond.
@@ -153,7 +151,7 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// The rate that refills `capacity` within `period`; both must be above zero.
+    /// Creates the rate that refills `capacity` within `period`. Panics if either is zero.
     #[must_use]
     pub fn new(capacity: Amount, period: Span) -> Self {
         let (micros, nanos) = (capacity.micros(), period.nanos());
@@ -163,7 +161,7 @@ impl Rate {
         Rate { per_nano: fine(micros), per_micro: fine(nanos) }
     }
 
-    /// This rate, lower by `steps` of [`STEPS`] equal parts. Its credit has the same unit.
+    /// Returns this rate, lower by `steps` of [`STEPS`] equal parts. Its credit has the same unit.
     #[must_use]
     pub fn slowed(&self, steps: u16) -> Self {
         assert!(steps < STEPS, "a rate stays above zero");
@@ -171,59 +169,59 @@ impl Rate {
         Rate { per_nano, per_micro: self.per_micro }
     }
 
-    /// `amount` as credit, exactly.
+    /// Converts `amount`, exactly.
     #[must_use]
     pub fn credit(&self, amount: Amount) -> Credit {
         Credit(i128::from(amount.micros()) * self.per_micro)
     }
 
-    /// `micros` millionths of a unit as credit, which may be negative. Saturates at ±2¹¹⁶ parts.
+    /// Converts `micros` millionths of a unit, which may be negative. Saturates at ±2¹¹⁶ parts.
     #[must_use]
     pub fn credit_of_micros(&self, micros: i128) -> Credit {
         Credit(micros.saturating_mul(self.per_micro)).max(Credit::FLOOR).min(-Credit::FLOOR)
     }
 
-    /// `credit` in millionths of a unit, rounded down: no report shows more than there is.
+    /// Converts `credit` to millionths of a unit, rounding down: no report shows more than there
+    /// is.
     #[must_use]
     pub fn micros(&self, credit: Credit) -> i128 {
         credit.0.div_euclid(self.per_micro)
     }
 
-    /// `credit` in units, rounded down to millionths, for people to read.
+    /// Converts `credit` to units, rounding down to millionths, for people to read.
     #[must_use]
     pub fn units(&self, credit: Credit) -> f64 {
         self.micros(credit) as f64 / Amount::ONE.micros() as f64
     }
 
-    /// `credit` in millionths of a unit, rounded up. Negative credit is zero; the largest result is
-    /// `u64::MAX`.
+    /// Converts `credit` to millionths of a unit, rounding up, from zero to `u64::MAX`.
     #[must_use]
     pub fn micros_up(&self, credit: Credit) -> u64 {
         let up = -((-credit.0.max(0)).div_euclid(self.per_micro));
         u64::try_from(up).unwrap_or(u64::MAX)
     }
 
-    /// The nanoseconds that refill `credit`, negative for negative credit. The result is rounded
-    /// down, so that the smallest shortfall shows.
+    /// Returns the nanoseconds that refill `credit`, negative for negative credit. The result is
+    /// rounded down, so that the smallest shortfall shows.
     #[must_use]
     pub fn nanos_of(&self, credit: Credit) -> i128 {
         credit.0.div_euclid(self.per_nano)
     }
 
-    /// The refill within `span`.
+    /// Returns the refill within `span`.
     #[must_use]
     pub fn refill_within(&self, span: Span) -> Credit {
         Credit(self.per_nano * i128::from(span.nanos()))
     }
 
-    /// The refill until `time`, counted from the origin of time.
+    /// Returns the refill until `time`, counted from the origin of time.
     #[must_use]
     pub fn refill(&self, time: Time) -> Credit {
         Credit(self.per_nano * i128::from(time.nanos()))
     }
 
-    /// The first nanosecond at which [`Rate::refill`] is at least `credit`; the end of time if none
-    /// is.
+    /// Returns the first nanosecond at which [`Rate::refill`] is at least `credit`; the end of time
+    /// if none is.
     #[must_use]
     pub fn refilled_at(&self, credit: Credit) -> Time {
         if credit <= Credit::ZERO {
@@ -233,7 +231,7 @@ impl Rate {
         Time::from_nanos(u64::try_from(rounded_up).unwrap_or(u64::MAX))
     }
 
-    /// How long the refill of `credit` takes, rounded up.
+    /// Returns how long the refill of `credit` takes, rounded up.
     #[must_use]
     pub fn refill_span(&self, credit: Credit) -> Span {
         self.refilled_at(credit).since(Time::ORIGIN)
