@@ -1,5 +1,5 @@
-//! Writes the commented configuration that users start from. `deploy/rampmeter.toml` is a copy of
-//! it.
+//! Writes the commented configuration that users start from, of which `deploy/rampmeter.toml` is a
+//! copy.
 
 use super::http::{CheckTable, HttpTable, HttpTlsTable};
 use super::keys::{Key, Table, line_of};
@@ -35,7 +35,7 @@ capacity = 400000
 period = "PT744H"
 "#;
 
-/// A valid configuration with every key, its meaning and its default.
+/// Returns a valid configuration with every key, its meaning and its default.
 #[must_use]
 pub fn default_file() -> String {
     let mut file = HEAD.to_owned();
@@ -56,8 +56,7 @@ pub fn default_file() -> String {
     file
 }
 
-/// Writes a table. A first configuration needs none whose head and keys are all commented out with
-/// `mark`.
+/// Writes a table. `mark` comments out its head and keys if a first configuration needs none of it.
 fn write(file: &mut String, mark: &str, table: &Table) {
     let [head, intro @ ..] = table.about else { return };
     intro.iter().filter(|line| !line.is_empty()).for_each(|line| line_of(file, format_args!("#{line}")));
@@ -65,7 +64,7 @@ fn write(file: &mut String, mark: &str, table: &Table) {
     table.keys.iter().for_each(|key| key.write(file, mark, &choices(key.name())));
 }
 
-/// The choices of a key that are listed by other code.
+/// Returns the choices of a key that are listed by other code.
 fn choices(key: &str) -> String {
     match key {
         "tls" => TlsTable::TABLE.keys.iter().map(Key::item).collect(),

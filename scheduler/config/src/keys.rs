@@ -6,27 +6,24 @@
 use std::fmt::Write;
 use toml::Spanned;
 
-/// A table with its documentation.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// The head, and what is said above it, a line each.
+    /// The head, and what the file has above it, a line each.
     pub(super) about: &'static [&'static str],
     /// The keys, in the order of the commented file.
     pub(super) keys: &'static [Key],
 }
 
-/// A key with its documentation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Key {
     /// The name in Rust, which is `r#match` where the file has `match`.
     pub(super) rust_name: &'static str,
     /// The documentation, a line each.
     pub(super) doc: &'static [&'static str],
-    /// The value beside it.
     pub(super) shown: Shown,
 }
 
-/// The value that is shown beside a key, as TOML.
+/// The value that the commented file shows for a key, as TOML.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shown {
     /// The value that counts if the key is left out.
@@ -40,13 +37,12 @@ pub(super) enum Shown {
 }
 
 impl Key {
-    /// The name in the file.
+    /// Returns the name in the file.
     pub(super) fn name(&self) -> &'static str {
         self.rust_name.trim_start_matches("r#")
     }
 
-    /// Writes the key into the commented file, with `mark` before it if it is given there. Writes
-    /// nothing for a table.
+    /// Writes the key into the commented file, with `mark` before a given value. Writes no table.
     pub(super) fn write(&self, file: &mut String, mark: &str, beneath: &str) {
         let (mark, value) = match self.shown {
             Shown::Default(value) | Shown::Example(value) => ("#", value),
@@ -58,7 +54,7 @@ impl Key {
         line_of(file, format_args!("{mark}{} = {value}\n", self.name()));
     }
 
-    /// The key as an item of a list in another key's documentation.
+    /// Formats the key as an item of a list in another key's documentation.
     pub(super) fn item(&self) -> String {
         let (Shown::Default(value) | Shown::Example(value) | Shown::Given(value)) = self.shown else {
             return String::new();
@@ -73,22 +69,22 @@ pub(super) fn line_of(file: &mut String, line: std::fmt::Arguments<'_>) {
     writeln!(file, "{line}").expect("a string takes every text");
 }
 
-/// The value of a key, in the type of the settings.
+/// Converts the value of a key to the type of the settings.
 pub(super) fn value<T: Clone + Into<U>, U>(given: &Spanned<T>) -> U {
     given.get_ref().clone().into()
 }
 
-/// Declares a table of the file. Its documentation is the head, a blank line, and what the commented
-/// file says above it. A row is
+/// Declares a table of the file. Its documentation is the head, a blank line, and what the
+/// commented file has above it. A row is
 ///
 /// ```text
 /// /// The documentation of the key.
 /// name: Option<Spanned<Parser>> = Default("value") => field,
 /// ```
 ///
-/// The type reads the value and reports what is wrong with it. `=> field` is for values that depend
-/// on no other key. The generated `fill` puts them into that field of the settings, whose type
-/// follows `fills`.
+/// The type parses the value and reports its faults. `=> field` is for values that depend on no
+/// other key: the generated `fill` puts them into that field of the settings, whose type follows
+/// `fills`.
 macro_rules! keys {
     (
         $(#[doc = $about:literal])+
@@ -116,8 +112,7 @@ macro_rules! keys {
         }
 
         impl $table {
-            /// Puts the values that are given into `settings`, and leaves all other fields as they
-            /// are.
+            /// Puts the given values into `settings`, and leaves all other fields as they are.
             pub(crate) fn fill(&self, settings: &mut $settings) {
                 $($(
                     if let Some(given) = &self.$key {

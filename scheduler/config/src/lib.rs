@@ -1,7 +1,7 @@
 //! The configuration file: read, checked, and turned into settings.
 //!
-//! `limits::table` has the keys of the file. `default_file` writes the file that users start from.
-//! [`parse`] reports each fault of a file with its place.
+//! The keys of the file are in `limits::table`, and `default_file` writes the file that users start
+//! from. [`parse`] reports each fault of a file with its place.
 
 mod default_file;
 mod http;

@@ -1,5 +1,5 @@
-//! Writes limits as tables of the file: all keys that differ from their defaults, in one canonical
-//! form.
+//! Writes limits as tables of the file, with all keys that differ from their defaults, in a
+//! canonical form.
 
 use crate::keys::Shown;
 use crate::limits::table::LimitTable;
@@ -11,7 +11,7 @@ use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::time::Span;
 use toml::{Table, Value};
 
-/// The keys of `limit`. Reading them gives the same limit.
+/// Returns the keys of `limit`. Reading them gives the same limit.
 fn limit_table(limit: &LimitSpec) -> Table {
     let LimitSpec { name, unit, algorithm, capacity, period, margin, jitter, learn, applies, shadow } = limit;
     let mut table = Table::new();
@@ -47,7 +47,7 @@ fn limit_table(limit: &LimitSpec) -> Table {
     table
 }
 
-/// The value of a key of `[[resource.limit]]` that is left out, as TOML; `None` if it has none.
+/// Returns the default of a key of `[[resource.limit]]`, as TOML; `None` if it has none.
 #[must_use]
 pub fn limit_default(key: &str) -> Option<&'static str> {
     LimitTable::TABLE.keys.iter().find(|known| known.name() == key).and_then(|known| match known.shown {
@@ -56,13 +56,13 @@ pub fn limit_default(key: &str) -> Option<&'static str> {
     })
 }
 
-/// All limits of `resource`, those in shadow mode too.
+/// Returns a table for each limit, those in shadow mode too.
 #[must_use]
 pub fn limit_tables(limits: &[LimitSpec]) -> Vec<Table> {
     limits.iter().map(limit_table).collect()
 }
 
-/// Limits as `[[resource.limit]]` tables.
+/// Writes limits as `[[resource.limit]]` tables.
 #[must_use]
 pub fn limits_text(limits: &[LimitSpec]) -> String {
     limit_tables(limits)
@@ -72,7 +72,7 @@ pub fn limits_text(limits: &[LimitSpec]) -> String {
         .join("\n")
 }
 
-/// The keys that say when capacity comes back.
+/// Returns the keys that define when capacity comes back.
 fn times(algorithm: &Algorithm, period: Span) -> Vec<(&'static str, Value)> {
     match algorithm {
         Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::SlidingWindow => vec![("period", time(period))],
@@ -113,7 +113,7 @@ fn matching(applies: &Applies) -> Vec<(&'static str, Value)> {
 
 fn pattern(pattern: &Pattern) -> Value {
     match pattern {
-        // Outside a list, such a value would be read as a prefix or as a regular expression.
+        // Outside a list, such a value would be parsed as a prefix or as a regular expression.
         Pattern::Exact(value) if value.starts_with('^') || value.ends_with('*') => Value::Array(vec![text(value)]),
         Pattern::Exact(value) => text(value),
         Pattern::OneOf(values) => Value::Array(values.iter().map(|value| text(value)).collect()),
@@ -134,7 +134,7 @@ fn number(amount: Amount) -> Value {
     }
 }
 
-/// The largest unit that leaves a whole number: "400h", "90s", "1500ms".
+/// Writes a span in the largest unit that leaves a whole number: "400h", "90s", "1500ms".
 fn time(span: Span) -> Value {
     let long = [("h", 3_600_000_000_000), ("m", 60_000_000_000), ("s", 1_000_000_000)];
     let short = [("ms", 1_000_000), ("us", 1_000), ("ns", 1)];

@@ -11,8 +11,7 @@ use serde::Deserialize;
 use std::ops::Range;
 use toml::Spanned;
 
-/// A table `[resource]` as in the configuration, whose limits are in the file and come from no
-/// provider.
+/// A table `[resource]` as in the configuration, whose limits are in the file, not at a provider.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub struct LimitedResource(Spanned<ResourceTable>);

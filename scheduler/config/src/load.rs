@@ -31,7 +31,6 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use toml::Spanned;
 
-/// The whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileTable {
@@ -53,7 +52,7 @@ pub struct Config {
     pub nats: NatsTable,
     /// The settings of HTTP.
     pub http: HttpSettings,
-    /// Where spans go, if anywhere.
+    /// Where spans are sent, if anywhere.
     pub telemetry: Option<TelemetrySettings>,
     /// The resources, none twice; at least one if there is no proxy.
     pub resources: Vec<Configured>,
@@ -81,14 +80,14 @@ pub struct Configured {
 }
 
 impl Configured {
-    /// The name of the resource.
+    /// Returns the name of the resource.
     #[must_use]
     pub fn name(&self) -> &Name {
         &self.spec.name
     }
 
-    /// The resource with the limits of the file; `None` if the file has no limits for it and
-    /// `discover` finds none.
+    /// Returns the resource with the limits of the file; `None` if the file has none and `discover`
+    /// finds none.
     #[must_use]
     pub fn resource(&self) -> Option<Resource> {
         self.spec.has_limits().then(|| Resource::new(&self.spec).expect("it was checked when it was read"))
@@ -133,7 +132,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
     faults.or(whole.map(|(http, telemetry)| Config { nats, http, telemetry, resources, proxies, has_nats, notes }))
 }
 
-/// Advice on tables of a resource that stand outside of one.
+/// Returns advice on tables of a resource that stand outside of one.
 fn in_a_resource(message: &str) -> &'static str {
     match message.split('`').nth(1) {
         Some("limit") if message.contains("`telemetry`") => "; the limits of a resource are [[resource.limit]]",
@@ -179,16 +178,16 @@ fn configured(source: &Source, faults: &mut Faults, spanned: &Spanned<ResourceTa
     Some(Configured { spec, provider: Some(provider?), reader: reader?, pricing: pricing?, uncosted: Vec::new() })
 }
 
-/// A limit in place of the provider's, which are not known yet.
+/// Returns a limit in place of the provider's, which are not known yet.
 fn placeholder_limit() -> LimitSpec {
     let unit = Name::new(REQUESTS).expect("a valid name");
     LimitSpec::new(unit.clone(), unit, Amount::ONE, Span::from_secs(1))
 }
 
-/// What could be read of a resource.
+/// The readable parts of a resource.
 pub(super) struct WrittenResource {
     spec: ResourceSpec,
-    /// The places in the file of its limits and classes.
+    /// The indexes in the file of its limits and classes.
     limits: Vec<usize>,
     classes: Vec<usize>,
     /// Whether all classes could be read.
@@ -197,7 +196,7 @@ pub(super) struct WrittenResource {
     whole: bool,
 }
 
-/// The resource, if the core finds no fault in it either.
+/// Returns the resource, if the core finds no fault in it either.
 pub(super) fn checked(
     source: &Source,
     faults: &mut Faults,
@@ -207,7 +206,7 @@ pub(super) fn checked(
     let WrittenResource { spec, limits, classes, all_classes, whole } = parts;
     let table = spanned.get_ref();
     let mut found = Resource::faults(&spec);
-    // Faults of parts that could not be read are noted already, and are not noted again here.
+    // Faults of parts that could not be read are noted already.
     found.retain(|fault| match fault.field {
         SpecField::Resource("limits") => whole && !faults.lost_table(),
         SpecField::Resource("default_class") => all_classes,
@@ -224,7 +223,7 @@ pub(super) fn checked(
     (whole && found.is_empty()).then_some(spec)
 }
 
-/// The resource in the file, as far as it can be read; not yet checked by the core.
+/// Reads the resource in the file, as far as possible; the core has not checked it yet.
 pub(super) fn written_parts(
     source: &Source,
     faults: &mut Faults,
@@ -257,7 +256,7 @@ pub(super) fn written_parts(
     Some(WrittenResource { spec, limits, classes, all_classes, whole })
 }
 
-/// The tables that could be read: their indexes, and their contents. Other tables leave faults.
+/// Returns the indexes and contents of the tables that could be read. Other tables leave faults.
 pub(super) fn readable<T, S>(
     faults: &mut Faults,
     tables: &[Spanned<T>],
@@ -295,7 +294,6 @@ pub(super) fn limit_spec(source: &Source, table: &LimitTable) -> Result<LimitSpe
     faults.or(spec)
 }
 
-/// Whether the limit follows its upstream, and how far down.
 fn learn(source: &Source, table: &LimitTable) -> Result<Learn, ConfigError> {
     match (table.learn, &table.floor) {
         (Some(false), Some(floor)) => {
@@ -361,7 +359,7 @@ fn may_cost(proxy: &ProxySettings, unit: &str) -> bool {
     tokens.into_iter().chain([price, Some(REQUESTS)]).flatten().chain(stated).any(|known| known == unit)
 }
 
-/// The remarks that proxies of the resource never charge some of its limits.
+/// Remarks that proxies of the resource never charge some of its limits.
 fn uncosted(resource: &Configured, is_only: bool, proxies: &[ProxySettings]) -> Vec<(Name, Note)> {
     let is_of_it = |proxy: &&ProxySettings| proxy.resource.as_ref().map_or(is_only, |name| name == resource.name());
     let of_proxy = |proxy: &ProxySettings| {
@@ -378,7 +376,7 @@ fn uncosted(resource: &Configured, is_only: bool, proxies: &[ProxySettings]) -> 
     proxies.iter().filter(is_of_it).flat_map(of_proxy).collect()
 }
 
-/// The remarks on headroom in sliding windows, which a class never gets back.
+/// Remarks on headroom in sliding windows, which a class never gets back.
 fn lost_to_headroom(spec: &ResourceSpec) -> Vec<Note> {
     let sliding = spec.limits.iter().filter(|limit| limit.algorithm == Algorithm::SlidingWindow);
     let lasting: Vec<&str> = sliding.map(|limit| &*limit.name).collect();
@@ -394,8 +392,7 @@ fn lost_to_headroom(spec: &ResourceSpec) -> Vec<Note> {
     classes.map(note).collect()
 }
 
-/// The remark that requests without a `cost` are refused, unless the file says that they are meant
-/// to be.
+/// Remarks that requests without a `cost` are refused, unless the file sets `uncounted`.
 fn uncounted_requests(table: &ResourceTable) -> Option<Note> {
     let units = table.limit.iter().map(|limit| limit.get_ref().unit.as_ref().map_or(REQUESTS, |unit| unit.get_ref()));
     let units: BTreeSet<&str> = units.collect();

@@ -47,13 +47,13 @@ keys! {
 }
 
 impl NatsTable {
-    /// The defaults with the server at `url`.
+    /// Returns the defaults with the server at `url`.
     #[must_use]
     pub fn at(url: &str) -> Self {
         NatsTable { url: url.to_owned(), ..NatsTable::default() }
     }
 
-    /// The subjects, with the inboxes that are answered: those of this process, too.
+    /// Returns the subjects, with the inboxes that are answered: those of this process, too.
     #[must_use]
     pub fn subjects(&self) -> Subjects {
         let own = (!self.inboxes.is_empty()).then(|| self.inbox_prefix.clone());
@@ -61,7 +61,7 @@ impl NatsTable {
         Subjects::new(&self.prefix).expect("the prefix is a name").with_inboxes(&inboxes)
     }
 
-    /// The servers at `url`.
+    /// Parses the servers of `url`.
     ///
     /// # Errors
     /// If the URL names none.
@@ -134,7 +134,6 @@ fn yes() -> bool {
     true
 }
 
-/// Reads `tls`.
 fn tls<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Tls, D::Error> {
     let TlsTable { required, ca_file, cert_file, key_file } = TlsTable::deserialize(deserializer)?;
     let identity = match (cert_file, key_file) {

@@ -19,7 +19,6 @@ const DEFAULT_TIMEOUT: Span = Span::from_secs(10);
 type Every = Duration<1000, 86_400_000>;
 /// No answer over TLS comes sooner, and a later one hardly ever comes.
 type Timeout = Duration<100, 60_000>;
-/// What a client without a secret lacks.
 pub(super) const NO_SECRET: &str = "a client needs `client_secret_env` or `client_secret_file`";
 
 keys! {
@@ -66,7 +65,6 @@ words! {
     enum KindTable { SentinelHub }
 }
 
-/// The provider of `table`.
 pub(super) fn settings(source: &Source, table: &Spanned<ProviderTable>) -> Result<ProviderSettings, ConfigError> {
     let (span, table) = (table.span(), table.get_ref());
     let ProviderTable { kind: KindTable::SentinelHub, base_url, token_url, client_id_env, .. } = table;
@@ -90,7 +88,7 @@ pub(super) fn settings(source: &Source, table: &Spanned<ProviderTable>) -> Resul
     })
 }
 
-/// The secret that the keys `KEY_env` or `KEY_file` give; `None` if neither does.
+/// Returns the secret of the keys `KEY_env` or `KEY_file`; `None` if neither is given.
 pub(super) fn secret(
     source: &Source,
     key: &str,
@@ -105,8 +103,8 @@ pub(super) fn secret(
     }
 }
 
-/// The name of an environment variable. The error does not show the text, since it may be the
-/// secret itself.
+/// Checks the name of an environment variable. The error omits the text, which may be the secret
+/// itself.
 pub(super) fn variable(source: &Source, name: &Spanned<String>) -> Result<String, ConfigError> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let text = name.get_ref();
@@ -117,7 +115,7 @@ pub(super) fn variable(source: &Source, name: &Spanned<String>) -> Result<String
     Ok(text.clone())
 }
 
-/// A URL without secrets, since logs show it.
+/// Parses a URL, which may contain no secrets, as logs show it.
 pub(super) fn url(source: &Source, text: &Spanned<String>, allow_http: bool) -> Result<Uri, ConfigError> {
     let fault = |reason: &str| source.fault(&text.span(), reason);
     let uri: Uri = text.get_ref().parse().map_err(|_| fault("a URL is written like \"https://host/path\""))?;
@@ -136,7 +134,7 @@ pub(super) fn url(source: &Source, text: &Spanned<String>, allow_http: bool) -> 
     }
 }
 
-/// Whether `host`, as a URL has it, is this machine.
+/// Whether `host`, as in a URL, is this machine.
 pub(crate) fn is_loopback(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())

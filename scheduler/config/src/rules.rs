@@ -12,13 +12,12 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use toml::{Spanned, Table, Value};
 
-/// The largest text with rules: half of a NATS server's usual message, so that the rules of several
-/// files fit into one.
+/// The largest text of rules: half a NATS server's usual message, so that those of several files
+/// fit in one.
 const MAX_TEXT: usize = 512 * 1024;
 
 /// The end of the parser's message about an unknown key of a resource.
 const RESOURCE_KEYS: &str = "expected one of `name`, `applied`, `limit`";
-/// Advice that is added to that message.
 const BELONGS_ELSEWHERE: &str = "; all else of a resource belongs to the configuration";
 
 /// Valid limits of some resources. One fault anywhere refuses all of them.
@@ -46,7 +45,7 @@ pub struct ResourceRules {
     pub name: Name,
     /// The limits, at least one.
     pub limits: Vec<LimitSpec>,
-    /// The author of the rules, if `rampmeter apply` was used.
+    /// The origin of the rules, if `rampmeter apply` was used.
     pub applied: Option<Applied>,
     /// The limits as TOML, for people.
     pub written: Vec<Table>,
@@ -66,7 +65,6 @@ pub struct Applied {
     pub sha256: String,
 }
 
-/// The text with rules.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RulesTable {
@@ -85,18 +83,18 @@ struct ResourceRulesTable {
 }
 
 impl Rules {
-    /// The rules of `resource`, if it has some.
+    /// Returns the rules of `resource`, if it has some.
     #[must_use]
     pub fn of(&self, resource: &Name) -> Option<&ResourceRules> {
         self.resources.iter().find(|rules| rules.name == *resource)
     }
 
-    /// The resources.
+    /// Iterates over the names of the resources.
     pub fn names(&self) -> impl Iterator<Item = &Name> {
         self.resources.iter().map(|rules| &rules.name)
     }
 
-    /// These rules together with `others`, which replace those of the same resources.
+    /// Combines these rules with `others`, which replace those of the same resources.
     #[must_use]
     pub fn with(&self, others: &Rules) -> Rules {
         let kept = self.resources.iter().filter(|rules| others.of(&rules.name).is_none());
@@ -105,13 +103,13 @@ impl Rules {
         Rules { resources }
     }
 
-    /// The rules without those of `resource`.
+    /// Returns the rules without those of `resource`.
     #[must_use]
     pub fn without(&self, resource: &Name) -> Rules {
         Rules { resources: self.resources.iter().filter(|rules| rules.name != *resource).cloned().collect() }
     }
 
-    /// The rules as text that [`parse_rules`] reads again.
+    /// Writes the rules as text that [`parse_rules`] reads again.
     #[must_use]
     pub fn text(&self) -> String {
         self.resources.iter().map(ResourceRules::text).collect::<Vec<_>>().join("\n")
@@ -140,7 +138,7 @@ pub fn limits_in_force(name: &Name, text: &str) -> Result<ResourceRules, ConfigE
     Ok(rules.resources.into_iter().next().expect("there is one resource"))
 }
 
-/// The limit as text: the name first, then the other keys in alphabetical order.
+/// Writes a limit as text: the name first, then the other keys in alphabetical order.
 #[must_use]
 pub fn limit_text(limit: &Table) -> String {
     let (name, rest): (Table, Table) = limit.clone().into_iter().partition(|(key, _)| key == "name");
@@ -208,7 +206,7 @@ fn resource_rules(
     Some(ResourceRules { name, limits, applied: table.applied.clone(), written })
 }
 
-/// The limits of the resource with this index, as TOML.
+/// Returns the limits of the resource with this index, as TOML.
 fn limits_in(text: &Table, resource: usize) -> Vec<Table> {
     let resource = text.get("resource").and_then(|resources| resources.get(resource));
     let limits = resource.and_then(|resource| resource.get("limit")).and_then(Value::as_array);

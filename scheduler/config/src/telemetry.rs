@@ -39,17 +39,17 @@ keys! {
 /// `[telemetry]`, checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TelemetrySettings {
-    /// Where spans go.
+    /// The endpoint that receives spans.
     pub traces: Uri,
     /// The part of the traces that begin here which is recorded.
     pub sample: f64,
-    /// What this service is called.
+    /// The name of this service.
     pub service: String,
-    /// Where the headers come from that the collector wants.
+    /// The source of the headers that the collector wants.
     pub headers: Option<SecretSource>,
 }
 
-/// The settings of `table`; nothing if it names no collector.
+/// Reads `table`; `None` if it names no collector.
 pub(super) fn settings(source: &Source, table: &TelemetryTable) -> Result<Option<TelemetrySettings>, ConfigError> {
     let (sample, service) = (sample(source, table.sample.as_ref())?, service(source, table.service.as_ref())?);
     let headers = secret(source, "headers", table.headers_env.as_ref(), table.headers_file.as_ref())?;

@@ -9,10 +9,9 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use toml::Spanned;
 
-/// What the file says that a request costs, by unit.
+/// The cost of a request in the file, by unit.
 pub(crate) type CostTable = BTreeMap<Spanned<Name>, Spanned<UnitCostTable>>;
 
-/// The cost of one unit.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(
     untagged,
@@ -33,7 +32,6 @@ pub(crate) struct BoundedTable {
     max: Option<f64>,
 }
 
-/// The checked costs, by unit.
 pub(crate) fn unit_costs(source: &Source, table: &CostTable) -> Result<Vec<(String, UnitCost)>, ConfigError> {
     if let Some(beyond) = table.keys().nth(MAX_UNITS) {
         return Err(source.fault(&beyond.span(), format!("a cost has at most {MAX_UNITS} units")));

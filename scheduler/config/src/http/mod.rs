@@ -134,7 +134,6 @@ keys! {
     }
 }
 
-/// The settings of `table`.
 pub(super) fn settings(source: &Source, table: &HttpTable) -> Result<HttpSettings, ConfigError> {
     let defaults = HttpSettings::default();
     let front = table.front.unwrap_or(defaults.front);
@@ -163,7 +162,6 @@ pub(super) fn settings(source: &Source, table: &HttpTable) -> Result<HttpSetting
     })
 }
 
-/// The names of `hosts`.
 pub(super) fn hosts(source: &Source, hosts: &[Spanned<String>]) -> Result<Vec<String>, ConfigError> {
     if let Some(beyond) = hosts.get(MAX_HOSTS) {
         return Err(source.fault(&beyond.span(), format!("at most {MAX_HOSTS} hosts")));
@@ -171,7 +169,7 @@ pub(super) fn hosts(source: &Source, hosts: &[Spanned<String>]) -> Result<Vec<St
     hosts.iter().map(|name| host(source, name)).collect()
 }
 
-/// A name of `hosts`: a host without a port or a wildcard.
+/// Checks a name of `hosts`: a host without a port or a wildcard.
 fn host(source: &Source, name: &Spanned<String>) -> Result<String, ConfigError> {
     let bare: Option<Authority> = name.get_ref().parse().ok();
     match bare.is_some_and(|authority| authority.host() == name.get_ref() && !name.get_ref().contains('*')) {
@@ -211,8 +209,7 @@ fn check_settings(source: &Source, table: &CheckTable) -> Result<CheckSettings, 
     })
 }
 
-/// The settings that say how the origin of a request is found, by the keys that `[http.check]` and
-/// `[[proxy]]` share.
+/// Reads how the origin of a request is found, from keys that `[http.check]` and `[[proxy]]` share.
 pub(super) fn origin(
     source: &Source,
     proxies: &[Spanned<String>],
@@ -232,7 +229,7 @@ pub(super) fn origin(
     })
 }
 
-/// A network. An address alone is a network of one address.
+/// Parses a network. An address alone is a network of one address.
 fn network(source: &Source, text: &Spanned<String>) -> Result<IpNet, ConfigError> {
     let parsed =
         text.get_ref().parse().or_else(|_| text.get_ref().parse().map(IpNet::from as fn(std::net::IpAddr) -> _));

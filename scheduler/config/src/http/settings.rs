@@ -12,14 +12,14 @@ use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-/// The default number of connections at once: far more than a few reverse proxies keep open, with
-/// room for long polls.
+/// The default number of connections: more than some reverse proxies keep open, with room for long
+/// polls.
 pub const DEFAULT_MAX_CONNECTIONS: usize = 4096;
 
 /// `[http]`, checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpSettings {
-    /// The address to listen on; none if it is empty.
+    /// The address to listen on; an empty one means none.
     pub listen: String,
     /// Whether permits are served too, beside health and metrics.
     pub front: bool,
@@ -27,17 +27,17 @@ pub struct HttpSettings {
     pub page: bool,
     /// The queues of jobs that the page shows.
     pub jobs: Vec<Name>,
-    /// Where these queues are, if not in the account of the scheduler.
+    /// The account with these queues, if it is not the scheduler's.
     pub jobs_nats: Option<NatsTable>,
     /// The names of this scheduler, beside its addresses and `localhost`.
     pub hosts: Vec<String>,
-    /// Where the tokens come from, of which each client of the front has to show one.
+    /// The source of tokens, of which each client of the front has to show one.
     pub tokens: Option<TokenSource>,
-    /// The largest number of connections that have a request under way at the same time.
+    /// The largest number of connections with a request under way.
     pub max_connections: usize,
     /// Whether TLS ends before this scheduler.
     pub behind_tls: bool,
-    /// The certificate that clients see; without it, they are not encrypted.
+    /// The certificate that clients see. Without it, connections are not encrypted.
     pub tls: Option<CertificateFiles>,
     /// The settings of the check for reverse proxies, if it is served.
     pub check: Option<CheckSettings>,
@@ -69,14 +69,14 @@ impl HttpSettings {
         )
     }
 
-    /// The URL at which clients reach `address`.
+    /// Returns the URL at which clients reach `address`.
     #[must_use]
     pub fn url(&self, address: SocketAddr) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         format!("{scheme}://{address}")
     }
 
-    /// Whether tokens and permits reach `address` in the clear, over a network.
+    /// Returns whether tokens and permits reach `address` in the clear, over a network.
     #[must_use]
     pub fn is_in_the_clear(&self, address: IpAddr) -> bool {
         let is_safe = address.to_canonical().is_loopback() || self.tls.is_some() || self.behind_tls;
@@ -97,7 +97,7 @@ fn has_host_and_port(listen: &str) -> bool {
     parts.is_some_and(|(host, port)| !host.is_empty() && !host.contains([':', ' ']) && port.parse::<u16>().is_ok())
 }
 
-/// Where the tokens of the front come from.
+/// The source of the front's tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TokenSource {
     /// One token, whose holder may ask for everything.
@@ -113,23 +113,23 @@ pub struct CheckSettings {
     pub resource: Name,
     /// The class of the requests; by default that of the resource.
     pub class: Option<Name>,
-    /// What each request costs by unit, beside one of `requests`.
+    /// The cost of each request by unit, besides one of `requests`.
     pub cost: Vec<(String, UnitCost)>,
-    /// How long an answer may be held back before it is a 429. Without it, no answer is held back.
+    /// How long an answer may be held back before it is a 429; if `None`, not at all.
     pub throttle: Option<Span>,
-    /// The answer when no scheduler answers.
+    /// The answer while no scheduler answers.
     pub on_unavailable: OnUnavailable,
-    /// What is read of the original request.
+    /// How the original request is read.
     pub origin: OriginSettings,
 }
 
-/// What is read of a request: its labels, and the proxies that are believed about its client.
+/// How a request is read: its labels, and the proxies that are believed about its client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OriginSettings {
     /// The proxies whose headers on the origin of a request count.
     pub trusted_proxies: Vec<IpNet>,
     /// The number of proxies that have added an address. Without it, all trusted addresses are
-    /// passed over.
+    /// skipped.
     pub trusted_hops: Option<usize>,
     /// Whether equivalent spellings of a path become one.
     pub normalise: bool,
@@ -137,7 +137,7 @@ pub struct OriginSettings {
     pub labels: Vec<(String, LabelSource)>,
 }
 
-/// The answer to a reverse proxy when no scheduler answers.
+/// The answer to a reverse proxy while no scheduler answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnUnavailable {

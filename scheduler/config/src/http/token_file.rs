@@ -13,8 +13,7 @@ use toml::Spanned;
 pub const MIN_TOKEN: usize = 16;
 /// The most tokens in one file. Each request is compared with all of them.
 const MAX_TOKENS: usize = 256;
-/// The message for every text that is no file of tokens. The parser's own message may quote a
-/// secret.
+/// The message for every text that is no file of tokens. The parser's own may quote a secret.
 const FORM: &str = "a [[token]] has `name` and `secret`, and perhaps `resources`, `classes` (lists of names), \
                     `client` (a text) and `page` (\"view\" or \"operate\")";
 
@@ -23,26 +22,25 @@ const FORM: &str = "a [[token]] has `name` and `secret`, and perhaps `resources`
 pub struct TokenSettings {
     /// The name in refusals and in the log.
     pub name: Name,
-    /// What clients show.
+    /// The text that clients show.
     pub secret: SecretString,
     /// The resources that the holder may ask for; all if there is no list.
     pub resources: Option<Vec<Name>>,
-    /// The classes that the holder may name; all if there is no list. A request without a class
-    /// gets the first.
+    /// The classes that the holder may name, the first of them by default; all if there is no list.
     pub classes: Option<Vec<Name>>,
     /// The value of the label `client`, if the holder may name no other.
     pub client: Option<String>,
-    /// What the holder may do on the web page; nothing if it is left out.
+    /// What the holder may do on the web page, if anything.
     pub page: Option<PageRight>,
 }
 
-/// What the holder of a token may do on the web page.
+/// A right on the web page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PageRight {
-    /// Look.
+    /// To look.
     View,
-    /// Look, and give an operator's orders.
+    /// To look, and to give an operator's orders.
     Operate,
 }
 
@@ -64,7 +62,7 @@ struct TokenTable {
     page: Option<PageRight>,
 }
 
-/// The tokens in `text`. Faults name `path` as its file, and no part of a secret.
+/// Parses and checks tokens. Faults name `path` as their file, and contain no part of a secret.
 ///
 /// # Errors
 /// The first fault.
@@ -110,7 +108,7 @@ fn token(source: &Source, table: &TokenTable) -> Result<TokenSettings, ConfigErr
     })
 }
 
-/// A list of names. An empty list is refused: a token that allows nothing is better left out.
+/// Reads a list of names. An empty one is refused: a token that allows nothing is better left out.
 fn names(
     source: &Source,
     field: &str,

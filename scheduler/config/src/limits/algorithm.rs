@@ -13,12 +13,11 @@ use std::ops::Range;
 use toml::Spanned;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
-/// The usual length of a day and of a month. They only determine rates; windows follow the
+/// The usual lengths of a day and of a month. They only determine rates; windows follow the
 /// calendar.
 const DAY: Span = Span::from_secs(86_400);
 const MONTH: Span = Span::from_secs(30 * 86_400);
 
-/// What a quota without `resets` lacks.
 const NO_RESET: &str = "a quota needs `resets`, which says when it is full again: \"day\", \"month\", \"epoch\" or \
                         \"first-use\" with a `period`, or \"never\"";
 
@@ -32,7 +31,7 @@ pub(crate) const ALGORITHMS: [(&str, &str); 6] = [
     ("quota", "`capacity` until `resets`; requests do not wait for it"),
 ];
 
-/// The algorithm by its name; a token bucket if none is given.
+/// Reads the algorithm; a token bucket if none is given.
 pub(crate) fn algorithm(source: &Source, table: &LimitTable) -> Result<Algorithm, ConfigError> {
     let algorithm = match known_algorithm(source, table)? {
         "token-bucket" => Algorithm::TokenBucket,
@@ -51,7 +50,7 @@ pub(crate) fn algorithm(source: &Source, table: &LimitTable) -> Result<Algorithm
     Ok(algorithm)
 }
 
-/// The name of the algorithm, which is one of [`ALGORITHMS`].
+/// Returns the name of the algorithm, which is one of [`ALGORITHMS`].
 pub(crate) fn known_algorithm<'a>(source: &Source, table: &'a LimitTable) -> Result<&'a str, ConfigError> {
     let Some(name) = &table.algorithm else { return Ok("token-bucket") };
     let known = || ALGORITHMS.iter().map(|(known, _)| *known);
@@ -93,7 +92,7 @@ fn span_of<T>(given: &Option<Spanned<T>>) -> Option<Range<usize>> {
     given.as_ref().map(Spanned::span)
 }
 
-/// The approximate length of a calendar's windows.
+/// Returns the approximate length of a calendar's windows.
 fn calendar(algorithm: &Algorithm) -> Option<Span> {
     match algorithm {
         Algorithm::FixedWindow(Alignment::Day(_)) | Algorithm::Quota(Some(Alignment::Day(_))) => Some(DAY),
@@ -107,7 +106,6 @@ fn calendar(algorithm: &Algorithm) -> Option<Span> {
     }
 }
 
-/// The beginning of windows, by its name.
 fn alignment(
     source: &Source,
     table: &LimitTable,
@@ -129,7 +127,7 @@ fn alignment(
     })
 }
 
-/// The time zone; UTC if none is given.
+/// Reads the time zone; UTC if none is given.
 fn zone(source: &Source, table: &LimitTable) -> Result<TimeZone, ConfigError> {
     let Some(zone) = &table.zone else { return Ok(TimeZone::UTC) };
     let unknown = |_| {
@@ -140,9 +138,9 @@ fn zone(source: &Source, table: &LimitTable) -> Result<TimeZone, ConfigError> {
     TimeZone::get(zone.get_ref()).map_err(unknown)
 }
 
-/// The time in which an empty bucket fills. It is the period, or follows from the time for one
-/// token, or from the amount that drains in a second. Calendar windows and calls in flight have
-/// lengths of their own.
+/// Computes the time in which an empty bucket fills: the period, or from the time for one token, or
+/// from the amount that drains in a second. Calendar windows and calls in flight have lengths of
+/// their own.
 pub(crate) fn period(
     source: &Source,
     table: &LimitTable,
@@ -177,7 +175,7 @@ pub(crate) fn period(
     }
 }
 
-/// The length of limits that take no period.
+/// Returns the length of limits that take no period.
 fn length_of_its_own(source: &Source, table: &LimitTable, algorithm: &Algorithm) -> Result<Option<Span>, ConfigError> {
     let length = match algorithm {
         Algorithm::Concurrency => table.time_to_live.as_ref().map(|time| (value(time), "`time_to_live`")),
@@ -206,7 +204,7 @@ fn missing(algorithm: &Algorithm) -> &'static str {
     }
 }
 
-/// Rounds up: a longer period is never in favour of the caller.
+/// Divides, rounding up: a longer period is never in favour of the caller.
 fn rounded_up(nanos_and_micros: u128, by: Amount) -> Span {
     let nanos = nanos_and_micros.div_ceil(u128::from(by.micros()));
     Span::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))

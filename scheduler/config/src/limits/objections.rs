@@ -11,7 +11,7 @@ use serde::Deserialize;
 use std::ops::Range;
 use toml::Spanned;
 
-/// Characters in the text of a body, which proxies look for in each error.
+/// The most characters in the text of a body, which proxies search each error for.
 const MAX_BODY_TEXT: usize = 256;
 
 keys! {
@@ -40,7 +40,6 @@ keys! {
     }
 }
 
-/// A status or a class of them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, expecting = "a status is a number from 100 to 999, or one such as \"5xx\"")]
 pub(crate) enum StatusTable {
@@ -71,7 +70,6 @@ keys! {
     }
 }
 
-/// The headers that `[resource.headers]` names.
 pub(crate) fn odd_headers(source: &Source, table: Option<&Spanned<HeadersTable>>) -> Result<OddHeaders, ConfigError> {
     let Some(table) = table.map(Spanned::get_ref) else { return Ok(OddHeaders::default()) };
     let named =
@@ -87,7 +85,7 @@ pub(crate) fn odd_headers(source: &Source, table: Option<&Spanned<HeadersTable>>
     })
 }
 
-/// A header's name in lower case, if it is one.
+/// Checks a header's name and returns it in lower case.
 fn header_name(source: &Source, written: &Spanned<String>, name: &str) -> Result<String, ConfigError> {
     let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     match !name.is_empty() && name.bytes().all(is_valid) {
@@ -96,7 +94,7 @@ fn header_name(source: &Source, written: &Spanned<String>, name: &str) -> Result
     }
 }
 
-/// The objections of a resource, in their order. They name limits in `known`, or any if that is none.
+/// Reads the objections of a resource, in order. If limits are `known`, they may name no others.
 pub(crate) fn objections(
     source: &Source,
     tables: &[Spanned<ObjectionTable>],
@@ -151,7 +149,7 @@ fn statuses(source: &Source, written: &Spanned<StatusTable>) -> Result<Statuses,
 
 type HeaderPattern = (std::borrow::Cow<'static, str>, Option<std::borrow::Cow<'static, str>>);
 
-/// `name: value` or `name`.
+/// Parses `name: value` or `name`.
 fn header_and_value(source: &Source, written: &Spanned<String>) -> Result<HeaderPattern, ConfigError> {
     let (name, value) = match written.get_ref().split_once(':') {
         Some((name, value)) => (name, Some(value.trim().to_owned().into())),
@@ -171,7 +169,7 @@ fn known_limit(source: &Source, written: &Spanned<String>, known: Option<&[&str]
     }
 }
 
-/// The headers that workers do not pass on, because their names do not speak of limits.
+/// Returns the headers that workers do not pass on, because their names do not speak of limits.
 pub(crate) fn unsent_headers<'a>(
     headers: Option<&'a Spanned<HeadersTable>>,
     objections: &'a [Spanned<ObjectionTable>],

@@ -1,4 +1,4 @@
-//! What several keys of a resource or of a limit say together.
+//! Parts of a resource or of a limit that several keys describe together.
 
 use crate::limits::objections::{objections, odd_headers};
 use crate::limits::table::{DiscoverTable, LimitTable, PatternTable, ResourceTable};
@@ -13,12 +13,12 @@ const REGEX: char = '^';
 /// The last character of a prefix.
 const ANYTHING: char = '*';
 
-/// The reader of the upstream's responses. Without `dialect` it is `usual`.
+/// Returns the reader of the upstream's responses, which is `usual` without `dialect`.
 pub(crate) fn reader(source: &Source, table: &ResourceTable, usual: Reader) -> Result<Reader, ConfigError> {
     let dialect: Option<Dialect> = parsed(source, table.dialect.as_ref())?;
     let unit: Option<RetryAfterUnit> = parsed(source, table.retry_after_unit.as_ref())?;
     let reader = dialect.map_or(usual, Reader::of).counting_in(unit);
-    // Limits that are found, or that a provider tells, have any name.
+    // Limits that are discovered, or that a provider states, have any name.
     let finds = |written: &Spanned<DiscoverTable>| !matches!(written.get_ref(), DiscoverTable::All(false));
     let is_open = table.limit.is_empty() || table.discover.as_ref().is_some_and(finds);
     let known: Vec<&str> = table.limit.iter().map(|limit| limit.get_ref().name.get_ref().as_str()).collect();
@@ -26,7 +26,6 @@ pub(crate) fn reader(source: &Source, table: &ResourceTable, usual: Reader) -> R
     Ok(reader.with_headers(odd_headers(source, table.headers.as_ref())?).with_objections(objections))
 }
 
-/// The fair share of `table`, if it has one.
 pub(crate) fn fair_share(source: &Source, table: &ResourceTable) -> Result<Option<FairShare>, ConfigError> {
     let Some(label) = &table.fair_share else {
         return match table.weights.values().next() {
@@ -46,7 +45,7 @@ fn weight(source: &Source, times: &Spanned<f64>) -> Result<Weight, ConfigError> 
     weight.ok_or_else(|| source.fault(&times.span(), format!("a weight is from 0.001 to 1e6, not {}", times.get_ref())))
 }
 
-/// `match`, `key` and `group` of a limit.
+/// Reads `match`, `key` and `group` of a limit.
 pub(crate) fn applies(source: &Source, table: &LimitTable) -> Result<Applies, ConfigError> {
     let pattern = |(label, written): (&Spanned<String>, &Spanned<PatternTable>)| {
         Ok((label_key(source, label)?, pattern(source, written)?))

@@ -3,8 +3,8 @@
 use std::str::FromStr;
 
 rampmeter_protocol::named! {
-    /// The rules by which a resource computes what calls cost. Their names are in the configuration and
-    /// in requests.
+    /// The rules by which a resource computes costs, with their names in configuration and
+    /// requests.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum Pricing {
         /// Processing units of Sentinel Hub.

@@ -12,7 +12,7 @@ use toml::Spanned;
 
 /// How long a token endpoint may take to answer: short beside the life of a token.
 const TOKEN_TIMEOUT: Span = Span::from_secs(10);
-/// What stands in front of a secret in `authorization`.
+/// The usual scheme before a secret in `authorization`.
 const BEARER: &str = "Bearer";
 
 keys! {
@@ -58,9 +58,9 @@ pub(crate) struct OAuthTable {
 /// `[proxy.credential]`, checked.
 #[derive(Clone, Debug)]
 pub struct CredentialSettings {
-    /// The header that the upstream sees.
+    /// The header that the upstream receives.
     pub header: HeaderName,
-    /// The word in front of the secret.
+    /// The word before the secret.
     pub scheme: Option<String>,
     /// Where the secret comes from.
     pub from: CredentialFrom,
@@ -68,23 +68,22 @@ pub struct CredentialSettings {
     pub allow_http: bool,
 }
 
-/// Where the secret comes from.
+/// The source of a secret.
 #[derive(Clone, Debug)]
 pub enum CredentialFrom {
-    /// The secret is kept on this machine.
+    /// This machine.
     Secret(SecretSource),
-    /// A token endpoint gives it out.
+    /// A token endpoint.
     OAuth {
-        /// What the endpoint asks for.
+        /// The credentials for the endpoint.
         credentials: Credentials,
         /// How long an answer of the endpoint may take.
         timeout: Span,
     },
-    /// The provider of the resource shares it.
+    /// The provider of the resource, which shares it.
     Scheduler,
 }
 
-/// The settings of `table`.
 pub(crate) fn settings(source: &Source, table: &Spanned<CredentialTable>) -> Result<CredentialSettings, ConfigError> {
     let from = from(source, table)?;
     let table = table.get_ref();

@@ -24,7 +24,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use toml::Spanned;
 
-/// Where a proxy listens by default.
 const DEFAULT_LISTEN: &str = "127.0.0.1:9470";
 /// `max_wait` is at most a month, the longest quota of an upstream.
 type MaxWait = Duration<1, { 31 * 86_400_000 }>;
@@ -34,7 +33,7 @@ type Time = Duration<1, 86_400_000>;
 type Count = Number<1, 1_000_000>;
 /// Numbers of bytes: bodies are counted in 32 bits.
 type Bytes = Number<0, { 1 << 30 }>;
-/// What stands in front of a key in a body.
+/// The prefix of a label's source in a body.
 const BODY: &str = "body:";
 /// The most routes of a proxy. Each request is compared with them one by one.
 const MAX_ROUTES: usize = 256;
@@ -209,20 +208,19 @@ pub enum OnNoScheduler {
 pub struct ProxySettings {
     /// The address for clients.
     pub listen: String,
-    /// The server behind the proxy; the command line may name it instead.
+    /// The server behind the proxy, which the command line may give instead.
     pub upstream: Option<Upstream>,
-    /// The resource; the command line may name it instead.
+    /// The resource, which the command line may give instead.
     pub resource: Option<Name>,
     /// What happens while no scheduler answers.
     pub on_no_scheduler: OnNoScheduler,
-    /// What requests ask for, without the functions that are made of `origin`, `price` and the
-    /// resource.
+    /// What requests ask for, except functions built from `origin`, `price` and the resource.
     pub asking: Asking,
-    /// What is read of every request.
+    /// How every request is read.
     pub origin: OriginSettings,
     /// The rules by which bodies are priced.
     pub price: Option<Pricing>,
-    /// What the upstream sees in place of the clients' secrets.
+    /// What the upstream receives in place of the clients' secrets.
     pub credential: Option<CredentialSettings>,
     /// What the upstream learns of clients.
     pub headers: HeaderSettings,
@@ -260,7 +258,7 @@ impl Default for ProxySettings {
 }
 
 impl ProxySettings {
-    /// Whether the credential would go over a network unencrypted.
+    /// Returns whether the credential would go over a network unencrypted.
     #[must_use]
     pub fn shows_secret_to_all(&self) -> bool {
         let is_public = |upstream: &Upstream| !upstream.is_encrypted() && !is_loopback(upstream.host());
@@ -269,7 +267,6 @@ impl ProxySettings {
     }
 }
 
-/// The proxies of the file.
 pub(super) fn proxies(source: &Source, faults: &mut Faults, tables: &[Spanned<ProxyTable>]) -> Vec<ProxySettings> {
     tables.iter().filter_map(|table| faults.take(proxy(source, table.get_ref()))).collect()
 }
@@ -360,7 +357,7 @@ fn encryption(source: &Source, table: &ProxyTable) -> Result<Encryption, ConfigE
     Ok(Encryption { certificate, upstream_ca: table.ca_file.as_ref().map(PathBuf::from) })
 }
 
-/// An origin as browsers write it: a scheme and a host, perhaps with a port.
+/// Checks an origin as browsers write it: a scheme and a host, perhaps with a port.
 fn web_origin(source: &Source, text: &Spanned<String>) -> Result<String, ConfigError> {
     let is_origin = |origin: &&String| {
         let uri = origin.parse::<Uri>().ok();

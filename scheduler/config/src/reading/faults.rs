@@ -7,14 +7,14 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeArray, DeString, DeTable, DeValue};
 
-/// The most faults that are reported at once. More are of no help.
+/// The most faults that are reported at once.
 const MANY: usize = 20;
 
-/// The faults of a file that were found so far.
+/// The faults found in a file so far.
 #[derive(Debug, Default)]
 pub struct Faults {
     found: Vec<ConfigError>,
-    /// Tables from which a wrong key was removed. Their other keys alone may be inconsistent.
+    /// Tables that lost a wrong key. Their other keys may be inconsistent without it.
     spoiled: Vec<Range<usize>>,
     /// The whole file.
     file: Range<usize>,
@@ -28,7 +28,7 @@ impl Faults {
         }
     }
 
-    /// The value that was read. If there is none, the fault is noted.
+    /// Returns the value that was read, or notes the fault.
     pub(crate) fn take<T>(&mut self, read: Result<T, ConfigError>) -> Option<T> {
         read.map_err(|fault| self.add(fault)).ok()
     }
@@ -64,11 +64,8 @@ impl Faults {
     }
 }
 
-/// Reads the tables of the file, without what is wrong in them, and the faults. `addition` appends
-/// advice to a message of the parser.
-///
-/// # Errors
-/// The faults, if nothing is left to go on with.
+/// Reads the tables of the file, without what is wrong in them, and the faults; fails if nothing is
+/// left. `addition` appends advice to a message of the parser.
 pub(crate) fn read<T: DeserializeOwned>(
     source: &Source,
     addition: impl Fn(&str) -> &'static str,
@@ -95,7 +92,7 @@ pub fn read_prepared<T: DeserializeOwned>(
     let mut root = root.into_inner();
     prepare(source, &mut root)?;
     let mut root = Spanned::new(span, DeValue::Table(root));
-    // Each fault takes another reading of all tables.
+    // Each fault takes another pass over all tables.
     for _ in 0..MANY {
         let error = match T::deserialize(root.clone().into_deserializer()) {
             Ok(tables) => return Ok((tables, faults)),
@@ -113,8 +110,7 @@ pub fn read_prepared<T: DeserializeOwned>(
     faults.or(None)
 }
 
-/// Names the key or value that a mistyped one is closest to, in place of all that there are; nothing if
-/// none is close.
+/// Suggests the key or value closest to a mistyped one, in place of a list of all, if one is close.
 fn with_suggestion(message: &str) -> Option<String> {
     let mut words = message.split('`').skip(1).step_by(2);
     let meant = words.next().and_then(|unknown| closest(unknown, words))?;
@@ -122,15 +118,14 @@ fn with_suggestion(message: &str) -> Option<String> {
     unknown.starts_with("unknown ").then(|| format!("{unknown}; did you mean `{meant}`?"))
 }
 
-/// The kind of container that lost something.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Loser {
     Table,
     List,
 }
 
-/// Removes the key, value or table at `span`, and notes the table that it was in. `None` if
-/// nothing is there.
+/// Removes the key, value or table at `span`, and notes the table that it was in. `None` if nothing
+/// is there.
 fn remove(from: &mut Spanned<DeValue<'_>>, span: &Range<usize>, spoiled: &mut Vec<Range<usize>>) -> Option<Loser> {
     let own = from.span();
     match from.get_mut() {

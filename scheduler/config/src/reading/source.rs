@@ -34,13 +34,13 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// Each fault by itself.
+    /// Returns each fault by itself.
     #[must_use]
     pub fn each(&self) -> &[ConfigError] {
         if let ConfigError::Several(faults) = self { faults } else { std::slice::from_ref(self) }
     }
 
-    /// The position of the first fault.
+    /// Returns the position of the first fault.
     pub(crate) fn position(&self) -> Option<Position> {
         match self {
             ConfigError::Unreadable { .. } => None,
@@ -55,7 +55,7 @@ impl ConfigError {
 pub struct Position {
     /// The line.
     pub line: usize,
-    /// The character in it.
+    /// The character in the line.
     pub column: usize,
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// A file's text, which turns offsets into positions.
+/// A file's text, which converts offsets to positions.
 #[derive(Debug)]
 pub struct Source<'a> {
     /// The file.
@@ -76,20 +76,20 @@ pub struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The text of the file at `path`.
+    /// Creates the text of the file at `path`.
     #[must_use]
     pub fn new(path: &'a Path, text: &'a str) -> Self {
         Source { path, text, is_stored: false }
     }
 
-    /// The fault of the file that begins where `span` does.
+    /// Creates a fault of the file that begins where `span` does.
     #[must_use]
     pub fn fault(&self, span: &Range<usize>, reason: impl Into<String>) -> ConfigError {
         let reason = in_plain_types(&reason.into());
         ConfigError::Wrong { path: self.path.to_owned(), position: self.position(span.start), reason }
     }
 
-    /// Where `table` gives the value of `field`. If it leaves the field out, where its name is.
+    /// Returns where `table` gives the value of `field`, or else its name.
     pub(crate) fn value_in<T>(&self, table: &Spanned<T>, field: &str) -> Range<usize> {
         let keys = match field {
             "period" => &["period", "refill_interval", "time_to_live", "drain_velocity", "name"][..],
@@ -107,7 +107,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Where the table at `span` gives the value of the first of these keys that it has.
+/// Returns where the table at `span` gives the value of the first of these keys that it has.
 fn value_in(within: &Spanned<DeValue<'_>>, span: &Range<usize>, keys: &[&str]) -> Option<Range<usize>> {
     match within.get_ref() {
         DeValue::Table(table) if within.span() == *span => {

@@ -13,7 +13,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use toml::Spanned;
 
-/// A duration in the file, from and to these numbers of milliseconds.
+/// A duration in the file, within these bounds in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Duration<const FROM: u64 = 0, const TO: u64 = { u64::MAX }>(Span);
 
@@ -81,7 +81,7 @@ fn within<T: PartialOrd + Display, E: de::Error>(value: T, range: RangeInclusive
     }
 }
 
-/// A value of another type that the file has as a string.
+/// A value of another type that is a string in the file.
 #[derive(Clone, Debug)]
 pub(crate) struct Parsed<T>(pub(crate) T);
 
@@ -101,7 +101,6 @@ pub(crate) fn name(source: &Source, text: &Spanned<String>) -> Result<Name, Conf
     Name::new(text.get_ref()).map_err(|error| source.fault(&text.span(), error.to_string()))
 }
 
-/// The key of a label.
 pub(crate) fn label_key(source: &Source, key: &Spanned<String>) -> Result<String, ConfigError> {
     match (1..=MAX_LABEL_KEY).contains(&key.get_ref().chars().count()) {
         true => Ok(key.get_ref().clone()),
@@ -113,7 +112,7 @@ pub(crate) fn amount(source: &Source, units: &Spanned<f64>) -> Result<Amount, Co
     Amount::new(*units.get_ref()).map_err(|error| source.fault(&units.span(), error.to_string()))
 }
 
-/// Parses a value that the file has as a string; `None` if the key is absent.
+/// Parses a value that is a string in the file; `None` if the key is absent.
 ///
 /// # Errors
 /// The error of the parser, with its place.
