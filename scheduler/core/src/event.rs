@@ -52,8 +52,7 @@ pub enum Event<R> {
     /// Every standby that the store's record lists holds this checkpoint while the store is silent.
     /// Any successor therefore goes on from it or from a later one.
     CheckpointWitnessed(CheckpointNumber),
-    /// The store has refused this checkpoint for its size. The next is due soon, with half the
-    /// room.
+    /// The store has refused this checkpoint for its size. The next is due soon, half as large.
     CheckpointRefused(CheckpointNumber),
     /// The store is new and holds no earlier epoch. Clients know leaders with epochs below `epoch`.
     StoreReplaced {
@@ -100,7 +99,7 @@ pub enum Event<R> {
     // From operators.
     /// The resource has other limits, which charge waiting requests, too. All else stays.
     Limits(Box<Resource>),
-    /// The freezes of these limits end, and quotas that the upstream declared spent are unspent
+    /// The freezes of these limits end, and quotas declared spent by the upstream are unspent
     /// again.
     Thaw(Vec<LimitId>),
     /// These limits, which have no keys, are frozen for at least this long.

@@ -37,10 +37,8 @@ pub(crate) struct AdaptiveLimit {
     bucket: Bucket,
     limit: Limit,
     estimator: RateEstimator,
-    /// Present while the stock of the bucket is unproven.
     slow_start: Option<SlowStart>,
     /// The mean time of recent calls in flight, the latest of which count most; not handed over.
-    /// The slower mean over all served calls is in `recent_calls.rs`.
     call_time: Option<Span>,
     /// The capacity that the upstream states, if the limit follows it and it is below the written one.
     stated: Option<Stated>,
@@ -48,7 +46,6 @@ pub(crate) struct AdaptiveLimit {
     ceiling: Option<Ceiling>,
     /// The capacity that responses state, whatever it is, and since when they state no other.
     announced: Option<Stated>,
-    /// Whether people were told of `announced`.
     is_told: bool,
     /// When a response to a served call last stated no capacity.
     untold: Time,
@@ -59,7 +56,6 @@ pub(crate) struct AdaptiveLimit {
     quota_spent_until: Time,
 }
 
-/// A capacity that the upstream states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stated {
     pub(crate) capacity: Amount,
@@ -67,8 +63,8 @@ pub(crate) struct Stated {
 }
 
 impl Stated {
-    /// Returns the capacity within the bounds of learning (unless it `is_certain`), if that is
-    /// below the written one. A higher one may be wrong, and could get every call rejected.
+    /// Returns the stated capacity within the bounds of learning if that is below the written one.
+    /// A higher one may be wrong, and could get every call rejected.
     fn below_written(spec: &LimitSpec, capacity: Amount, since: Time, is_certain: bool) -> Option<Self> {
         let Learn::Above(share) = spec.learn else { return None };
         let floor = if is_certain { 0 } else { (spec.capacity.micros() as f64 * share).ceil() as u64 };
@@ -154,7 +150,6 @@ impl AdaptiveLimit {
         self.estimator.nominal = self.estimator.nominal.clone().with_wall_clock(wall_clock);
     }
 
-    /// Replaces the bucket by one whose level is known.
     pub(crate) fn begin_with(&mut self, make: impl FnOnce(&Limit) -> Bucket) {
         self.bucket = make(&self.limit).remembering_levels();
         self.slow_start = None;
@@ -195,13 +190,11 @@ impl AdaptiveLimit {
         }
     }
 
-    /// Returns the announced capacity, if it is not the written one.
     pub(crate) fn announced(&self) -> Option<Stated> {
         self.announced.filter(|announced| announced.capacity != self.limit.spec().capacity)
     }
 
-    /// Notes the capacity that a response states; `None` if the response to a served call states
-    /// none.
+    /// Notes the capacity that a response states; `None` if that of a served call states none.
     pub(crate) fn note_announced(&mut self, now: Time, capacity: Option<Amount>) {
         match capacity {
             None => self.untold = now,
@@ -217,8 +210,7 @@ impl AdaptiveLimit {
         self.stated.as_ref().is_some_and(is_it) || announced.is_some_and(|since| since + CERTAIN <= now)
     }
 
-    /// Whether a reading may be of this limit, by its reset and its capacity. Only then may the reading
-    /// change windows and capacity.
+    /// Whether a reading may be of this limit, and may therefore change windows and capacity.
     pub(crate) fn may_be_of(&self, now: Time, reading: &Reading) -> bool {
         let spec = self.limit.spec();
         let fits = reading.reset.is_none_or(|reset| reset <= spec.period + reading.reset_grain);
@@ -236,10 +228,8 @@ impl AdaptiveLimit {
     }
 
     /// Adopts the capacity that the response to a call at `at` states, up to the written one.
-    /// Returns whether the capacity in force changes.
-    ///
-    /// The level first falls to the remaining amount, so that what the lower capacity cuts off does
-    /// not also count as a loss of rate.
+    /// Returns whether the capacity in force changes. The level first falls to the remaining
+    /// amount, so that what the lower capacity cuts off does not also count as a loss of rate.
     pub(crate) fn learn_capacity(&mut self, now: Time, at: Time, reading: &Reading) -> bool {
         let is_certain = self.is_certain(now, reading.capacity);
         let stated = |capacity| Stated::below_written(self.limit.spec(), capacity, now, is_certain);
@@ -260,7 +250,6 @@ impl AdaptiveLimit {
         self.bucket.level(&self.limit, now)
     }
 
-    /// Whether stock has to be proven before calls may use all of it.
     pub(crate) fn is_unproven(&self) -> bool {
         self.slow_start.is_some()
     }
@@ -279,8 +268,7 @@ impl AdaptiveLimit {
         level >= proven.unwrap_or(full) - beyond.max(self.margin())
     }
 
-    /// Notes a served call that started at `at`. A call served from a nearly empty bucket proves
-    /// all stock.
+    /// Notes a served call that started at `at`. One from a nearly empty bucket proves all stock.
     pub(crate) fn note_served(&mut self, at: Time) {
         self.served = self.served.max(at);
         let Some(slow_start) = &mut self.slow_start else { return };
@@ -307,14 +295,12 @@ impl AdaptiveLimit {
         self.quota_spent_until = self.quota_spent_until.max(until);
     }
 
-    /// Forgets what no longer matters at `now`.
     pub(crate) fn advance(&mut self, now: Time) {
         self.bucket.advance(&self.limit, now);
         self.slow_start.take_if(|slow_start| slow_start.is_over(now));
     }
 
-    /// When the limit is due for a [review](AdaptiveLimit::review), if it differs from the written
-    /// one.
+    /// Returns when the limit is due for a review, if it differs from the written one.
     pub(crate) fn next_review(&self) -> Option<Time> {
         self.estimator.next_review().into_iter().chain(self.ceiling.map(|ceiling| ceiling.raise_at)).min()
     }
@@ -404,7 +390,6 @@ impl AdaptiveLimit {
         self.review(now);
     }
 
-    /// Learns a surplus, of which only a small part is trusted at once.
     fn raise(&mut self, now: Time, surplus: Credit) {
         assert!(surplus > Credit::ZERO, "only a surplus raises");
         let refill = self.estimator.nominal.rate().refill_within(now.since(self.last_raise));
@@ -412,8 +397,7 @@ impl AdaptiveLimit {
         self.bucket.shift(&self.limit, now, surplus.min(refill.divided_by(RAISE_PART)));
     }
 
-    /// Returns the upstream's level at `at` after the starts until `last`, as far as the bucket
-    /// knows.
+    /// Returns the upstream's level at `at` after the starts until `last`, as far as known.
     fn upstream_after(&self, last: Time, at: Time) -> Option<Credit> {
         Some(self.level_after(last, at)? + self.held_back())
     }
@@ -422,7 +406,6 @@ impl AdaptiveLimit {
         self.bucket.level_after(&self.limit, last, at)
     }
 
-    /// How far this bucket's levels are kept below the upstream's.
     fn held_back(&self) -> Credit {
         self.margin() + self.estimator.stock
     }

@@ -7,7 +7,6 @@ use rampmeter_policy::{Bill, Limit, Resource};
 use rampmeter_protocol::amount::Amount;
 use smallvec::SmallVec;
 
-/// A few limits that one call is charged to.
 pub(crate) type Limits = SmallVec<[LimitId; 3]>;
 
 /// Attributes a call's response to limits. A response is about limits of its call's bill only.

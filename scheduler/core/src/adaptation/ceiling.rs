@@ -19,7 +19,6 @@ pub(super) struct Ceiling {
     pub(super) capacity: Amount,
     pub(super) raise_at: Time,
     wait: Span,
-    /// Whether it was raised, and not lowered since.
     is_raised: bool,
 }
 

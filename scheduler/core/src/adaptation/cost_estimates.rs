@@ -22,7 +22,6 @@ const ONE: i64 = 1_000_000;
 const MIN_FACTOR: i64 = ONE / 8;
 const MAX_FACTOR: i64 = ONE * 8;
 
-/// A factor for each kind of call and unit.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CostEstimates(BTreeMap<(Arc<str>, Name), Factor>);
 
@@ -34,7 +33,6 @@ struct Factor {
 }
 
 impl CostEstimates {
-    /// Multiplies the estimate by the learned factors.
     pub(crate) fn correct(&self, resource: &Resource, estimate: Bill) -> Bill {
         let Some(kind) = estimate.kind.as_ref().filter(|_| !self.0.is_empty()) else { return estimate };
         let mut bill = estimate.clone();

@@ -8,7 +8,6 @@ use rampmeter_protocol::time::Time;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ObservedCall<'a> {
-    /// When the scheduler learns of the response.
     pub(crate) now: Time,
     pub(crate) start: StartKey,
     pub(crate) user: Option<User>,

@@ -24,12 +24,11 @@ const WHOLE: Ppm = 1_000_000;
 
 /// The time in which a loss is given back.
 const RECOVERY: Span = Span::from_secs(60);
-/// The exponent of the recovery curve.
 const CURVE: u32 = 5;
 /// A loss below this costs little, so it is given back more slowly.
 const SMALL_LOSS: Ppm = 100_000;
-/// A loss above this lasts, as the limit is probably written too high. It is given back more slowly
-/// each time that it is measured, by this factor.
+/// A loss above this lasts, as the limit is probably written too high: each time that it is
+/// measured again, it takes longer by this factor to be given back.
 const LARGE_LOSS: Ppm = 600_000;
 const REPEATED: u64 = 4;
 /// The smallest losses are given back in the time that refills this many tokens, within these
@@ -45,10 +44,8 @@ const MAX_STOCK: Span = Span::from_secs(2);
 const MAX_STOCK_TOKENS: u64 = 8;
 /// At most one part in this many of a period's refill is held back.
 const STOCK_PART: u64 = 5;
-/// The interval between two adaptations of the limit.
 const REVIEW: Span = Span::from_secs(1);
 
-/// The learned difference between an upstream's bucket and its configured limit.
 #[derive(Clone, Debug)]
 pub(crate) struct RateEstimator {
     pub(super) nominal: Limit,
@@ -85,8 +82,7 @@ impl RateEstimator {
         }
     }
 
-    /// Adopts a stated capacity. The caller then enforces [`adapted`](RateEstimator::adapted) at
-    /// `now`.
+    /// Adopts a stated capacity. The caller then enforces `adapted` at `now`.
     pub(crate) fn state(&mut self, now: Time, stated: Option<Amount>) {
         self.review(now);
         self.stated = stated;
@@ -96,7 +92,6 @@ impl RateEstimator {
         self.stated
     }
 
-    /// Returns the loss of rate that the stated capacity implies.
     fn stated_loss(&self) -> Ppm {
         let Some(stated) = self.stated else { return 0 };
         let (stated, nominal) = (u128::from(stated.micros()), u128::from(self.nominal.spec().capacity.micros()));
@@ -109,14 +104,12 @@ impl RateEstimator {
         self.nominal.floor().map(|floor| WHOLE.saturating_sub(Ppm::from(floor)))
     }
 
-    /// Reports the learned difference for the status, if any.
     pub(crate) fn report(&self, now: Time) -> Option<Learned> {
         let held_back = self.nominal.rate().units(self.short());
         let differs = self.differs() || self.stated.is_some();
         differs.then(|| Learned { rate: 1.0 - self.loss(now) as f64 / WHOLE as f64, held_back })
     }
 
-    /// Whether anything is estimated to differ from the configured limit.
     fn differs(&self) -> bool {
         self.loss > 0 || self.short() > Credit::ZERO
     }
@@ -142,7 +135,6 @@ impl RateEstimator {
         Ppm::try_from((u128::from(self.loss) * left).div_ceil(1000_u128.pow(CURVE))).unwrap_or(WHOLE)
     }
 
-    /// Returns the stock that is missing from a full bucket.
     fn short(&self) -> Credit {
         self.stock + self.burst
     }
@@ -157,8 +149,8 @@ impl RateEstimator {
         self.stated.map_or(adapted.clone(), |stated| adapted.holding_at_most(stated))
     }
 
-    /// Counts the refill kept back and forgets recovered losses. The caller then enforces
-    /// [`adapted`](RateEstimator::adapted) at `now`.
+    /// Counts the refill kept back, and forgets recovered losses. The caller then enforces
+    /// `adapted`.
     pub(crate) fn review(&mut self, now: Time) {
         self.kept_back = self.kept_back_until(now);
         self.counted = now;
@@ -222,15 +214,13 @@ fn max_stock(limit: &Limit, slower: u16) -> Credit {
     refill.max(tokens).min(limit.rate().slowed(slower).refill_within(limit.spec().period).divided_by(STOCK_PART))
 }
 
-/// Returns the time in which the smallest loss is given back.
 fn longest_recovery(limit: &Limit) -> Span {
     let (least, most) = LONGEST_RECOVERY;
     let refill = limit.rate().refilled_at(limit.rate().credit(Amount::ONE).times(REMEMBERED_TOKENS));
     refill.since(Time::ORIGIN).max(least).min(most)
 }
 
-/// Returns the time in which a loss is given back: longer for a smaller one, most on small
-/// accounts.
+/// Returns how long a loss takes to be given back: longest for small ones on small accounts.
 fn recovery(loss: Ppm, longest: Span) -> Span {
     if loss >= SMALL_LOSS {
         return RECOVERY;

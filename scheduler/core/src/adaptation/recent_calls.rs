@@ -19,7 +19,6 @@ const FADING_PART: f64 = 256.0;
 /// A call in flight is any start, promised ones included, until its permit is forgotten.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecentCalls {
-    /// The number of calls that have started, by the second of their start.
     started: BTreeMap<u64, u64>,
     /// The starts that were ahead when the last call began.
     ahead: BTreeSet<StartKey>,
@@ -76,8 +75,7 @@ impl RecentCalls {
         }
     }
 
-    /// Returns the mean time of a served call in seconds and its mean charge to `limit`, over all
-    /// calls. `None` before the first such charge.
+    /// Returns the mean time of a served call in seconds and its mean charge to `limit`, if any.
     pub(crate) fn means(&self, limit: LimitId) -> Option<(f64, f64)> {
         let Served { calls, secs, amounts } = &self.served;
         amounts.get(&limit).map(|amount| (secs / calls, amount / calls))

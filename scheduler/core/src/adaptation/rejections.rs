@@ -17,7 +17,6 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// The number of buckets measured at once. Rejections by further ones teach nothing.
 const MAX_MEASURED_BUCKETS: usize = 256;
-/// The number of parts in which a period is measured.
 const PARTS: usize = 64;
 /// The number of samples remembered for each bucket, and the fewest that tell a cause.
 const MAX_SAMPLES: usize = 8;
@@ -25,7 +24,6 @@ const MIN_SAMPLES: usize = 3;
 /// The least time between samples, in parts: calls on their way together are rejected together.
 const PARTS_BETWEEN_SAMPLES: u64 = PARTS as u64 / 2;
 
-/// A millionth of the written capacity.
 type Ppm = u64;
 const ALL: Ppm = 1_000_000;
 /// A limit that serves less than this is written too high, if its larger shares differ by less than
@@ -48,7 +46,6 @@ pub(crate) struct Rejections {
     underestimated: BTreeMap<LimitId, Time>,
 }
 
-/// A bucket that has rejected calls.
 #[derive(Clone, Debug)]
 struct Measured {
     served: Served,
@@ -61,7 +58,6 @@ struct Measured {
 }
 
 impl Rejections {
-    /// Notes a served call that cost `actual` instead of `bill`.
     pub(crate) fn note_served(&mut self, now: Time, bill: &Bill, actual: &Bill) {
         for (limit, amount) in actual.amounts() {
             if amount > bill.get(limit) {
@@ -113,7 +109,6 @@ impl Rejections {
         measured.allowed(&resource[bucket.0]).map(|allowed| (bucket, allowed))
     }
 
-    /// Counts the rejections whose cause is not decided.
     pub(crate) fn undecided(&self) -> u64 {
         self.measured.values().map(|measured| measured.undecided).sum()
     }

@@ -9,14 +9,12 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// How many calls may go beyond the proven stock.
 pub(crate) const MAX_CALLS_BEYOND: u64 = 4;
-/// Below one part in this many of a full bucket, missing stock shows, so only one call may go
-/// beyond.
+/// Below one part in this many of a full bucket, only one call may go beyond: gaps show there.
 pub(crate) const NEARLY_EMPTY_PART: u64 = 20;
 /// A call without a reported outcome counts as served after this time.
 const SERVED_AFTER: Span = Span::from_secs(1);
 /// A limit with a longer period has no slow start, which would take as long.
 const LONGEST_PERIOD: Span = Span::from_secs(600);
-/// Slow start ends after this many periods.
 const PERIODS: u64 = 10;
 
 #[derive(Clone, Copy, Debug)]

@@ -18,9 +18,7 @@ pub(crate) type Link = Option<Slot>;
 #[derive(Clone, Debug)]
 pub(crate) struct Node<V, S> {
     pub(crate) value: V,
-    /// The subtrees before and after the value.
     pub(crate) below: [Link; 2],
-    /// The number of nodes of the subtree.
     pub(crate) count: u32,
     pub(crate) sum: S,
 }
@@ -38,7 +36,6 @@ pub(crate) trait Sums {
     fn sum(&self, value: &Self::Value, below: [Option<&Self::Sum>; 2], former: Self::Sum) -> Self::Sum;
 }
 
-/// Iterates over the values of the tree of `root` in order.
 pub(crate) fn in_order<V, S>(nodes: &Slab<Node<V, S>>, root: Link) -> impl Iterator<Item = &V> {
     let (mut path, mut link) = (Vec::new(), root);
     std::iter::from_fn(move || {
@@ -59,7 +56,6 @@ pub(crate) struct Tree<'a, B: Sums> {
 }
 
 impl<B: Sums> Tree<'_, B> {
-    /// Adds `value` to the tree of `root`. Returns the new root.
     pub(crate) fn insert(&mut self, root: Link, value: B::Value) -> Slot {
         let node = self.nodes.insert(Node { value, below: [None, None], count: 1, sum: B::Sum::default() });
         self.insert_node(root, node)
@@ -137,8 +133,7 @@ impl<B: Sums> Tree<'_, B> {
         (Some(self.balance(root, subtrees)), outermost)
     }
 
-    /// Attaches balanced subtrees, one of which has gained or lost a node. Returns the balanced
-    /// root.
+    /// Attaches balanced subtrees, one of which has gained or lost a node. Returns the new root.
     fn balance(&mut self, node: Slot, subtrees: [Link; 2]) -> Slot {
         let counts = subtrees.map(|subtree| subtree.map_or(0, |root| self.count(root)));
         let is_heavy = |side: usize| counts[side] > (counts[1 - side] * MAX_RATIO).max(1);
@@ -153,7 +148,6 @@ impl<B: Sums> Tree<'_, B> {
 
     /// Moves nodes from the heavy `side` of `node` to the other one. Returns the new root.
     fn rotate(&mut self, node: Slot, subtrees: [Link; 2], side: usize) -> Slot {
-        // The links of a side and of the other one, in order.
         let links = |of_side, other| array::from_fn(|index| if index == side { of_side } else { other });
         let child = subtrees[side].expect("a heavy side has a node");
         let grandchildren = self.below(child);

@@ -8,7 +8,6 @@ use std::num::NonZeroU32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot(NonZeroU32);
 
-/// The number of values in one chunk.
 const CHUNK: usize = 256;
 
 /// Values that keep their slot until they are removed. Chunks grow without copying a value.
@@ -68,7 +67,6 @@ impl<T> Slab<T> {
         (number < self.len + self.free.len()).then(|| Slot::new(number + 1))
     }
 
-    /// Iterates over all values, in the order of their slots.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flatten().flatten()
     }

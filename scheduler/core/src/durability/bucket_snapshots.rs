@@ -131,7 +131,6 @@ impl<R: Clone> Scheduler<R> {
         (pages, if are_all { self.listable(now, demand, space) } else { None })
     }
 
-    /// Moves the least demanded keys to new pages until the rest can be listed.
     pub(crate) fn write_pages(
         &mut self,
         now: Time,

@@ -108,7 +108,6 @@ impl<R: Clone> Scheduler<R> {
         self.resource.limits_by_id().map(immediate).collect()
     }
 
-    /// Returns the level of a bucket for near starts.
     pub(crate) fn near_level(&self, now: Time, limit: &Limit, bucket: &Bucket) -> Credit {
         // A window's next amount needs a checkpoint shortly before it comes, not earlier.
         let soon = self.resource.spec().horizon + self.resource.spec().reservation;

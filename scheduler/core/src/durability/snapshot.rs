@@ -48,8 +48,8 @@ pub struct KeysSnapshot {
     pub known: Vec<OtherKeysSnapshot>,
     /// How long after the snapshot all other keys are empty; `None` if they are full.
     pub others_empty_in: Option<Offset>,
-    /// The rates at which keys listed or on pages refill; for a limit without an entry, the rate at
-    /// the restore counts.
+    /// The rates at which keys listed or on pages refill. Limits without one have that of the
+    /// restore.
     pub rates: Vec<RateSnapshot>,
     /// Pages with more keys, the oldest first. A later page takes precedence over an earlier one,
     /// and `listed` over all pages.
@@ -238,7 +238,6 @@ impl RecordSpace {
     }
 }
 
-/// Returns the encoded bytes of a value in a list.
 pub(crate) fn encoded<T: Serialize + ?Sized>(value: &T) -> usize {
     ",".len() + serde_json::to_vec(value).expect("records are plain data").len()
 }

@@ -38,7 +38,6 @@ const DECAY_PART: u64 = 8;
 /// open, and every grant is covered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GrantBudget {
-    /// Checkpoints that the store may hold, the oldest first.
     open: VecDeque<OpenCheckpoint>,
     /// The latest checkpoint that the store is known to hold.
     pub(crate) confirmed: CheckpointNumber,
@@ -57,17 +56,14 @@ pub(crate) struct GrantBudget {
     how_soon: CheckpointDue,
 }
 
-/// How soon the next checkpoint is due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum CheckpointDue {
     #[default]
     /// Only a standby that watches for a live leader needs it.
     Idle,
-    /// Permits were granted.
     Usual,
     /// A request waits for a far start, or a successor must learn of a change.
     Soon,
-    /// A request waits for a key's budget.
     Prompt,
     /// A request waits for budget, or a doubt stops all grants.
     Immediate,
@@ -124,7 +120,6 @@ pub(crate) struct ImmediateDemand {
 }
 
 impl GrantBudget {
-    /// Creates the budget without a store.
     pub(super) fn new(resource: &Resource) -> Self {
         let largest = resource.limits().iter().map(|limit| limit.rate().credit(Amount::ONE)).collect();
         GrantBudget { writes: 1, largest, ..GrantBudget::default() }
@@ -183,8 +178,7 @@ impl GrantBudget {
         lacks.or_else(|| bill.charged().next())
     }
 
-    /// Notes that `bill` could start in `ahead` with more budget. The checkpoint need not come at
-    /// once for a start that is not near.
+    /// Notes that `bill` could start in `ahead` with more budget; the sooner, the more urgent.
     pub(crate) fn note_shortage(&mut self, resource: &Resource, bill: &Bill, ahead: Span) {
         let lacks_key = bill.keyed().any(|charge| self.lacks_key(resource, charge));
         self.hasten(match () {
@@ -208,7 +202,6 @@ impl GrantBudget {
         now.since(self.faded_at) >= SHORTEST_INTERVAL
     }
 
-    /// Returns the key budgets of the latest checkpoint, if keys need budgets.
     pub(crate) fn key_budgets(&self) -> Option<&KeyBudgets> {
         self.open.back()?.keys.as_ref()
     }
@@ -312,7 +305,6 @@ impl GrantBudget {
         self.hasten(CheckpointDue::Soon);
     }
 
-    /// Stops all grants until a checkpoint that is opened later is confirmed.
     pub(crate) fn doubt(&mut self) {
         self.trusted_from = self.trusted_from.map(|_| self.next());
         self.hasten(CheckpointDue::Immediate);

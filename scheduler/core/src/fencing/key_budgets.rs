@@ -6,7 +6,6 @@ use rampmeter_policy::{Bill, KeyCharge, KeyName, Resource};
 use rampmeter_protocol::amount::Amount;
 use std::collections::BTreeMap;
 
-/// A checkpoint's budget for keys of limits with long periods.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyBudgets {
     /// Listed keys, and keys with grants since the checkpoint.
@@ -64,7 +63,6 @@ impl KeyBudgets {
     }
 }
 
-/// Returns the charges of `bill` to keys of limits with long periods.
 pub(crate) fn long_charges<'a>(resource: &'a Resource, bill: &'a Bill) -> impl Iterator<Item = &'a KeyCharge> {
     bill.keyed().filter(|charge| resource[charge.limit].lists_keys())
 }
@@ -115,7 +113,6 @@ impl Allowance {
         needed + needed.divided_by(4)
     }
 
-    /// Returns the most that was needed of the budget at one time.
     fn needed(self) -> Credit {
         self.all - self.least
     }

@@ -24,7 +24,6 @@ pub(crate) struct Term {
     pub(crate) is_ending: bool,
     /// Whether all predecessors are gone, so that none hears a settle that this leader hears.
     pub(crate) leads_alone: bool,
-    /// The most bytes of a record without its permits.
     pub(crate) record_bytes: usize,
     pub(crate) budget: GrantBudget,
 }
@@ -41,7 +40,6 @@ impl Term {
         }
     }
 
-    /// Adds a store, which holds no checkpoint yet.
     pub(crate) fn fenced(self) -> Self {
         Term { budget: self.budget.fenced(), since: Time::NEVER, ..self }
     }
@@ -59,7 +57,6 @@ impl Term {
         now <= self.since + span
     }
 
-    /// Returns the earliest arrival that a change of leader explains.
     pub(crate) fn earliest_arrival(&self, now: Time) -> Time {
         self.since.min(now) - MAX_AGE_AT_START
     }

@@ -17,7 +17,6 @@ pub(crate) struct KeyBucket {
     /// Not shared, so it needs no reference counts.
     pub(crate) key: Box<str>,
     enforced: Enforced,
-    /// Whether requests wait for this bucket.
     pub(super) is_awaited: bool,
     /// When its far debt is paid, if it has one.
     pub(super) far_paid: Time,
@@ -25,7 +24,6 @@ pub(crate) struct KeyBucket {
     pub(crate) page: Option<PageNumber>,
 }
 
-/// A bucket under the written limit, or under one that the key's rejections adapt.
 #[derive(Clone, Debug)]
 enum Enforced {
     Written(Bucket),
@@ -45,7 +43,6 @@ impl KeyBucket {
         }
     }
 
-    /// Returns the bucket, and the limit that it enforces.
     pub(crate) fn in_force<'a>(&'a self, written: &'a [Limit]) -> (&'a Bucket, &'a Limit) {
         (self.bucket(), self.adaptive().map_or(&written[self.limit.index()], AdaptiveLimit::limit))
     }
@@ -66,7 +63,6 @@ impl KeyBucket {
         }
     }
 
-    /// Lets the key learn from responses to its calls from now on.
     pub(super) fn begin_to_adapt(&mut self, now: Time, written: &[Limit]) {
         if let Enforced::Written(bucket) = &self.enforced {
             let mut adaptive = AdaptiveLimit::new(&written[self.limit.index()], StartPolicy::Empty, now);
@@ -83,7 +79,6 @@ impl KeyBucket {
         }
     }
 
-    /// Adopts the wall time of `resource`.
     pub(super) fn anchor(&mut self, now: Time, before: &[Limit], resource: &Resource) {
         match &mut self.enforced {
             Enforced::Written(bucket) => bucket.anchor(now, &before[self.limit.index()], &resource[self.limit]),
@@ -100,7 +95,6 @@ impl KeyBucket {
         owes.then(paid).filter(|paid| *paid > now + NEAR)
     }
 
-    /// Returns when the next promise starts or reported usage expires.
     pub(super) fn due(&self) -> Option<Time> {
         self.bucket().next_promise().into_iter().chain(self.bucket().next_expiry()).min()
     }

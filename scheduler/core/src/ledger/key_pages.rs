@@ -70,11 +70,9 @@ impl PageState {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyPages {
     pages: BTreeMap<PageNumber, PageState>,
-    /// The number of pages ever written.
     written: u32,
     /// Addresses that may be reused, each once the store holds this checkpoint.
     free: VecDeque<(CheckpointNumber, u32)>,
-    /// The first address that was never used.
     pub(crate) first_unused: u32,
 }
 
@@ -121,7 +119,6 @@ impl KeyPages {
         });
     }
 
-    /// Returns the next page whose keys are to be listed again.
     pub(super) fn sparse(&self) -> Option<(PageNumber, Vec<Slot>)> {
         let (number, page) = self.pages.iter().find(|(_, page)| page.is_sparse())?;
         Some((*number, page.keys.clone()))

@@ -41,15 +41,12 @@ pub(crate) struct Keys {
     buckets: Slab<KeyBucket>,
     /// By key: buckets of different limits share a key.
     index: Index,
-    /// The number of buckets, by limit.
     counts: Vec<usize>,
     /// The bucket that a key gets with its first charge, by limit.
     absent: Vec<Bucket>,
-    /// When the next promise of a bucket starts, or reported usage expires.
     due: BTreeSet<(Time, Slot)>,
     /// When far debts are paid: those of limits whose keys checkpoints do not list, and the others.
     far: [BTreeSet<(Time, Slot)>; 2],
-    /// When freezes end.
     frozen: BTreeSet<(Time, Slot)>,
     /// Buckets of limits whose keys checkpoints list, unless a page records them as they are.
     in_use: BTreeSet<Slot>,
@@ -75,19 +72,16 @@ impl Keys {
         }
     }
 
-    /// Sets the state of every key of `limit` without a bucket.
     pub(crate) fn set_absent(&mut self, limit: LimitId, bucket: Bucket) {
         self.absent[limit.index()] = bucket;
     }
 
-    /// Returns until when a key of `limit` without a bucket may be empty; `None` if such keys are
-    /// full.
+    /// Returns until when unused keys of `limit` may be empty; `None` if they are full.
     pub(crate) fn empty_at(&self, now: Time, limit: LimitId) -> Option<Time> {
         let (bucket, limit) = (self.absent(limit, now), &self.limits[limit.index()]);
         (!bucket.is_as_new(limit, now)).then(|| bucket.empty_at(limit, now))
     }
 
-    /// Counts the keys of a limit that have buckets.
     pub(crate) fn count(&self, limit: LimitId) -> usize {
         self.counts[limit.index()]
     }
@@ -137,7 +131,6 @@ impl Keys {
         done
     }
 
-    /// Enters a bucket into the sets that it belongs to.
     fn enlist(&mut self, now: Time, slot: Slot) {
         self.list(slot);
         let known = self.buckets.get_mut(slot).expect("a slot in use");
@@ -180,7 +173,6 @@ impl Keys {
         ahead.map(|(until, slot)| (*until, self.known(*slot)))
     }
 
-    /// Ends the freezes of keys of `limit`, at most [`MAX_THAWED`].
     pub(super) fn thaw(&mut self, now: Time, limit: LimitId) {
         for slot in self.frozen_of(limit).take(MAX_THAWED).collect::<BTreeSet<_>>() {
             self.note_change(slot);
@@ -188,7 +180,6 @@ impl Keys {
         }
     }
 
-    /// Freezes all keys of `limit` that have buckets and no freeze.
     pub(crate) fn freeze_known(&mut self, now: Time, limit: LimitId, until: Time) {
         for slot in self.slots() {
             if self.get(slot).is_some_and(|known| known.limit == limit && known.bucket().freeze().is_none()) {
@@ -209,8 +200,7 @@ impl Keys {
         }
     }
 
-    /// Sets whether requests wait for a bucket. While they do, it is kept and its changes are
-    /// noted.
+    /// Sets whether requests wait for a bucket, which is then kept and its changes noted.
     pub(crate) fn set_awaited(&mut self, slot: Slot, is_awaited: bool) {
         if let Some(known) = self.buckets.get_mut(slot) {
             known.is_awaited = is_awaited;
@@ -248,7 +238,6 @@ impl Keys {
         used
     }
 
-    /// Gives a key the bucket that it had at `then`.
     pub(crate) fn restore(&mut self, limit: LimitId, key: Arc<str>, then: Time, was: Bucket) -> Slot {
         let slot = self.find_or_insert(then, &KeyCharge { limit, key, amount: Amount::ZERO });
         self.change_at(then, slot, |known, limits| known.update(limits, |bucket, _| *bucket = was));
@@ -304,8 +293,7 @@ impl Keys {
         }
     }
 
-    /// Returns the bucket with the lowest level among [`MAX_SHOWN`], by limit; debtors are read
-    /// first.
+    /// Returns the lowest bucket of each limit among [`MAX_SHOWN`]; debtors are read first.
     pub(crate) fn lowest(&self, now: Time) -> Vec<Option<&KeyBucket>> {
         let mut lowest: Vec<Option<(Credit, &KeyBucket)>> = vec![None; self.limits.len()];
         let due = self.due.iter().map(|(_, slot)| *slot);
@@ -356,7 +344,6 @@ impl Keys {
         }
     }
 
-    /// Recasts the bucket of absent keys of `from` to another limit.
     fn absent_under(&self, now: Time, from: LimitId, to: &Limit) -> Bucket {
         let was = &self.limits[from.index()];
         if was.counts_longer_as(to).is_some() {
@@ -378,7 +365,6 @@ impl Keys {
         self.enlist_all(now);
     }
 
-    /// Takes the whole stock of the selected limits.
     pub(crate) fn drain(&mut self, now: Time, is_selected: impl Fn(&Limit) -> bool) {
         let drain = |bucket: &mut Bucket, limit: &Limit| {
             if is_selected(limit) {
@@ -390,7 +376,6 @@ impl Keys {
         self.enlist_all(now);
     }
 
-    /// Enters all buckets into the sets again, and gives up all pages.
     fn enlist_all(&mut self, now: Time) {
         self.pages.clear();
         self.due.clear();

@@ -65,7 +65,6 @@ impl Ledger {
         Ledger { adaptive_limits: adaptive_limits.collect(), keys: Keys::new(resource, now), changed: false }
     }
 
-    /// Reads the bucket of `charge`, as it is from `now` on.
     fn read<T>(&self, now: Time, charge: Charge, answer: impl FnOnce(&Bucket, &Limit) -> T) -> T {
         let Some(keyed) = charge.key else {
             let adaptive = self.adaptive(charge.limit);
@@ -80,7 +79,6 @@ impl Ledger {
         bill.keyed().find(|charge| !self.keys.has_room_for(now, charge)).map(|charge| charge.limit)
     }
 
-    /// Reads each bucket of the bill, as it is from `now` on.
     pub(crate) fn read_each<T>(
         &self,
         now: Time,
@@ -98,7 +96,6 @@ impl Ledger {
         }
     }
 
-    /// Takes the whole stock of the selected limits.
     pub(crate) fn drain(&mut self, now: Time, is_selected: impl Fn(&Limit) -> bool) {
         for adaptive in self.adaptive_limits.iter_mut().filter(|adaptive| is_selected(adaptive.limit())) {
             adaptive.update(|bucket, limit| bucket.drain(limit, now));
@@ -162,13 +159,11 @@ impl Ledger {
         })
     }
 
-    /// Learns from a response to a call with this bill what is left of a limit. Returns whether the
-    /// response is believed.
+    /// Learns from a response what is left of a limit. Returns whether it is believed.
     pub(crate) fn learn(&mut self, now: Time, bill: &Bill, limit: LimitId, reading: &BucketReading) -> bool {
         self.update(now, Charge::of(bill, limit), |bucket, limit| bucket.learn(limit, now, reading))
     }
 
-    /// Returns the freeze of the bucket that `call` is charged to for `limit`.
     pub(crate) fn freeze_of(&self, call: ObservedCall<'_>, limit: LimitId) -> Option<Freeze> {
         self.read(call.now, Charge::of(call.bill, limit), |bucket, _| bucket.freeze())
     }
@@ -179,8 +174,7 @@ impl Ledger {
         Some(self.read(call.now, Charge::of(call.bill, limit), end)?.since(call.now))
     }
 
-    /// Whether `limit` lacked `more` right after `call`, or lacks it now if its level then is
-    /// forgotten.
+    /// Whether `limit` lacked `more` right after `call`, or now if its level then is forgotten.
     pub(crate) fn lacks_after(&self, call: ObservedCall<'_>, limit: LimitId, more: Amount) -> bool {
         let at = call.at();
         self.read(call.now, Charge::of(call.bill, limit), |bucket, limit| {
@@ -196,21 +190,18 @@ impl Ledger {
         is_frozen || adaptive.spent_until(now).is_some() || self.keys.frozen_of(limit).next().is_some()
     }
 
-    /// Ends the freeze of `limit` and those of some thousand of its keys, and forgets that the
-    /// upstream declared the quota spent.
+    /// Ends the freeze of `limit` and of some thousand of its keys, and unmarks a spent quota.
     pub(crate) fn thaw(&mut self, now: Time, limit: LimitId) {
         self.adaptive_mut(limit).thaw(now);
         self.keys.thaw(now, limit);
     }
 
-    /// Returns when limits that differ from their configuration are to be
-    /// [reviewed](Ledger::review).
+    /// Returns when limits that differ from their configuration are to be reviewed.
     pub(crate) fn next_review(&self) -> Option<Time> {
         let next = |adaptive: &AdaptiveLimit| [adaptive.next_review(), adaptive.bucket().next_expiry()];
         self.adaptive_limits.iter().flat_map(next).flatten().chain(self.keys.next_review()).min()
     }
 
-    /// Adapts limits to what was learned.
     pub(crate) fn review(&mut self, now: Time) {
         for adaptive in &mut self.adaptive_limits {
             self.changed |= adaptive.bucket().next_expiry().is_some_and(|expiry| expiry <= now);
@@ -311,7 +302,6 @@ impl Ledger {
         offer
     }
 
-    /// Returns the quotas that the upstream declared spent.
     pub(crate) fn spent_quotas(&self, now: Time) -> LimitSet {
         let limits = (0..).map(LimitId).zip(&self.adaptive_limits);
         let spent = limits.filter(|(_, adaptive)| adaptive.spent_until(now).is_some()).map(|(limit, _)| limit);
@@ -350,8 +340,7 @@ impl Ledger {
         })
     }
 
-    /// Ends a call that a predecessor granted and that no record names. Returns whether any limit
-    /// still kept a place for it.
+    /// Ends a call of a predecessor that no record names. Returns whether a place was kept for it.
     pub(crate) fn end_inherited(&mut self, now: Time, bill: &Bill) -> bool {
         charges(bill).fold(false, |freed, charge| {
             let end = |bucket: &mut Bucket, limit: &Limit| {
@@ -371,8 +360,7 @@ impl Ledger {
         })
     }
 
-    /// Iterates over the limits that lease a place to the call of `key`, with the ends of the
-    /// leases.
+    /// Returns the leases of the call of `key` that have not ended, by limit.
     pub(crate) fn leases(&self, now: Time, key: StartKey, bill: &Bill) -> impl Iterator<Item = (LimitId, Time)> {
         let holding = |charge: &Charge| self.adaptive(charge.limit).limit().counts_calls_in_flight();
         charges(bill).filter(holding).filter_map(move |charge| {
@@ -394,7 +382,6 @@ impl Ledger {
         }
     }
 
-    /// Withdraws a promised start from every bucket of its bill.
     pub(crate) fn withdraw(&mut self, now: Time, key: StartKey, bill: &Bill) {
         for charge in charges(bill) {
             let known = self.update(now, charge, |bucket, limit| bucket.withdraw(limit, key));
@@ -411,7 +398,6 @@ impl Ledger {
         self.changed = false;
     }
 
-    /// Corrects the call's cost from `charged` to `actual`.
     pub(crate) fn correct(&mut self, now: Time, key: StartKey, charged: &Bill, actual: &Bill, made: CallMade) {
         for limit in charged.limits() {
             let (charge, actual) = (Charge::of(charged, limit), actual.get(limit));

@@ -33,7 +33,6 @@ impl Backlog {
         self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine = mine.saturating_add(*theirs));
     }
 
-    /// Raises the backlog of a limit to at least `to`.
     pub(crate) fn raise(&mut self, limit: LimitId, to: Credit) {
         let sum = &mut self.0[limit.index()];
         *sum = (*sum).max(to);

@@ -15,12 +15,10 @@ use rampmeter_protocol::wall_clock::WallClockOrigin;
 /// A call that would have waited longer is not charged, as its client would have given up.
 const LONGEST_CHARGED_WAIT: Span = Span::from_secs(10);
 
-/// The shadow limits of a resource, and what they have measured.
 #[derive(Clone, Debug)]
 pub(crate) struct ShadowLimits {
     resource: Resource,
     ledger: Ledger,
-    /// By limit.
     tallies: Vec<ShadowStatus>,
 }
 
@@ -58,7 +56,6 @@ impl ShadowLimits {
         self.ledger.correct(now, key, charged, &actual, cost.map_or(CallMade::No, |_| CallMade::Yes));
     }
 
-    /// Returns the shadow limits, their buckets, and what was measured of each.
     pub(crate) fn measured(&self) -> (&Resource, &Ledger, &[ShadowStatus]) {
         (&self.resource, &self.ledger, &self.tallies)
     }

@@ -29,7 +29,6 @@ pub const OTHERS: &str = "(others)";
 /// Millionths of units, each at the index of its unit.
 type Amounts = SmallVec<[i64; 2]>;
 
-/// The number of one client's calls in one class since the last report, and their cost.
 #[derive(Clone, Debug, Default)]
 struct Sums {
     calls: i64,
@@ -47,7 +46,6 @@ pub(crate) struct UsageMeter {
     /// The index of each limit's unit, and the limit's use in millionths.
     limits: Vec<(usize, i64)>,
     rows: BTreeMap<(ClientNumber, ClassId), Sums>,
-    /// The use under former limits.
     former: Use,
 }
 
@@ -98,12 +96,10 @@ impl UsageMeter {
         self.add(class, bill.client, 1, bill, 1);
     }
 
-    /// Uncounts a call that was not made.
     pub(crate) fn take_out(&mut self, class: ClassId, bill: &Bill) {
         self.add(class, bill.client, -1, bill, -1);
     }
 
-    /// Corrects the count of a call that was charged `bill` to its actual cost.
     pub(crate) fn correct(&mut self, class: ClassId, bill: &Bill, actual: &Bill) {
         if bill.amounts().ne(actual.amounts()) {
             self.add(class, bill.client, 0, bill, -1);
@@ -148,8 +144,7 @@ impl UsageMeter {
         self.rows.entry((if has_room { client } else { ClientNumber::default() }, class)).or_default()
     }
 
-    /// Returns the cost of a bill by unit. Limits of one unit charge a call alike, so the highest
-    /// charge is its cost.
+    /// Returns the cost by unit: the highest charge, as limits of one unit charge a call alike.
     fn amounts(&self, bill: &Bill) -> Amounts {
         let mut amounts: Amounts = smallvec![0; self.units.len()];
         for (LimitId(limit), amount) in bill.amounts() {
@@ -197,7 +192,6 @@ impl ClientNames {
         &self.names[usize::from(client.0)].0
     }
 
-    /// Returns the number of a client that asks at `now`.
     pub(crate) fn number(&mut self, now: Time, client: &str) -> ClientNumber {
         let is_last = self.last != ClientNumber::default() && **self.name(self.last) == *client;
         let known = if is_last { Some(self.last) } else { self.numbers.get(client).copied() };
@@ -217,7 +211,6 @@ impl ClientNames {
         number
     }
 
-    /// Finds the index of a name that is idle or not there yet.
     fn next_index(&mut self, now: Time) -> Option<usize> {
         if self.names.len() < MAX_NAMES {
             return Some(self.names.len());

@@ -15,7 +15,6 @@ use rampmeter_policy::{Counting, Limit};
 use rampmeter_protocol::time::{Span, Time};
 use token_bucket::TokenBucket;
 
-/// Whether a call was made with its permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallMade {
     /// It may still be on its way to the upstream.
@@ -38,7 +37,6 @@ pub(crate) enum Bucket {
     Counted(Box<CountedBucket>),
 }
 
-/// Makes a bucket of the kind that `limit` asks for.
 macro_rules! made_for {
     ($limit:expr, $make:ident($($given:expr),*)) => {
         match $limit.counting() {
@@ -48,7 +46,6 @@ macro_rules! made_for {
     };
 }
 
-/// Calls a method that all kinds have.
 macro_rules! of_kind {
     ($bucket:expr, $kind:ident => $answer:expr) => {
         match $bucket {
@@ -89,8 +86,7 @@ one_kind_has! {
     fn shrink(self: &mut Self, limit: &Limit, now: Time, by: Credit), or ();
     /// Returns when reported usage expires. A report on tokens corrects their level for good.
     fn next_expiry(self: &Self) -> Option<Time>, or None;
-    /// Extends the lease of the call of `key`; false if there was no room. Tokens are spent, not
-    /// held.
+    /// Extends the lease of the call of `key`; false if there was no room. Tokens are not held.
     fn renew(self: &mut Self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) -> bool, or true;
     /// Ends a call of a predecessor that has no key here. Returns whether a place was kept for it.
     fn end_inherited(self: &mut Self, limit: &Limit, now: Time, cost: StartCost) -> bool, or false;
@@ -98,8 +94,7 @@ one_kind_has! {
     fn lease_end(self: &Self, key: StartKey) -> Option<Time>, or None;
     /// Estimates when the oldest call in flight ends, if calls take `call_time`.
     fn likely_end(self: &Self, limit: &Limit, now: Time, call_time: Span) -> Option<Time>, or None;
-    /// Returns the last instant at which known usage counts, if a call that starts now stops
-    /// counting before it.
+    /// Returns the last instant at which known usage counts, if it outlasts a call that starts now.
     fn last_use_ahead(self: &Self, limit: &Limit, now: Time) -> Option<Time>, or None;
     /// Returns the present window and other accounts' use of it, which a level of tokens includes.
     fn window_state(self: &Self, limit: &Limit, now: Time) -> WindowState, or WindowState::default();
@@ -107,7 +102,6 @@ one_kind_has! {
 
 one_kind_has! {
     Tokens:
-    /// Drops state that is no longer needed.
     fn drop_unneeded(self: &mut Self), or ();
     /// Replaces the limit by one with a learned rate or full level, which only token buckets have.
     fn adopt(self: &mut Self, now: Time, from: &Limit, to: &Limit), or ();
@@ -124,8 +118,7 @@ one_kind_has! {
 }
 
 kinds_have! {
-    /// Learns what is left from a response of the upstream at `now`. Returns whether it is
-    /// believed.
+    /// Learns what is left from a response at `now`. Returns whether it is believed.
     fn learn(self: &mut Self, limit: &Limit, now: Time, reading: &BucketReading) -> bool;
     /// Commits a start that the level has paid for; its lease ends at `end`, if that is known.
     fn commit_paid(self: &mut Self, limit: &Limit, now: Time, key: StartKey, cost: StartCost, end: Option<Time>);
@@ -133,7 +126,6 @@ kinds_have! {
     fn freeze(self: &Self) -> Option<Freeze>;
     fn set_freeze(self: &mut Self, freeze: Option<Freeze>);
     fn is_unused(self: &Self, limit: &Limit, now: Time) -> bool;
-    /// Whether starts after `from` and until `until` are promised.
     fn promises_between(self: &Self, from: Time, until: Time) -> bool;
     /// Takes the whole stock. For windows, this is the rest of the present one.
     fn drain(self: &mut Self, limit: &Limit, now: Time);
@@ -143,13 +135,11 @@ kinds_have! {
     fn near_level(self: &Self, limit: &Limit, now: Time, soon: Span) -> Credit;
     /// Returns the stock at `now` if nothing were held for the starts of `held`.
     fn level_without(self: &Self, limit: &Limit, now: Time, held: impl Iterator<Item = StartKey>) -> Credit;
-    /// Returns when a token bucket was or will be empty; for any other bucket, when it was or will
-    /// be last used.
+    /// Returns when a token bucket is empty, or when any other was or will be last used.
     fn empty_at(self: &Self, limit: &Limit, now: Time) -> Time;
     fn next_promise(self: &Self) -> Option<Time>;
     /// Returns when the last promise starts, or the last pending debit ends.
     fn last_promise(self: &Self) -> Option<Time>;
-    /// Returns when all promises, `backlog` and `cost` have been paid.
     fn paid_after(self: &Self, limit: &Limit, now: Time, backlog: Credit, cost: StartCost) -> Time;
 }
 
@@ -258,7 +248,6 @@ impl Bucket {
         self.set_freeze(Some(Freeze::join(self.freeze(), added)));
     }
 
-    /// Ends the freeze whose probe is `key`.
     pub(crate) fn thaw(&mut self, key: StartKey) {
         self.thaw_if(|freeze| freeze.is_probed_by(key));
     }
@@ -280,7 +269,6 @@ impl Bucket {
         recast
     }
 
-    /// Corrects the level by `by`, now and in the past.
     pub(crate) fn shift(&mut self, limit: &Limit, now: Time, by: Credit) {
         self.shift_from(limit, now, Time::ORIGIN, by);
     }

@@ -6,7 +6,7 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// How long other calls wait for the outcome of a probe whose worker does not report it.
 const PROBE_TIMEOUT: Span = Span::from_secs(2);
-/// The first and the longest pause after a rejection that names none. It doubles with each rejected
+/// The first and the longest pause after a rejection without one; it doubles with each failed
 /// probe.
 const FIRST_PAUSE: Span = Span::from_secs(1);
 const LONGEST_PAUSE: Span = Span::from_secs(60);
@@ -18,7 +18,6 @@ pub(crate) const UNCONFIRMED: Span = Span::from_secs(60);
 pub(crate) struct PauseClaim {
     by: Option<User>,
     pub(crate) until: Time,
-    /// How much of it was believed.
     believed: Span,
 }
 
@@ -28,7 +27,6 @@ pub(crate) struct PauseClaim {
 pub(crate) struct Freeze {
     since: Time,
     pub(crate) until: Time,
-    /// Whether an operator ordered it.
     pub(crate) is_ordered: bool,
     /// The first start after the end, whose outcome is awaited.
     pub(crate) probe: Option<StartKey>,
@@ -37,8 +35,8 @@ pub(crate) struct Freeze {
 }
 
 impl Freeze {
-    /// Creates a freeze until the upstream is asked again, perhaps for a pause that a user has
-    /// reported.
+    /// Creates a freeze until the upstream is asked again, for a pause that a user may have
+    /// claimed.
     pub(crate) fn new(since: Time, until: Time, claim: Option<PauseClaim>) -> Self {
         Freeze { since, until, is_ordered: false, probe: None, claim }
     }
@@ -87,13 +85,11 @@ impl Freeze {
         (believed, PauseClaim { by: user, until: now + reported, believed })
     }
 
-    /// Creates a freeze that an operator orders.
     pub(crate) fn ordered(until: Time) -> Self {
         Freeze { is_ordered: true, ..Freeze::new(until, until, None) }
     }
 
-    /// Returns the later of both freezes, to be probed anew. The claim of the probe replaces the
-    /// earlier one.
+    /// Returns the later of two freezes, to be probed anew; the probe's claim takes precedence.
     pub(crate) fn join(existing: Option<Freeze>, added: Freeze) -> Self {
         let Some(freeze) = existing else { return added };
         let claim = if freeze.probe.is_some() { added.claim.or(freeze.claim) } else { freeze.claim.or(added.claim) };
@@ -127,7 +123,6 @@ impl Freeze {
         self.probe.is_none() && self.until + PROBE_TIMEOUT <= now
     }
 
-    /// Whether the probe's outcome is overdue.
     pub(crate) fn is_over(&self, now: Time) -> bool {
         self.probe.is_some_and(|probe| probe.at + PROBE_TIMEOUT <= now)
     }

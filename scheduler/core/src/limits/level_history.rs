@@ -9,7 +9,6 @@ type Point = (Time, Credit);
 /// The largest number of high-water marks of a bucket; a busy one needs a handful. Beyond it,
 /// neighbours are merged, which makes a refund smaller, never larger.
 const MAX_PEAKS: usize = 256;
-/// The number of marks that a successor learns.
 const MAX_RECORDED: usize = 32;
 /// The largest number of values remembered for a limit without keys; older ones are thinned out.
 pub(crate) const MAX_LEVELS: usize = 512;
@@ -47,12 +46,10 @@ impl HighWaterMarks {
         merged.into_iter().chain(late.iter().copied()).collect()
     }
 
-    /// Returns the highest level noted after `time`.
     pub(crate) fn highest_after(&self, time: Time) -> Option<Credit> {
         self.0.get(first_after(&self.0, time)).map(|(_, level)| *level)
     }
 
-    /// Returns when the level was last at least `level`.
     pub(crate) fn last_at_least(&self, level: Credit) -> Option<Time> {
         let behind = self.0.partition_point(|(_, peak)| *peak >= level);
         self.0[..behind].last().map(|(at, _)| *at)
@@ -73,7 +70,6 @@ impl HighWaterMarks {
 #[derive(Clone, Debug)]
 pub(crate) struct LevelHistory {
     points: Vec<Point>,
-    /// The largest number of points.
     pub(crate) most: usize,
 }
 
@@ -87,7 +83,6 @@ impl LevelHistory {
         self.points.get(first_after(&self.points, time).checked_sub(1)?).map(|(_, noted)| *noted)
     }
 
-    /// Returns the last value noted before `time`; `None` if that is forgotten.
     pub(crate) fn noted_before(&self, time: Time) -> Option<Credit> {
         self.points.get(self.points.partition_point(|(at, _)| *at < time).checked_sub(1)?).map(|(_, noted)| *noted)
     }
@@ -98,14 +93,12 @@ impl LevelHistory {
         push(&mut self.points, self.most, (at, level), |_, later| later);
     }
 
-    /// Returns the level at `time` after all starts until `last_start`; `None` if that is
-    /// forgotten.
+    /// Returns the level at `time` after all starts until `last_start`, unless that is forgotten.
     pub(crate) fn level_at(&self, limit: &Limit, last_start: Time, time: Time) -> Option<Credit> {
         let (at, level) = self.points.get(first_after(&self.points, last_start).checked_sub(1)?)?;
         Some((*level + limit.rate().refill_within(time.since(*at))).min(limit.full()))
     }
 
-    /// Corrects the levels from `time` on.
     pub(crate) fn shift_from(&mut self, time: Time, by: Credit) {
         let first = self.points.partition_point(|(at, _)| *at < time);
         self.points[first..].iter_mut().for_each(|(_, level)| *level += by);

@@ -67,7 +67,6 @@ impl PendingDebits {
         self.0.is_empty()
     }
 
-    /// Returns the credit that is pending at `time`.
     pub(crate) fn at(&self, time: Time) -> Credit {
         self.0.iter().find(|(until, _)| time <= *until).map_or(Credit::ZERO, |(_, credit)| *credit)
     }
@@ -83,7 +82,6 @@ impl PendingDebits {
         self.0.iter().copied()
     }
 
-    /// Forgets the steps that ended before `now`.
     pub(crate) fn forget_before(&mut self, now: Time) {
         if self.0.first().is_some_and(|(until, _)| *until < now) {
             self.0.retain(|(until, _)| *until >= now);

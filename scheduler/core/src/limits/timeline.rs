@@ -21,7 +21,6 @@ pub(crate) struct StartKey {
 }
 
 impl StartKey {
-    /// After every start.
     pub(crate) const LAST: StartKey = StartKey { at: Time::NEVER, serial: u64::MAX };
 }
 
@@ -45,7 +44,6 @@ pub(crate) struct Gap {
 /// The effect of a run of starts on a potential.
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
-    /// The cost of all its starts.
     sum: Credit,
     /// The maximum over its starts: refill and pending debits until then, less the cost before.
     peak: Credit,
@@ -58,22 +56,19 @@ impl Run {
         Run { sum: self.sum + next.sum, peak: self.peak.max(next.peak - self.sum) }
     }
 
-    /// Returns the potential after the run.
     fn apply(self, limit: &Limit, potential: Credit) -> Credit {
         potential.min(limit.full() - self.peak) - self.sum
     }
 }
 
-/// The sums of a subtree.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subtree {
     run: Run,
-    /// For each tier, the potential before the subtree with which each of its starts finds what it
-    /// demands behind a new start of the tier.
+    /// By tier, the potential that the subtree needs before it for a new start of the tier ahead of
+    /// it.
     needs: SmallVec<[Credit; 2]>,
 }
 
-/// The starts in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Timeline {
     nodes: Slab<Node<CommittedStart, Subtree>>,
@@ -83,12 +78,10 @@ pub(crate) struct Timeline {
 impl Timeline {
     pub(crate) const EMPTY: Timeline = Timeline { nodes: Slab::EMPTY, root: None };
 
-    /// Returns the cost of all starts.
     pub(crate) fn sum(&self) -> Credit {
         self.run(self.root).sum
     }
 
-    /// Returns the cost of the starts from `key` on.
     pub(crate) fn sum_from(&self, key: StartKey) -> Credit {
         self.sum() - self.sum_before(key)
     }
@@ -125,14 +118,13 @@ impl Timeline {
         found.is_some()
     }
 
-    /// Removes the first start if it is due at `now`.
     pub(crate) fn pop_due(&mut self, limit: &Limit, now: Time) -> Option<CommittedStart> {
         let first = self.outermost(0).filter(|first| first.key.at <= now)?;
         self.remove(limit, first.key);
         Some(first)
     }
 
-    /// Returns the gap before the start at `key`, present or not. `base` is the first gap's
+    /// Returns the gap before `key`, whether there is a start or not. `base` is the first gap's
     /// potential.
     pub(crate) fn gap_before(&self, limit: &Limit, base: Credit, key: StartKey) -> Gap {
         let mut gap = Gap { potential: base, end: None };
@@ -150,8 +142,8 @@ impl Timeline {
         gap
     }
 
-    /// Returns the first gap, from the one before `from` on, in which the level passes `level`;
-    /// otherwise the last gap.
+    /// Returns the first gap, from that before `from` on, whose level passes `level`, or the last
+    /// gap.
     pub(crate) fn first_gap_above(&self, limit: &Limit, from: StartKey, mut potential: Credit, level: Credit) -> Gap {
         let end = self.seek(limit, Tier::NO_HEADROOM, self.root, Some(from), &mut |run, _| {
             let passes = potential + run.peak > level;
@@ -163,8 +155,7 @@ impl Timeline {
         Gap { potential, end: end.map(|start| start.key) }
     }
 
-    /// Returns the first start from `from` on that lacks what it needs behind a new start of
-    /// `tier`.
+    /// Returns the first start from `from` on that lacks its needs behind a new start of `tier`.
     pub(crate) fn first_short(
         &self,
         limit: &Limit,

@@ -37,8 +37,8 @@ pub struct CountedUsage {
     pub unix_nanos: u64,
     /// Our own usage, by the time in which it counts.
     pub spans: Vec<UsageSpan>,
-    /// Our own usage by calls, if a limit counts those in flight and has promised starts: the place
-    /// of each from its start until the end of its lease.
+    /// Our own usage by calls, if those in flight count and some are promised: the place of each
+    /// from its start until the end of its lease.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub places: Vec<UsageSpan>,
     /// Whether more may be used than is known: all then counts as used by a call at the snapshot.
@@ -69,8 +69,7 @@ pub struct UsageSpan {
 }
 stored_as_array!(UsageSpan: from, until, micros);
 
-/// Condenses consecutive blocks into at most [`MAX_BLOCKS`]. A merged block uses as much as the
-/// largest of its parts.
+/// Condenses consecutive blocks to [`MAX_BLOCKS`]. A merged block uses as much as its largest part.
 pub(crate) fn condensed(mut blocks: Vec<UsageBlock>) -> Vec<UsageBlock> {
     blocks.retain(|block| block.credit > Credit::ZERO);
     if blocks.len() <= MAX_BLOCKS {
@@ -87,7 +86,6 @@ pub(crate) fn condensed(mut blocks: Vec<UsageBlock>) -> Vec<UsageBlock> {
     blocks
 }
 
-/// Records `blocks` for a successor.
 pub(crate) fn to_spans(now: Time, rate: &Rate, blocks: &[UsageBlock]) -> Vec<UsageSpan> {
     let span = |block: &UsageBlock| UsageSpan {
         from: Offset::between(now, block.from),
@@ -141,7 +139,6 @@ impl RecordTimes {
         blocks
     }
 
-    /// Returns these spans at their latest times.
     pub(crate) fn latest_blocks(&self, rate: &Rate, spans: &[UsageSpan]) -> Vec<UsageBlock> {
         let block = |span: &UsageSpan| UsageBlock {
             from: self.latest(span.from),
@@ -189,14 +186,11 @@ pub(crate) const NEAR: Span = Span::from_millis(2500);
 /// understands, because the algorithm of a limit may have changed.
 #[derive(Clone, Debug)]
 pub(crate) struct BucketRecord {
-    /// The level in millionths.
     pub(crate) micros: i128,
     /// What a token bucket has promised.
     pub(crate) pending_debits: Vec<DebitSnapshot>,
-    /// The usage, if calls are counted.
     pub(crate) usage: Option<CountedUsage>,
-    /// How much more a token bucket could have held, in millionths, and how long ago; less each
-    /// time.
+    /// How much more a token bucket could have held, and how long ago; less each time.
     pub(crate) rooms: Vec<(Span, u64)>,
 }
 
@@ -211,10 +205,9 @@ impl BucketRecord {
         i64::try_from(self.micros).unwrap_or(i64::MIN)
     }
 
-    /// Converts the record of a key for a limit with another rate than `was`.
-    ///
-    /// Of a key's promises, the record implies only that all start before the level is above zero.
-    /// Until then, the upstream may be full and lose what a faster rate refills.
+    /// Converts the record of a key for a limit with another rate than `was`. Of a key's promises,
+    /// the record implies only that all start before the level is above zero. Until then, the
+    /// upstream may be full and lose what a faster rate refills.
     pub(crate) fn after_rate(mut self, was: &Rate, limit: &Limit, then: Time) -> Self {
         let level = limit.rate().credit_of_micros(self.micros);
         let paid = paid_at(was, then, was.credit_of_micros(self.micros));
@@ -229,7 +222,7 @@ pub(super) fn paid_at(rate: &Rate, now: Time, level: Credit) -> Option<Time> {
     (level < Credit::ZERO).then(|| now + Span::from_nanos(paid_in))
 }
 
-/// Returns the level for a successor: promises until `last` are paid, and nothing else is granted
+/// Returns the level for a successor: promises until `last` are paid, nothing else is granted
 /// before.
 pub(super) fn level_when_paid(limit: &Limit, now: Time, level: Credit, last: Option<Time>) -> Credit {
     last.map_or(level, |last| level.min(-limit.rate().refill_within(last.since(now))))

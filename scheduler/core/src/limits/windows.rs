@@ -23,7 +23,6 @@ use rampmeter_protocol::wall_clock::WallClockOrigin;
 
 /// An interval longer than one part in this many of the window says too little.
 const VAGUE_PART: u64 = 4;
-/// This many reports in a row move windows.
 const CONSISTENT: u32 = 3;
 
 /// The bounds of a time that is not known exactly.
@@ -43,8 +42,8 @@ impl Interval {
         (both.from <= both.until).then_some(both)
     }
 
-    /// Returns this interval, moved by whole periods as near to `other` as possible without passing
-    /// the origin of time.
+    /// Returns this interval, moved by whole periods towards `other`, but not before the origin of
+    /// time.
     fn nearest_to(self, other: Interval, period: Span) -> Interval {
         let (period, half) = (i128::from(period.nanos()), i128::from(period.nanos() / 2));
         let until = i128::from(self.until.nanos());
@@ -55,13 +54,10 @@ impl Interval {
     }
 }
 
-/// The effect of a report on when a window ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReportEffect {
     Agrees,
-    /// It moves the windows.
     CutsAnew,
-    /// It is not believed.
     Contradicts,
 }
 
@@ -73,9 +69,8 @@ pub(crate) struct Phase {
     known: Interval,
     /// The interval that cuts windows: it follows `known` only if that is much shorter.
     cut: Interval,
-    /// When a report last moved the windows.
     moved: Time,
-    /// The last of consecutive reports that contradict `known` but not each other, and their
+    /// The last of some contradicting reports in a row that agree with each other, and their
     /// number.
     contradicted: Option<(Interval, u32)>,
 }
@@ -197,18 +192,14 @@ pub(crate) struct WindowState {
     pub(crate) held_for_others: Credit,
 }
 
-/// If other accounts use less than expected, each window lowers the expectation by one part in this
-/// many of the difference.
+/// Each window lowers an expectation that is too high by one part in this many of the difference.
 const FALL_PART: u64 = 16;
 
 /// Usage by other accounts, window by window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ExpectedUsage {
-    /// The end of the last window that a response reported.
     ends: Option<Time>,
-    /// Other accounts' usage of that window.
     used: Credit,
-    /// The usage that was expected for it.
     expected: Credit,
 }
 
@@ -220,7 +211,6 @@ impl ExpectedUsage {
         (self.ends, self.used) = (Some(window.ends), self.used.max(used));
     }
 
-    /// Returns the expected usage of `window` by other accounts.
     pub(crate) fn of(&self, window: Window) -> Credit {
         let less = (self.expected - self.used).max(Credit::ZERO);
         match self.is_reported(window) || self.ends.is_none() {
@@ -255,7 +245,6 @@ pub(crate) const RAISE_PART: u64 = 20;
 /// The report of one response on one bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BucketReading {
-    /// The start of its call.
     pub(crate) at: Time,
     pub(crate) remaining: Credit,
     /// When all used stock is back, at the latest.
@@ -281,7 +270,6 @@ impl Claim {
     }
 }
 
-/// The upstream's reports, and our own starts to compare them with.
 #[derive(Clone, Debug)]
 pub(crate) struct UpstreamReports {
     pub(crate) claim: Option<Claim>,
@@ -290,7 +278,6 @@ pub(crate) struct UpstreamReports {
     /// A value right after each start: in fixed windows the sum of all starts, otherwise the usage.
     pub(crate) starts: LevelHistory,
     started: Credit,
-    /// When the claim was last lowered.
     lowered: Time,
 }
 
@@ -320,7 +307,6 @@ impl UpstreamReports {
         Some(ReportedUsage { window_ends: Some((Offset::between(now, ends.from), Offset::between(now, ends.until))) })
     }
 
-    /// Notes the cost of a start in a fixed window.
     pub(crate) fn note_start(&mut self, at: Time, cost: Credit) {
         self.started += cost;
         self.starts.note(at, self.started);
@@ -332,17 +318,14 @@ impl UpstreamReports {
         self.starts.shift_from(at, more);
     }
 
-    /// Returns the cost of all known starts after `time`.
     pub(crate) fn started_after(&self, time: Time) -> Credit {
         self.started - self.starts.noted_at(time).unwrap_or(Credit::ZERO)
     }
 
-    /// Returns the cost of all known starts from `time` on.
     pub(crate) fn started_since(&self, time: Time) -> Credit {
         self.started - self.starts.noted_before(time).unwrap_or(Credit::ZERO)
     }
 
-    /// Returns the usage by other accounts that counts at `now`.
     pub(crate) fn claimed(&self, now: Time) -> Credit {
         self.claim.filter(|claim| claim.until > now).map_or(Credit::ZERO, |claim| claim.credit)
     }
@@ -364,8 +347,7 @@ impl UpstreamReports {
         Claim { credit: claim.credit - surplus.min(refill.divided_by(RAISE_PART)), expires, ..claim }
     }
 
-    /// Returns the phase alone, if the period is the same. Claims stay in the bucket as anonymous
-    /// usage.
+    /// Returns the phase alone, if the period is the same. Claims stay as anonymous usage.
     pub(crate) fn phase_alone(&self, now: Time, period: Span) -> Option<Self> {
         let phase = self.phase.filter(|phase| phase.period == period)?;
         let starts = LevelHistory::of(self.starts.most);

@@ -26,10 +26,8 @@ pub(crate) struct Permits<R> {
     permits: Slab<Permit<R>>,
     bills: Bills,
     by_id: Index,
-    /// Permits that have a start, by the second of their end.
     by_end: BTreeMap<u32, Vec<Slot>>,
-    /// Returned permits in the order in which they are forgotten, with the start of their
-    /// retention.
+    /// Returned permits, the first to be forgotten first, with the start of their retention.
     idle: VecDeque<(Time, Slot)>,
     last_expiry: Time,
     pub(crate) last_serial: u64,
@@ -43,8 +41,7 @@ impl<R> Permits<R> {
         Permits { permits, bills, by_id, by_end, idle, last_expiry, last_serial: 0, bound }
     }
 
-    /// Returns the number of the next start or arrival. At equal times, the lower number goes
-    /// first.
+    /// Returns the number of the next start or arrival. At equal times, lower numbers go first.
     pub(crate) fn next_serial(&mut self) -> u64 {
         self.last_serial += 1;
         self.last_serial
@@ -95,7 +92,7 @@ impl<R> Permits<R> {
         self.bills.release(&former);
     }
 
-    /// Lists a permit with a start. It is forgotten when the retention has passed since `end`: its
+    /// Lists a permit with a start, to be forgotten once the retention has passed since `end`: its
     /// start or the end of its last lease, whichever is later.
     pub(crate) fn forget_after(&mut self, slot: Slot, end: Time) {
         match &mut self.get_mut(slot).state {
@@ -121,7 +118,6 @@ impl<R> Permits<R> {
         self.remove(slot);
     }
 
-    /// Moves the end of a permit, because its leases have moved.
     pub(crate) fn move_end(&mut self, slot: Slot, end: Time) {
         self.unlist(slot);
         self.forget_after(slot, end);
@@ -135,7 +131,6 @@ impl<R> Permits<R> {
         self.busy() < self.bound
     }
 
-    /// Forgets permits that ended before `now` less the retention.
     pub(crate) fn expire(&mut self, now: Time) {
         self.last_expiry = now;
         self.forget(now, RETENTION);
@@ -145,7 +140,6 @@ impl<R> Permits<R> {
         }
     }
 
-    /// Returns when [`Permits::expire`] will have something to do.
     pub(crate) fn next_expiry(&self) -> Option<Time> {
         let started = self.by_end.first_key_value().map(|(second, _)| end_of(*second));
         let first = started.into_iter().chain(self.idle.front().map(|(since, _)| *since)).min()?;
@@ -178,7 +172,6 @@ impl<R> Permits<R> {
         self.permits.len()
     }
 
-    /// Counts the permits that wait or have a start.
     fn busy(&self) -> usize {
         self.len() - self.idle.len()
     }
@@ -192,7 +185,6 @@ impl<R> Permits<R> {
         }
     }
 
-    /// Removes a permit that has a start from the list of its second.
     fn unlist(&mut self, slot: Slot) {
         let Granted { end, .. } = self.get(slot).granted().expect("only what has a start is listed");
         let listed = self.by_end.get_mut(&end).expect("what has a start is listed");
@@ -245,7 +237,6 @@ impl<R> Permit<R> {
         }
     }
 
-    /// Returns the call of an open permit with its response.
     pub(crate) fn answered<'a>(&'a self, now: Time, observation: &'a Observation) -> Option<ObservedCall<'a>> {
         let Granted { start, .. } = self.granted().filter(Granted::is_open)?;
         Some(ObservedCall { now, start, user: self.identity.user(), bill: &self.bill, observation })
@@ -279,13 +270,11 @@ impl<R> Permit<R> {
 pub(crate) enum State<R> {
     /// In a queue, and charged nothing.
     Waiting(Box<Waiting<R>>),
-    /// Committed to a start, and charged.
     Granted(Granted),
     /// Given back or cancelled. A late duplicate of a remembered request is not charged.
     Returned,
 }
 
-/// A committed start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Granted {
     pub(crate) start: StartKey,
@@ -335,7 +324,6 @@ pub(crate) struct Bills {
 }
 
 impl Bills {
-    /// Returns the kept bill that equals `bill`.
     pub(crate) fn keep(&mut self, bill: Bill) -> Arc<Bill> {
         if let Some(last) = self.last.as_ref().filter(|last| ***last == bill) {
             return Arc::clone(last);

@@ -15,7 +15,6 @@ use std::sync::Arc;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StartReason {
     InTurn,
-    /// It has starved for too long.
     Promoted,
     /// It delays no earlier turn. The requests that it passes still count as starving.
     Backfilled,
@@ -96,7 +95,6 @@ impl ClassQueue {
         self.order.first_among(|needs| needs == tree).is_some_and(|first| first.turn == turn)
     }
 
-    /// Removes a request that is `served`, or leaves unserved.
     pub(super) fn leave<R>(&mut self, resource: &Resource, waiting: &Waiting<R>, served: Option<Service>) {
         self.take_out(resource, waiting);
         let ClassPosition { turn, slice, set, .. } = waiting.position;
@@ -139,7 +137,7 @@ impl ClassQueue {
         self.clients.set_contended(now, contended);
     }
 
-    /// For each contended limit that the request needs, returns how long earlier turns take at the
+    /// Returns for each contended limit that the request needs how long earlier turns take at the
     /// recent pace of the limit's clock.
     pub(crate) fn taken_before(&self, position: &ClassPosition) -> impl Iterator<Item = (LimitId, Span)> {
         let turn = position.turn.tag;
@@ -207,7 +205,6 @@ impl ClassQueue {
         self.oldest_of_each().map(|(position, _)| position.came).min()
     }
 
-    /// Returns the oldest request of each tree, here and in key queues.
     fn oldest_of_each(&self) -> impl Iterator<Item = (ArrivalPosition, Slot)> {
         let mut from = ArrivalPosition::FIRST;
         std::iter::from_fn(move || {
@@ -246,7 +243,6 @@ impl ArrivalPosition {
     const FIRST: ArrivalPosition = ArrivalPosition { is_at_key: false, tree: LimitSet::NONE, came: Arrival::FIRST };
 }
 
-/// A position among the requests of one client and tree.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ClientPosition {
     client: Arc<str>,
@@ -270,7 +266,6 @@ pub(crate) struct Waiting<R> {
     pub(crate) next_update: Option<Time>,
     /// The key in whose queue the request waits, if not in that of its class.
     pub(crate) at_key: Option<Slot>,
-    /// The call, if the bill does not imply it.
     pub(crate) call: Option<Box<Call>>,
 }
 

@@ -22,14 +22,12 @@ const FORGOTTEN_AT_ONCE: usize = 4;
 /// clocks. Service without a contended limit is free: it is not counted, and moves no clock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clients {
-    /// The limits for which a request is held back.
     pub(super) contended: LimitSet,
-    /// The clocks of the limits.
     clocks: Vec<VirtualClock>,
     /// How often all clients have begun again. A client of a former generation is like a new one.
     generation: u64,
     pub(super) clients: HashMap<Arc<str>, Client>,
-    /// Clients without a waiting request, by generation, kept until the clocks have passed their
+    /// Clients without a waiting request, by generation, until the clocks have passed their
     /// service.
     idle: BTreeSet<(u64, VirtualTime, Arc<str>)>,
 }
@@ -104,7 +102,6 @@ impl Clients {
         client.next_slice(clock, service)
     }
 
-    /// Notes that a request was served in its turn, which began at `tag`.
     pub(crate) fn serve(&mut self, now: Time, name: &Arc<str>, set: LimitSet, slice: Slice, tag: VirtualTime) {
         let contended = set.and(self.contended);
         contended.limits().for_each(|limit| self.clocks[limit.index()].advance(now, tag));
@@ -127,7 +124,6 @@ impl Clients {
         &self.clocks[limit.index()]
     }
 
-    /// Lets all clients begin again, when no request is left.
     pub(crate) fn forget_all(&mut self) {
         self.clocks.iter_mut().for_each(|clock| clock.time = VirtualTime::default());
         self.contended = LimitSet::NONE;
@@ -159,8 +155,7 @@ impl Clients {
         self.forget_idle();
     }
 
-    /// Forgets idle clients that are like new ones: those of former generations, and those that all
-    /// clocks have passed.
+    /// Forgets idle clients of former generations, and those that all clocks have passed.
     fn forget_idle(&mut self) {
         let slowest = self.contended.limits().map(|limit| self.clock(limit).time).min().unwrap_or_default();
         for _ in 0..FORGOTTEN_AT_ONCE {
@@ -175,8 +170,8 @@ impl Clients {
     }
 }
 
-/// The time over which the pace is averaged: long enough for a round of many clients, and short
-/// enough to follow the load.
+/// The time over which the pace is averaged: long enough for a round of many clients, short enough
+/// to follow the load.
 const WINDOW: Span = Span::from_secs(120);
 
 /// The service that a client has had, in nanoseconds of the resource at a weight of one.
@@ -236,13 +231,11 @@ impl VirtualClock {
         (self.time, self.measured) = (time, (now, time));
     }
 
-    /// Sets the clock. The time until now, when requests were held for other limits, counts in the
-    /// pace.
+    /// Sets the clock. The time until now, with requests held for other limits, counts in the pace.
     pub(crate) fn catch_up(&mut self, time: VirtualTime) {
         self.time = time;
     }
 
-    /// Returns how long the clock takes to advance by `distance`.
     pub(crate) fn time_for(&self, distance: Span) -> Span {
         Span::from_nanos((distance.nanos() as f64 * self.pace.unwrap_or_default()) as u64)
     }

@@ -65,12 +65,10 @@ pub(crate) struct FairOrder {
 #[derive(Clone, Copy, Debug)]
 struct Root {
     slot: Slot,
-    /// The first node of the tree, for fast access.
     first: Slot,
 }
 
 impl FairOrder {
-    /// Returns the tree for a new request that needs the limits of `set`.
     pub(crate) fn tree_for(&self, set: LimitSet) -> LimitSet {
         if self.roots.len() < MAX_SETS || self.roots.contains_key(&set) { set } else { LimitSet::ALL }
     }
@@ -102,7 +100,6 @@ impl FairOrder {
         self.roots.keys().copied()
     }
 
-    /// Returns the first request in the trees that `is_meant` selects.
     pub(crate) fn first_among(&self, is_meant: impl Fn(LimitSet) -> bool) -> Option<&Entry> {
         let meant = self.roots.iter().filter(|(needs, _)| is_meant(**needs));
         meant.filter_map(|(_, root)| Some(&self.nodes.get(root.first)?.value)).min_by_key(|entry| entry.turn)
@@ -138,7 +135,6 @@ impl FairOrder {
         self.nodes.len()
     }
 
-    /// Returns the first `count` requests with their bills.
     pub(crate) fn front(&self, count: usize) -> impl Iterator<Item = (Slot, &Bill)> {
         let roots = self.roots.values();
         let mut front: Vec<&Entry> =

@@ -70,7 +70,6 @@ impl QueueDemand {
         QueueDemand { count: self.count - other.count, backlog: self.backlog - other.backlog }
     }
 
-    /// Returns the share of this many requests.
     fn part(self, count: usize) -> Self {
         let each = self.backlog.divided_by(self.count.max(1) as u64);
         QueueDemand { count, backlog: if count < self.count { each.times(count as u64) } else { self.backlog } }
@@ -81,12 +80,10 @@ impl QueueDemand {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyQueue {
     classes: BTreeMap<ClassId, KeyTurns>,
-    /// The request for which the key keeps an amount. It was first here, and may wait for another
-    /// key.
+    /// The request for which the key keeps an amount: once first here, it may wait for another key.
     pub(crate) kept_for: Option<Slot>,
     /// When the first request may go, as far as known.
     pub(super) alarm: Option<Time>,
-    /// Whether the first request waits for a checkpoint with a budget for the key.
     pub(super) lacks_budget: bool,
 }
 
@@ -111,7 +108,6 @@ impl KeyQueue {
         self.kept_for.take_if(|kept_for| *kept_for == slot);
     }
 
-    /// Returns the rank of a request at `now`, whether it is in this queue or not.
     pub(crate) fn rank<R>(&self, classes: &[Class], now: Time, waiting: &Waiting<R>) -> Rank {
         let Waiting { class, arrival, came, .. } = *waiting;
         let turns = self.classes.get(&class);
@@ -144,7 +140,6 @@ impl KeyQueue {
         self.starving(classes, now).chain(in_turn).min()
     }
 
-    /// Iterates over the requests of each class, in the order in which they came.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Slot> {
         self.classes.values().flat_map(|turns| turns.by_age.values().map(|(_, slot)| *slot))
     }
@@ -153,8 +148,7 @@ impl KeyQueue {
         self.classes.range(classes).map(|(_, turns)| turns.demand).fold(QueueDemand::default(), QueueDemand::and)
     }
 
-    /// Returns the demand before a request in this queue: an estimate if the queue is long or
-    /// several clients share it.
+    /// Returns the demand before a request: an estimate in a long queue or with several clients.
     pub(crate) fn ahead_of<R>(&self, waiting: &Waiting<R>) -> QueueDemand {
         let own = self.classes.get(&waiting.class).map(|turns| turns.ahead_of(&waiting.client, waiting.arrival));
         self.demand(..waiting.class).and(own.unwrap_or_default())
@@ -175,7 +169,6 @@ struct KeyTurns {
     /// The start of the next slice of each client, and its first request.
     turns: BTreeSet<(VirtualTime, Arrival, Arc<str>)>,
     idle: BTreeSet<(VirtualTime, Arc<str>)>,
-    /// All requests by serial number, and when each came.
     by_age: BTreeMap<u64, (Time, Slot)>,
     demand: QueueDemand,
     /// Where the slice of the latest call began.
@@ -266,8 +259,7 @@ impl KeyTurns {
         }
     }
 
-    /// Returns the requests of its client before this one, and for each of these one of every other
-    /// client.
+    /// Counts the requests of its client before this one, and for each one of every other client.
     fn ahead_of(&self, name: &Arc<str>, arrival: Arrival) -> QueueDemand {
         let Some(own) = self.clients.get(name) else { return self.demand };
         let behind = own.waiting.range(arrival..).take(MAX_COUNTED);
@@ -282,8 +274,8 @@ impl KeyTurns {
     }
 }
 
-/// The most keys that one checkpoint gives a budget because requests wait for it: a third of the
-/// keys that it may list.
+/// The most keys that a checkpoint gives a budget for waiting requests: a third of all that it
+/// lists.
 const MAX_BUDGETED: usize = 1000;
 
 /// The queues of keys that requests wait for, and when each is examined again.
@@ -293,7 +285,6 @@ const MAX_BUDGETED: usize = 1000;
 pub(crate) struct KeyQueues {
     queues: BTreeMap<Slot, KeyQueue>,
     alarms: BTreeSet<(Time, Slot)>,
-    /// Keys whose first request waits for a checkpoint with a budget.
     lacking_budget: VecDeque<Slot>,
 }
 
@@ -306,15 +297,13 @@ impl KeyQueues {
         self.queues.get_mut(&bucket)
     }
 
-    /// Lets a key wait for a checkpoint with a budget for it.
     pub(crate) fn wait_for_budget(&mut self, bucket: Slot) {
         if !std::mem::replace(&mut self.open(bucket).lacks_budget, true) {
             self.lacking_budget.push_back(bucket);
         }
     }
 
-    /// Returns the keys that the next checkpoint gives a budget: those that have waited the
-    /// longest.
+    /// Returns the keys that the next checkpoint gives a budget: those that waited longest.
     pub(crate) fn next_for_budget(&self) -> impl Iterator<Item = Slot> {
         self.lacking_budget.iter().take(MAX_BUDGETED).copied()
     }
@@ -329,13 +318,11 @@ impl KeyQueues {
         budgeted
     }
 
-    /// Returns the queue of a key, creating it if there is none.
     pub(super) fn open(&mut self, bucket: Slot) -> &mut KeyQueue {
         self.queues.entry(bucket).or_default()
     }
 
-    /// Removes the queue of a key unless a request needs it. Returns whether the key has no queue
-    /// now.
+    /// Removes the queue of a key unless a request needs it. Returns whether there is none now.
     pub(crate) fn close_deserted(&mut self, bucket: Slot) -> bool {
         let is_deserted = self.get(bucket).is_none_or(KeyQueue::is_deserted);
         if is_deserted {
@@ -353,7 +340,6 @@ impl KeyQueues {
         self.alarms.first().copied()
     }
 
-    /// Returns the key with the earliest alarm, if that is not after `latest`.
     pub(crate) fn next_alarm_until(&self, latest: Time) -> Option<Slot> {
         self.next_alarm().filter(|(alarm, _)| *alarm <= latest).map(|(_, bucket)| bucket)
     }

@@ -29,10 +29,8 @@ type Due = BTreeSet<(Time, Arrival, Slot)>;
 /// when its next update is due if it wants updates.
 #[derive(Debug)]
 pub(crate) struct Queues {
-    /// By class, the most urgent first.
     classes: Vec<ClassQueue>,
     pub(crate) keys: KeyQueues,
-    /// The positions that each user, client and key holds.
     held: SharedPlaces<Party>,
     updates: Due,
     deadlines: Due,
@@ -49,8 +47,7 @@ impl Queues {
         }
     }
 
-    /// Empties the queues and returns all requests, to enter again under `resource`: class by
-    /// class, in the order in which they came.
+    /// Empties the queues. Returns all requests class by class, in the order in which they came.
     pub(crate) fn empty(&mut self, resource: &Resource, now: Time) -> Vec<Slot> {
         let waiting = self.classes.iter().flat_map(ClassQueue::in_order_of_coming).collect();
         self.classes.iter_mut().for_each(|queue| *queue = ClassQueue::new(resource, now));
@@ -59,7 +56,6 @@ impl Queues {
         waiting
     }
 
-    /// Sets when a waiting request gets its next update, if it wants any.
     pub(crate) fn set_next_update<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>, next: Option<Time>) {
         unlist(&mut self.updates, waiting.next_update, waiting.arrival, slot);
         list(&mut self.updates, next, waiting.arrival, slot);
@@ -93,14 +89,12 @@ impl Queues {
         &self.classes[..class.index()]
     }
 
-    /// Notes that a request which is in no queue has another bill.
     pub(crate) fn recharge<R>(&mut self, waiting: &Waiting<R>, before: &Bill, after: &Bill) {
         parties(waiting.user, &waiting.client, before).for_each(|party| self.held.give_back(&party));
         parties(waiting.user, &waiting.client, after).for_each(|party| self.held.take(party));
     }
 
-    /// Removes a request that stops waiting from its queue. Returns the key if that was a key's
-    /// queue.
+    /// Removes a request that stops waiting from its queue. Returns the key if it is a key's queue.
     pub(crate) fn leave<R>(&mut self, resource: &Resource, waiting: &Waiting<R>) -> Option<Slot> {
         let queue = self.class_mut(waiting.class);
         match waiting.at_key {
@@ -130,8 +124,8 @@ impl Queues {
         key_queue.join(waiting, slot, cost);
     }
 
-    /// Removes a request from the queue of a key, to enter the queue of its class. If `keeps`, the
-    /// key keeps the amount that the request needs, and nothing for another one.
+    /// Moves a request from a key's queue, to enter the queue of its class. If `keeps`, the key
+    /// keeps the amount that the request needs, and nothing for another one.
     pub(crate) fn admit<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>, key: Slot, keeps: bool) {
         self.class_mut(waiting.class).leave_key_wait(waiting);
         waiting.at_key = None;
@@ -142,8 +136,8 @@ impl Queues {
         }
     }
 
-    /// Removes a request that starts from the queue of its class. `keys` are its charges to keys,
-    /// and their buckets.
+    /// Removes a request that starts from the queue of its class. `keys` are its charges and
+    /// buckets.
     pub(crate) fn serve<'a, R>(
         &mut self,
         resource: &Resource,
@@ -162,17 +156,14 @@ impl Queues {
         }
     }
 
-    /// Returns the queues of `class` and of more urgent ones.
     pub(crate) fn through(&self, class: ClassId) -> &[ClassQueue] {
         &self.classes[..=class.index()]
     }
 
-    /// Returns the demand in the queues of `class` and of more urgent ones.
     pub(crate) fn backlog_through(&self, resource: &Resource, class: ClassId) -> Backlog {
         backlog(resource, self.through(class))
     }
 
-    /// Whether a request of a less urgent class than `class` waits.
     pub(crate) fn is_any_behind(&self, class: ClassId) -> bool {
         self.classes[class.index() + 1..].iter().any(|queue| queue.waiting() > 0)
     }

@@ -25,10 +25,8 @@ pub(crate) struct ServiceCount {
     waits: [u32; BOUNDS.len() + 1],
 }
 
-/// The grants of the present period and of the one before.
 #[derive(Clone, Debug)]
 pub(crate) struct RecentService {
-    /// Since when grants are counted.
     pub(crate) since: Time,
     present_began: Time,
     counts: BTreeMap<(ClassId, ClientNumber), [ServiceCount; 2]>,
@@ -79,7 +77,6 @@ impl RecentService {
         *present = present.and(grant);
     }
 
-    /// Begins another period if the present one is over.
     pub(crate) fn advance(&mut self, now: Time) {
         let lasted = now.since(self.present_began);
         if lasted < PERIOD {
@@ -98,7 +95,6 @@ impl RecentService {
         of_class.fold(ServiceCount::default(), ServiceCount::and)
     }
 
-    /// Returns the grants to all clients that are counted apart.
     pub(crate) fn clients(&self) -> BTreeMap<ClientNumber, ServiceCount> {
         let mut clients: BTreeMap<ClientNumber, ServiceCount> = BTreeMap::new();
         for ((_, client), [present, former]) in &self.counts {

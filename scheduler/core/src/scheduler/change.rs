@@ -55,7 +55,6 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.note_change();
     }
 
-    /// Refuses all waiting requests, so that they ask the successor.
     pub(crate) fn hand_over(&mut self, now: Time) {
         self.term.is_ending = true;
         self.give_up_pending(now);
@@ -65,8 +64,7 @@ impl<R: Clone> Scheduler<R> {
         assert_eq!((self.waiting(), self.pending.answers.len()), (0, 0), "the successor answers all that are left");
     }
 
-    /// Empties the queues and returns all requests: class by class, in the order in which they
-    /// came.
+    /// Empties the queues. Returns all requests class by class, in the order in which they came.
     fn empty_queues(&mut self, now: Time) -> Vec<Slot> {
         self.queues.keys.buckets().for_each(|key| self.ledger.keys.note_change(key));
         self.plan.next = None;
@@ -105,8 +103,7 @@ impl<R: Clone> Scheduler<R> {
         self.refuse(waiting.to, id, refusal);
     }
 
-    /// Returns the bill of a call under the present limits. Without the call, `bill` stays as it
-    /// is.
+    /// Returns the bill of a call under the present limits. Without a call, `bill` stays as it is.
     pub(crate) fn charge_by(&self, bill: &Bill, call: Option<&Call>) -> Result<Bill, Refusal> {
         let Some(call) = call else {
             return self.resource.check_payable(bill).map(|()| bill.clone());

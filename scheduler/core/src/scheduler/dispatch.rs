@@ -65,7 +65,6 @@ impl<R: Clone> Scheduler<R> {
         };
     }
 
-    /// Starts starved requests, or holds the starts that they wait for.
     fn promote(&mut self, now: Time) {
         for (class, slot) in self.starving() {
             // A start may have ended the starvation of other requests of its class.
@@ -75,7 +74,6 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Serves a class queue until every request in it has to wait.
     fn serve_class(&mut self, now: Time, class: ClassId) {
         while let Some(slot) = self.queues.class(class).first(self.plan.blocked(class)) {
             if !self.plan.take_step() {
@@ -88,8 +86,7 @@ impl<R: Clone> Scheduler<R> {
         self.backfill(now, class);
     }
 
-    /// Starts requests of `class` that fit into the rest of windows for which earlier ones are
-    /// held.
+    /// Starts requests of `class` that fit into the rest of windows for which others are held.
     fn backfill(&mut self, now: Time, class: ClassId) {
         let Some((until, slots)) = self.candidates(class) else { return };
         let tier = self.resource.tier(class);
@@ -100,8 +97,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Returns the first start that `class` holds in a window, and the requests of `class` that fit
-    /// into the rest of these windows.
+    /// Returns the first start that `class` holds in a window, and the requests that fit before it.
     fn candidates(&self, class: ClassId) -> Option<(Time, Vec<Slot>)> {
         let windowed = self.resource.windowed();
         let held: Vec<&HeldStart> = self.plan.holds_of(class).filter(|hold| windowed.has(hold.limit)).collect();
@@ -125,7 +121,6 @@ impl<R: Clone> Scheduler<R> {
 
     /// Starts a waiting request, refuses it, holds its start, or lets it wait for a key.
     fn take_turn(&mut self, now: Time, class: ClassId, slot: Slot, reason: StartReason) {
-        // A promoted request has starved.
         let tier = if reason == StartReason::Promoted { Tier::NO_HEADROOM } else { self.resource.tier(class) };
         // This comes first, because no request waits for a quota, even for that of a key.
         if self.turn_away_if_spent(now, slot) {
@@ -148,7 +143,6 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Refuses a waiting request if a quota that it needs is spent. Returns whether it is spent.
     pub(crate) fn turn_away_if_spent(&mut self, now: Time, slot: Slot) -> bool {
         let Some(refusal) = self.spent_quota(now, &self.permits.get(slot).bill) else { return false };
         self.turn_away(slot, refusal);
@@ -215,7 +209,6 @@ impl<R: Clone> Scheduler<R> {
         self.term.budget.lacking(&self.resource, bill)
     }
 
-    /// Grants a waiting request the start of `offer`.
     fn start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier, reason: StartReason) {
         assert!(offer.at <= now + self.resource.spec().horizon, "a start beyond the horizon is only held");
         let waiting = self.stop_waiting(slot);

@@ -9,16 +9,13 @@ use rampmeter_protocol::time::Time;
 /// The most starts, refusals and examined keys of one event, which take a few hundred microseconds.
 const MAX_STEPS: usize = 256;
 
-/// A start that one dispatch keeps free for a waiting request.
 #[derive(Debug)]
 pub(crate) struct HeldStart {
     pub(crate) class: ClassId,
     pub(crate) slot: Slot,
     pub(crate) start: StartKey,
-    /// When the start comes within the horizon. If past, it waits for the store or for proven
-    /// stock.
+    /// When the start comes within the horizon. If past, it waits for the store or proven stock.
     pub(crate) due: Time,
-    /// The limit that the request waits for.
     pub(crate) limit: LimitId,
 }
 

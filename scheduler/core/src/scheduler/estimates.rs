@@ -12,7 +12,6 @@ use rampmeter_policy::{Bill, KeyCharge};
 use rampmeter_protocol::time::Time;
 
 impl<R> Scheduler<R> {
-    /// Whether the store allows this start.
     pub(crate) fn is_covered(&self, bill: &Bill, start: Time) -> bool {
         self.term.budget.covers(&self.resource, bill, start)
     }
@@ -94,13 +93,12 @@ impl<R> Scheduler<R> {
         key_queue.kept_for != Some(slot) && first.is_some_and(|(first, _)| first < own())
     }
 
-    /// Whether the store allows too little of a key.
     pub(crate) fn lacks_budget(&self, charge: &KeyCharge) -> bool {
         self.term.budget.lacks_key(&self.resource, charge)
     }
 
-    /// Returns the earliest start that a key can pay for a waiting request, besides the amount that
-    /// it keeps for another one.
+    /// Returns the earliest start that a key can pay for a request, besides what it keeps for
+    /// another.
     pub(crate) fn earliest_of_key(&self, slot: Slot, charge: &KeyCharge, tier: Tier) -> Time {
         let (mut bucket, limit) = self.ledger.keys.bucket(self.now, charge.limit, &charge.key);
         let key = self.ledger.keys.find(charge.limit, &charge.key);
@@ -130,7 +128,6 @@ impl<R> Scheduler<R> {
         (is_next && is_before && !goes_on).then_some(holder)
     }
 
-    /// Returns the key queue that a request waits in, and the limit of its key.
     pub(crate) fn key_queue_of(&self, waiting: &Waiting<R>) -> Option<(LimitId, &KeyQueue)> {
         let bucket = waiting.at_key?;
         Some((self.ledger.keys.get(bucket)?.limit, self.queues.keys.get(bucket)?))
@@ -153,7 +150,6 @@ impl<R> Scheduler<R> {
         self.queues.keys.get(self.ledger.keys.find(charge.limit, &charge.key)?)
     }
 
-    /// Returns when each request that may starve is due for promotion.
     pub(crate) fn promotions(&self) -> impl Iterator<Item = (Time, ClassId, Slot)> + use<'_, R> {
         let queues = self.queues.classes().iter().zip(self.resource.classes_by_id());
         queues.flat_map(|(queue, (id, class))| queue.promotions(class).map(move |(at, slot)| (at, id, slot)))

@@ -39,11 +39,9 @@ type Pauses = SmallVec<[Pause; 3]>;
 
 struct Pause {
     limit: LimitId,
-    /// The pause that is believed, and the claim to remember; `None` if the response states no
-    /// pause.
+    /// The pause that is believed, and the claim to remember, if the response states a pause.
     believed: Option<Span>,
     claim: Option<PauseClaim>,
-    /// Whether the response asks for a longer pause than is believed.
     is_unconfirmed: bool,
 }
 
@@ -86,7 +84,6 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Returns the pause of each limit, as far as it is believed.
     fn pauses(&self, call: ObservedCall<'_>, limits: &Limits, reported: impl Fn(LimitId) -> Option<Span>) -> Pauses {
         let pause = |limit: &LimitId| {
             let reported = reported(*limit);
@@ -196,7 +193,6 @@ impl<R: Clone> Scheduler<R> {
         self.announce(voids, limits.iter().map(|limit| (*limit, None)), span);
     }
 
-    /// Takes the whole stock of these limits, by an operator's order.
     pub(crate) fn empty(&mut self, now: Time, limits: &[LimitId]) {
         let names: Vec<&Name> = limits.iter().map(|limit| &self.resource[*limit].spec().name).collect();
         self.ledger.drain(now, |limit| names.contains(&&limit.spec().name));
@@ -220,7 +216,6 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Compares a reading with the limit that it is about, and returns that limit.
     fn compare(&mut self, call: ObservedCall<'_>, reading: &Reading) -> Option<LimitId> {
         let attribution = Attribution::new(&self.resource, call.bill);
         let limit = attribution.limit_read(reading, &call.observation.readings)?;

@@ -29,7 +29,6 @@ impl<R: Clone> Scheduler<R> {
         Granted::new(key, offer.limited_by, class, stage)
     }
 
-    /// Grants a new request a start. The request allows no start after `latest`.
     pub(crate) fn grant(&mut self, now: Time, ask: Ask<R>, offer: Offer, latest: Time) {
         let to = ask.to.clone();
         let (slot, granted) = self.commit_new(now, ask, offer, latest, Stage::Sent);
@@ -93,7 +92,6 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Commits the permit in `slot` to a start. Its request allows no start after `latest`.
     pub(crate) fn commit(&mut self, now: Time, slot: Slot, granted: Granted, tier: Tier, latest: Time) {
         let start = granted.start;
         assert!(start.at >= now, "a start is granted before it begins");
@@ -161,8 +159,8 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Renews the leases of a call in flight, which takes expired places again. Returns whether
-    /// there was room for it.
+    /// Renews the leases of a call, which takes expired places again. Returns whether there was
+    /// room.
     pub(super) fn renew_leases(&mut self, now: Time, key: StartKey, bill: &Bill) -> bool {
         let mut expired = self.resource.in_flight_part(bill);
         self.ledger.leases(now, key, bill).for_each(|(limit, _)| expired.set(limit, Amount::ZERO));
@@ -170,7 +168,6 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.renew(now, key, bill)
     }
 
-    /// Returns the limits in which the call of `key` still holds its place.
     fn occupied(&self, now: Time, key: StartKey, bill: &Bill) -> LimitSet {
         if key.at > now {
             return LimitSet::NONE;

@@ -150,9 +150,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Adds a store that holds no checkpoint yet. The scheduler grants only what stored checkpoints
-    /// cover.
-    ///
+    /// Adds a store that holds no checkpoint yet: only what stored checkpoints cover is granted.
     /// The driver has to write a [`checkpoint`](Scheduler::checkpoint) when
     /// [`next_checkpoint`](Scheduler::next_checkpoint) says so, and to report when the store holds
     /// it.
@@ -259,7 +257,6 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Makes `now` the time of the latest event.
     pub(crate) fn pass_time(&mut self, now: Time) {
         assert!(self.now <= now, "time does not go back: {now:?} is before {:?}", self.now);
         self.now = now;
@@ -347,9 +344,8 @@ impl<R: Clone> Scheduler<R> {
         self.permits.len()
     }
 
-    /// Removes and returns the use since the last call, by client and class, and by limit.
-    ///
-    /// A call counts when it is granted. Its settle corrects that, so that a sum may be negative.
+    /// Removes and returns the use since the last call, by client and class, and by limit. Calls
+    /// count when granted; corrections by later settles may make a sum negative.
     pub fn take_use(&mut self) -> Use {
         self.meter.take(&self.resource)
     }

@@ -102,14 +102,12 @@ impl<R: Clone> Scheduler<R> {
         self.answer(now, slot, to, granted, Some(Span::ZERO));
     }
 
-    /// Refuses requests whose answers have waited for too long.
     pub(crate) fn time_out_pending(&mut self, now: Time) {
         while let Some(answer) = self.pending.pop_since(now - TIMEOUT) {
             self.give_up(now, answer, Refusal::StoreSilent);
         }
     }
 
-    /// Refuses all requests whose answers wait.
     pub(crate) fn give_up_pending(&mut self, now: Time) {
         while let Some(answer) = self.pending.pop_since(now) {
             self.give_up(now, answer, Refusal::HandingOver);

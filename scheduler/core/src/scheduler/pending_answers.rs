@@ -17,7 +17,6 @@ pub(super) const TIMEOUT: Span = Span::from_millis(500);
 #[derive(Clone, Debug)]
 pub(crate) struct PendingAnswers<R> {
     pub(super) answers: VecDeque<PendingAnswer<R>>,
-    /// The requests that are retried.
     pub(super) asks: BTreeMap<PermitId, Ask<R>>,
 }
 
@@ -29,7 +28,6 @@ pub(super) struct PendingAnswer<R> {
 
 #[derive(Clone, Debug)]
 pub(super) enum Answer<R> {
-    /// Retries the request with this id.
     Retry(PermitId),
     /// A promised start, which the store knows once it holds this checkpoint. The serial
     /// distinguishes it from the start of a later permit with the same id.
@@ -41,13 +39,11 @@ impl<R> PendingAnswers<R> {
         PendingAnswers { answers: VecDeque::new(), asks: BTreeMap::new() }
     }
 
-    /// Lets a request wait until it is retried.
     pub(super) fn push_ask(&mut self, since: Time, ask: Ask<R>) {
         self.answers.push_back(PendingAnswer { since, answer: Answer::Retry(ask.id.clone()) });
         self.asks.insert(ask.id.clone(), ask);
     }
 
-    /// Returns when the oldest answer becomes a refusal.
     pub(crate) fn next_timeout(&self) -> Option<Time> {
         Some(self.answers.front()?.since + TIMEOUT)
     }

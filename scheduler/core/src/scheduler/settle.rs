@@ -175,14 +175,13 @@ impl<R: Clone> Scheduler<R> {
         self.permits.give_back(now, slot);
     }
 
-    /// Gives back a start that reached no client, and forgets its id, so that the client can ask
-    /// again.
+    /// Gives back a start that reached no client, and forgets its id for another try.
     pub(crate) fn give_back_undelivered(&mut self, now: Time, slot: Slot, granted: Granted) {
         self.uncharge(now, slot, granted);
         self.permits.forget_now(slot);
     }
 
-    /// Renews the leases of a call in flight, if every checkpoint that the store may hold allows
+    /// Renews the leases of a call in flight, if every checkpoint that the store may hold covers
     /// it.
     fn renew(&mut self, now: Time, slot: Slot, granted: Granted) -> Result<(), Refusal> {
         let bill = Arc::clone(&self.permits.get(slot).bill);
@@ -224,8 +223,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Ends a call in flight whose permit is unknown, which frees one of the places that the
-    /// predecessor's checkpoint keeps for such calls. Its id is remembered, so that it frees no
-    /// second one.
+    /// predecessor's checkpoint keeps. Its id is remembered, so that it frees no second one.
     fn end_unknown(&mut self, now: Time, id: &PermitId, call: &Bill) -> Result<(), Refusal> {
         let bill = self.resource.in_flight_part(call);
         if !self.term.frees_inherited(now) || !self.ledger.end_inherited(now, &bill) {
@@ -237,9 +235,9 @@ impl<R: Clone> Scheduler<R> {
         Ok(())
     }
 
-    /// Whether a predecessor may have granted a call in flight with this bill. Such a call is
-    /// renewed within one lease of the take-over. A later renewal is refused, as its call may never
-    /// have had a permit.
+    /// Whether a predecessor may have granted a call in flight with this bill: its renewal comes
+    /// within one lease of the take-over. A later one is refused, as its call may never have had a
+    /// permit.
     fn may_be_of_predecessor(&self, now: Time, bill: &Bill) -> bool {
         let longest = self.resource.leases(bill).map(|(_, lease)| lease).max();
         longest.is_some_and(|lease| self.term.began_within(now, lease))

@@ -67,14 +67,12 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Refuses a bill that needs a spent quota.
     pub(crate) fn spent_quota(&self, now: Time, bill: &Bill) -> Option<Refusal> {
         let (until, limit) = self.ledger.last_spent_quota(now, bill, self.plan.holds.iter().map(|hold| hold.start))?;
         let retry_after = (until < Time::NEVER).then(|| until.since(now));
         Some(Refusal::QuotaSpent { limit, retry_after })
     }
 
-    /// Whether there is room for the buckets of a bill's keys.
     pub(crate) fn check_keys(&mut self, now: Time, bill: &Bill) -> Result<(), Refusal> {
         match self.ledger.limit_without_room(now, bill) {
             Some(limit) => Err(Refusal::TooManyKeys { limit, bound: self.resource.spec().bounds.max_keys }),
@@ -82,7 +80,6 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Whether there is room for one more permit, and for the buckets of its keys.
     pub(crate) fn check_room(&mut self, now: Time, bill: &Bill) -> Result<(), Refusal> {
         self.check_keys(now, bill)?;
         if !self.permits.has_room(now) {
@@ -131,7 +128,6 @@ impl<R: Clone> Scheduler<R> {
         in_use && !permit.identity.may_be(ask.identity)
     }
 
-    /// Answers at once, with a binding start within `latest` from now.
     fn reserve(&mut self, now: Time, ask: Ask<R>, latest: Span) {
         let offer = self.offer_behind_queue(ask.class, &ask.bill);
         if offer.at.since(now) > latest {
@@ -164,8 +160,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Lets a request wait for its turn. It is granted now if no other waits and it can start
-    /// within the horizon.
+    /// Lets a request wait, or grants it now if no other waits and it can start within the horizon.
     fn wait(&mut self, now: Time, ask: Ask<R>) {
         let offer = self.ledger.earliest(now, &ask.bill, self.resource.tier(ask.class));
         let delay = offer.at.since(now);
@@ -283,20 +278,17 @@ impl<R: Clone> Scheduler<R> {
         (ended, walk)
     }
 
-    /// Removes a waiting request from its queue and refuses it.
     pub(crate) fn turn_away(&mut self, slot: Slot, refusal: Refusal) {
         let (to, id) = self.drop_waiting(slot);
         self.refuse(to, id, refusal);
     }
 
-    /// Removes a waiting request from its queue and forgets it. Returns where its answer goes, and
-    /// its id.
+    /// Removes a waiting request from its queue and forgets it. Returns its address and its id.
     pub(crate) fn drop_waiting(&mut self, slot: Slot) -> (R, PermitId) {
         let waiting = self.take_out(slot);
         (waiting.to, self.permits.remove(slot).id)
     }
 
-    /// Removes a request that stops waiting from its queue.
     pub(crate) fn take_out(&mut self, slot: Slot) -> Waiting<R> {
         let waiting = self.stop_waiting(slot);
         let key = self.queues.leave(&self.resource, &waiting);
@@ -305,8 +297,8 @@ impl<R: Clone> Scheduler<R> {
         waiting
     }
 
-    /// Forgets a request that stops waiting, except for its position in a queue. Keys stop keeping
-    /// amounts for it.
+    /// Forgets a request that stops waiting, except for its position in a queue. Keys keep nothing
+    /// for it.
     pub(crate) fn stop_waiting(&mut self, slot: Slot) -> Waiting<R> {
         let permit = self.permits.get_mut(slot);
         let (waiting, bill) = (permit.stop_waiting(), Arc::clone(&permit.bill));

@@ -43,8 +43,7 @@ impl<R: Clone> Scheduler<R> {
         Some((limit, reason, holder(self, &bill, limit, tier)))
     }
 
-    /// For a waiting request, returns the number of requests ahead, the limit that holds it, and
-    /// why.
+    /// Returns the requests ahead of a waiting one, the limit that holds it, and why.
     #[must_use]
     pub fn held_by(&mut self, now: Time, id: &PermitId) -> Option<(u64, Option<LimitId>, Reason)> {
         self.advance(now);
@@ -117,7 +116,6 @@ fn in_line<R>(core: &Scheduler<R>, question: &Question) -> Result<(u64, Vec<Expl
     Ok((waiting, all))
 }
 
-/// Describes the request of `class` that is served next.
 pub(super) fn first_of<R>(core: &Scheduler<R>, class: ClassId) -> Option<Explained> {
     let queue = core.queues.class(class);
     let first = queue.order.front(1).map(|(slot, _)| slot).next();
@@ -158,7 +156,6 @@ fn explain_waiting<R>(core: &Scheduler<R>, slot: Slot) -> Explained {
     }
 }
 
-/// Describes any permit, and the bucket that limits it.
 fn describe<R>(
     core: &Scheduler<R>,
     permit: &Permit<R>,
@@ -241,7 +238,6 @@ fn is_passed<R>(core: &Scheduler<R>, permit: &Permit<R>) -> bool {
     ahead.take_while(|other| other.position.turn < own.position.turn).any(passes)
 }
 
-/// Describes the state of the bucket that `bill` charges for `limit`.
 fn holder<R>(core: &Scheduler<R>, bill: &Bill, limit: LimitId, tier: Tier) -> Option<Holder> {
     let key = bill.key_charge(limit).map(|charge| charge.key.to_string());
     let (now, cost, adaptive) = (core.now, bill.get(limit), core.ledger.adaptive(limit));

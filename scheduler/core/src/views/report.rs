@@ -81,8 +81,7 @@ impl<R: Clone> Scheduler<R> {
         Shares { over_ms: now.since(self.recent.since).millis(), classes, clients, more_clients }
     }
 
-    /// Counts the calls that have started by `now` and are unsettled, until their permits are
-    /// forgotten.
+    /// Counts the calls that have started by `now` and are neither settled nor forgotten.
     #[must_use]
     pub fn calls_in_flight(&self, now: Time) -> u64 {
         self.calls.count(now)
@@ -102,7 +101,6 @@ impl<R: Clone> Scheduler<R> {
     }
 }
 
-/// Returns the status of all limits; a keyed limit shows its bucket with the lowest level.
 fn limit_statuses(resource: &Resource, ledger: &Ledger, rejections: &Rejections, now: Time) -> Vec<LimitStatus> {
     let lowest = ledger.keys.lowest(now);
     let status = |((id, limit), lowest): ((LimitId, &Limit), &Option<&KeyBucket>)| {
@@ -150,7 +148,6 @@ fn paused_by(bucket: &Bucket, is_spent: bool, now: Time) -> Option<PauseCause> {
     }
 }
 
-/// Returns what the upstream has reported on a limit, if anything.
 fn upstream_report(
     window: WindowState,
     limit: &Limit,
@@ -173,7 +170,6 @@ fn upstream_report(
     (report != UpstreamReport::default()).then_some(report)
 }
 
-/// Returns the remaining amount at `now`, and the time until the bucket is full.
 fn left(bucket: &Bucket, limit: &Limit, now: Time) -> Left<'static> {
     let full = StartCost { credit: limit.full(), tier: Tier::NO_HEADROOM };
     let full = bucket.paid_after(limit, now, Credit::ZERO, full);
@@ -204,7 +200,6 @@ pub fn describe(resource: &Resource) -> ResourceInfo {
     }
 }
 
-/// Returns the clients to list, and how many more there are.
 fn client_shares<R>(core: &Scheduler<R>, all: u128) -> (Vec<Share>, u64) {
     let waiting = |queue: &'_ ClassQueue| queue.waiting_clients().take(MAX_WAITING_CLIENTS).collect::<Vec<_>>();
     let waiting = core.queues.classes().iter().flat_map(waiting).map(|client| (client, ServiceCount::default()));

@@ -12,7 +12,6 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// The number of keys with adaptive limits, which remember many levels.
 const MAX_ADAPTIVE: usize = 256;
-/// The interval between two adaptations of their limits.
 const REVIEW: Span = Span::from_secs(1);
 
 impl Keys {
@@ -40,12 +39,10 @@ impl Keys {
         self.change_at(now, slot, |known, _| known.adaptive_mut().map(change))
     }
 
-    /// Returns when the lessons of keys are to be reviewed.
     pub(crate) fn next_review(&self) -> Option<Time> {
         (!self.adaptive.is_empty()).then_some(self.reviewed + REVIEW)
     }
 
-    /// Adapts the limits of keys to what they have learned.
     pub(crate) fn review(&mut self, now: Time) {
         self.reviewed = now;
         for slot in self.adaptive.clone() {

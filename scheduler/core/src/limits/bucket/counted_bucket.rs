@@ -26,7 +26,6 @@ use std::ops::Bound::{Excluded, Included, Unbounded};
 
 /// Beyond this many changes ahead, ends are rounded up so that many coincide.
 const EXACT_STEPS: usize = 4096;
-/// Rounding makes a call longer by at most one part in this many.
 const ROUNDED_PARTS: u64 = 1024;
 /// The most windows that an estimate walks one by one. Later ones count as one period long.
 const MAX_WALKED_WINDOWS: usize = 64;
@@ -55,7 +54,6 @@ struct CountedCall {
 pub(crate) struct CountedBucket {
     /// Calls by their start: in fixed windows those ahead, otherwise all that are not over.
     calls: BTreeMap<StartKey, CountedCall>,
-    /// When the last anonymous usage ends.
     anonymous_until: Time,
     /// By how much calls count longer than a predecessor reported.
     extension: Span,
@@ -69,11 +67,9 @@ pub(crate) struct CountedBucket {
     /// thousand times the largest capacity and the limit protects nothing.
     total: Credit,
     steps: BTreeMap<Time, Credit>,
-    /// The cost of the calls that start after `now`.
     promised: Credit,
     /// The last time at which usage may rise.
     last_rise: Time,
-    /// When each call is removed from `calls`.
     ends: BTreeSet<(Time, StartKey)>,
     /// When usage last fell, if known.
     last_end: Option<Time>,
@@ -87,7 +83,6 @@ pub(crate) struct CountedBucket {
 }
 
 impl CountedBucket {
-    /// Returns how time is cut into windows, if it is.
     fn windows<'a>(&'a self, limit: &'a Limit) -> Option<Windows<'a>> {
         let reports = self.reports.as_deref();
         let (phase, others) =
@@ -95,7 +90,6 @@ impl CountedBucket {
         Windows::of(limit, phase, others)
     }
 
-    /// Returns until when a call that starts at `time` counts.
     fn counted_until(&self, limit: &Limit, time: Time) -> Time {
         let ends = self.windows(limit).map(|windows| windows.window(time).ends);
         ends.or_else(|| limit.counts_until(time)).expect("a bucket is of its limit's kind")
@@ -124,8 +118,7 @@ impl CountedBucket {
         Time::NEVER
     }
 
-    /// Returns the first time after `from` at which `cost`, counted from `from` on, would block
-    /// starts.
+    /// Returns the first time after `from` at which `cost`, counted from there, would block starts.
     fn first_obstacle(&self, limit: &Limit, from: Time, cost: StartCost) -> Option<Time> {
         let until = self.last_rise.min(self.counted_until(limit, from) - NANOSECOND);
         let mut before = Credit::INFINITE;
@@ -174,7 +167,7 @@ impl CountedBucket {
         }
     }
 
-    /// Lists a call by its start. In fixed windows, past starts are not listed: there may be
+    /// Lists a call by its start. Past starts in fixed windows are not listed: there may be
     /// millions.
     fn list_call(&mut self, limit: &Limit, key: StartKey, cost: StartCost, until: Time) {
         if key.at > self.now {
@@ -200,7 +193,6 @@ impl CountedBucket {
         key.at > self.now && self.remove_call(limit, key)
     }
 
-    /// Removes a call and what it holds; false if it is unknown.
     fn remove_call(&mut self, limit: &Limit, key: StartKey) -> bool {
         let Some(CountedCall { cost, until, .. }) = self.calls.remove(&key) else { return false };
         self.ends.remove(&(listed_until(limit, key, until), key));
@@ -212,10 +204,8 @@ impl CountedBucket {
     }
 
     /// Extends the call's lease to one from `now` on, or lists the call again if it is over or
-    /// unknown.
-    ///
-    /// Returns whether there was room. A call that is listed again may be part of anonymous usage,
-    /// so it fits while there is any.
+    /// unknown. Returns whether there was room. A call that is listed again may be part of
+    /// anonymous usage, so it fits while there is any.
     pub(crate) fn renew(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) -> bool {
         if !limit.counts_calls_in_flight() {
             return true;
@@ -321,7 +311,6 @@ impl CountedBucket {
         Some(self.calls.range(..next).fold(Credit::ZERO, |sum, (_, call)| sum + call.cost))
     }
 
-    /// Returns the highest level from `now` until `time`.
     fn level_until(&self, limit: &Limit, now: Time, time: Time) -> Credit {
         let used = self.used_from(now).take_while(|(change, _)| *change <= time.max(now)).map(|(_, used)| used);
         limit.full() - used.min().unwrap_or(Credit::ZERO)
@@ -460,7 +449,6 @@ impl CountedBucket {
         self.steps.range(..=time).fold(self.total, |sum, (_, change)| sum.saturating_add(*change))
     }
 
-    /// Iterates over usage at `from`, and after each later change.
     fn used_from(&self, from: Time) -> impl Iterator<Item = (Time, Credit)> {
         let first = self.used_at(from);
         let changes = self.steps.range((Excluded(from), Unbounded)).scan(first, |used, (time, change)| {

@@ -60,7 +60,6 @@ impl TokenBucket {
         TokenBucket::with_pending(limit, now, level, PendingDebits::none())
     }
 
-    /// The level is the refill since `empty`.
     pub(crate) fn empty_until(limit: &Limit, now: Time, empty: Time) -> Self {
         TokenBucket::new(limit, now, limit.rate().refill(now) - limit.rate().refill(empty))
     }
@@ -115,7 +114,6 @@ impl TokenBucket {
         self.extra().is_empty() && self.level_now(limit, now) >= limit.full()
     }
 
-    /// Remembers past levels, and many of them, from now on.
     pub(crate) fn remember_levels(&mut self) {
         let extra = self.extra_mut();
         extra.levels.most = MAX_LEVELS;
@@ -147,7 +145,6 @@ impl TokenBucket {
         if key.at <= now { self.spend(limit, start) } else { self.extra_mut().promised.insert(limit, start) }
     }
 
-    /// Tokens have no leases.
     pub(crate) fn commit_paid(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost, _: Option<Time>) {
         self.base += cost.credit;
         self.commit(limit, now, key, cost);
@@ -268,7 +265,6 @@ impl TokenBucket {
         self.level_now(limit, now) - self.extra().promised.sum()
     }
 
-    /// Returns the level if promises until `time` were paid now.
     fn level_until(&self, limit: &Limit, now: Time, time: Time) -> Credit {
         self.level(limit, now) + self.extra().promised.sum_from(just_after(time))
     }
@@ -349,8 +345,7 @@ impl TokenBucket {
         Ok(start)
     }
 
-    /// Checks that a start leaves enough for every later promise, or returns when the search goes
-    /// on.
+    /// Checks that a start leaves enough for later promises, or returns when the search goes on.
     fn check_later_starts(&self, limit: &Limit, gap: Gap, start: Time, cost: StartCost) -> Result<(), Time> {
         let capped = gap.potential.min(self.cap(limit, start));
         let promised = &self.extra().promised;
@@ -394,7 +389,6 @@ impl TokenBucket {
         limit.full() - self.extra().pending_debits.at(time)
     }
 
-    /// Returns the highest possible potential at `time`.
     fn cap(&self, limit: &Limit, time: Time) -> Credit {
         self.full_at(limit, time) - limit.rate().refill(time)
     }

@@ -24,7 +24,6 @@ impl CountedBucket {
         CountedBucket::used_until(limit, now, empty, limit.full())
     }
 
-    /// Creates a bucket with anonymous usage by calls that start until `last`.
     fn used_until(limit: &Limit, now: Time, last: Time, credit: Credit) -> Self {
         let until = CountedBucket::default().counted_until(limit, last);
         CountedBucket::from_blocks(limit, now, &[UsageBlock { from: now, until, credit }], None)
@@ -100,8 +99,7 @@ impl CountedBucket {
         Vec::new()
     }
 
-    /// Returns the same usage under another limit. Past usage counts for the longer of its times
-    /// under both.
+    /// Returns the same usage under another limit, counting for the longer of its times under both.
     pub(crate) fn recast(&self, now: Time, from: &Limit, to: &Limit) -> Self {
         let up = |credit| to.rate().credit_of_micros(i128::from(from.rate().micros_up(credit)));
         let longer = from.counts_longer_as(to);
@@ -135,7 +133,6 @@ impl CountedBucket {
         recast
     }
 
-    /// Returns the usage that belongs to no known call, with each end later by `longer`.
     pub(super) fn anonymous(&self, limit: &Limit, longer: Span) -> Self {
         let mut anonymous = self.clone();
         for key in self.calls.keys() {

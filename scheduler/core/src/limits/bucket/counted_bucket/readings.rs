@@ -20,7 +20,6 @@ use std::borrow::Cow;
 const ENDS_PART: u64 = 64;
 
 impl CountedBucket {
-    /// Remembers starts from now on, to compare them with reports.
     fn track(&mut self, now: Time) {
         self.reports.get_or_insert_with(|| Box::new(UpstreamReports::new(now, None)));
     }
@@ -31,8 +30,8 @@ impl CountedBucket {
         self.reports.iter_mut().for_each(|reports| reports.starts.most = MAX_LEVELS);
     }
 
-    /// Learns the usage by other accounts and the ends of windows from a response at `now`. Returns
-    /// whether the response is believed.
+    /// Learns usage by others and the ends of windows from a response. Returns whether it is
+    /// believed.
     pub(crate) fn learn(&mut self, limit: &Limit, now: Time, reading: &BucketReading) -> bool {
         self.advance(limit, now);
         self.track(now);
@@ -45,8 +44,7 @@ impl CountedBucket {
         effect != ReportEffect::Contradicts
     }
 
-    /// Lowers the claim after the capacity fell by `by`, as the difference had seemed to be usage
-    /// by others.
+    /// Lowers the claim after the capacity fell by `by`, which had seemed to be usage by others.
     pub(crate) fn shrink(&mut self, limit: &Limit, now: Time, by: Credit) {
         self.advance(limit, now);
         if let Some(claim) = self.reports.as_ref().and_then(|reports| reports.claim) {
@@ -106,7 +104,6 @@ impl CountedBucket {
         self.replace_claim(limit, claim);
     }
 
-    /// Returns this bucket without the usage by other accounts.
     pub(super) fn without_claim(&self, limit: &Limit) -> Cow<'_, CountedBucket> {
         let mut own = Cow::Borrowed(self);
         if self.reports.as_ref().is_some_and(|reports| reports.claim.is_some()) {
@@ -115,7 +112,6 @@ impl CountedBucket {
         own
     }
 
-    /// Replaces the usage by other accounts.
     fn replace_claim(&mut self, limit: &Limit, claim: Option<Claim>) {
         let claim = claim.filter(|claim| claim.credit > Credit::ZERO);
         let Some(reports) = &mut self.reports else { return };
@@ -233,7 +229,6 @@ impl CountedBucket {
     }
 }
 
-/// Returns the capacity as the upstream counts it.
 fn upstream_full(limit: &Limit) -> Credit {
     limit.full() + limit.rate().credit(limit.margin())
 }
