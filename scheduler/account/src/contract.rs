@@ -9,8 +9,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use serde::Deserialize;
 
-/// How far the rounded `nanosBetweenRefills` may be from `samplingPeriod / capacity`: one part in
-/// this.
+/// The tolerance for the rounded `nanosBetweenRefills`: one part in this many.
 const ROUNDING: u64 = 1000;
 
 #[derive(Deserialize)]
@@ -57,7 +56,6 @@ pub(super) fn read(body: &[u8]) -> Result<Contract, ProviderError> {
     }
 }
 
-/// Returns the unit that a type of Sentinel Hub counts.
 pub(super) fn unit_of(type_name: &str) -> Option<Name> {
     let unit = match type_name {
         "REQUESTS" => "requests",

@@ -26,11 +26,11 @@ impl ProviderError {
 /// A question to a provider or its token endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// For an access token.
+    /// Asks for an access token.
     Token,
-    /// For the limits.
+    /// Asks for the limits.
     Contract,
-    /// For the levels.
+    /// Asks for the levels.
     Levels,
 }
 

@@ -101,8 +101,7 @@ fn spec(provided: &ProvidedLimit) -> LimitSpec {
     LimitSpec { algorithm, ..limit }
 }
 
-/// Names a limit. If the name would be too long, it is the unit alone; a resource with two such
-/// limits is refused.
+/// Names a limit, by its unit alone if the name would be too long; two such limits are refused.
 fn name(unit: &Name, period: Option<Span>) -> Name {
     let name = period.map_or_else(|| format!("{unit}-in-all"), |period| format!("{unit}-per-{}", word(period)));
     Name::new(&name).unwrap_or_else(|_| unit.clone())

@@ -28,8 +28,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// Checks that id and secret can be read, or returns why not, and warns if every user of the
-    /// machine can read the secret.
+    /// Checks that id and secret can be read, and warns if every user may read the secret.
     pub(super) fn check(&self) -> Result<(), String> {
         self.client_id.read()?;
         self.client_secret.read()?;
@@ -73,7 +72,6 @@ impl OAuth {
         OAuth { http, clock, credentials, token: None, permits: None }
     }
 
-    /// Takes these permits for requests for tokens from now on.
     pub(super) fn set_permits(&mut self, permits: TokenPermits) {
         self.permits = Some(permits);
     }

@@ -4,8 +4,7 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// The pause after the first failure. It doubles with every further failure.
 const FIRST_PAUSE: Span = Span::from_secs(1);
-/// The longest pause: a provider that recovers is noticed within a minute, one that is down is not
-/// flooded.
+/// The longest pause: recovery is noticed within a minute, and no failing provider is flooded.
 const LONGEST_PAUSE: Span = Span::from_secs(60);
 
 /// A question to a provider.
@@ -49,7 +48,7 @@ struct Item {
 }
 
 impl PollSchedule {
-    /// Creates a schedule with every question due at `now`. Levels are only asked for at an
+    /// Creates a schedule with all questions due at `now`. Levels are only asked for at an
     /// interval.
     #[must_use]
     pub fn new(contract_every: Span, levels_every: Option<Span>, now: Time) -> Self {

@@ -4,8 +4,7 @@ use secrecy::SecretString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The longest secret that is read, in bytes: many PEM keys, but few files that are given by
-/// mistake.
+/// The longest secret that is read, in bytes: many PEM keys, but few files given by mistake.
 const MAX_SECRET: u64 = 64 * 1024;
 
 /// Where a secret is kept. It is read when it is needed, so that a replaced one counts without a

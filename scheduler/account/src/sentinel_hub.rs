@@ -64,8 +64,7 @@ impl SentinelHub {
         contract::read(&self.get(Question::Contract, path).await?)
     }
 
-    /// Asks for the present levels of the account's buckets; `None` if the service does not state
-    /// them.
+    /// Asks for the present levels of all buckets; `None` if the service does not state them.
     ///
     /// # Errors
     /// If there is no answer, or no plausible one.
@@ -89,8 +88,7 @@ impl SentinelHub {
         self.oauth.token().await.map(Some)
     }
 
-    /// Asks, and asks once more with a new token if the current one, perhaps revoked, is not
-    /// accepted.
+    /// Asks, and asks once more with a new token if the current one is not accepted.
     async fn get(&mut self, question: Question, path: fn(&str) -> String) -> Result<Bytes, ProviderError> {
         match self.get_once(question, path).await {
             Err(error) if error.kind == FailureKind::Unauthorized && error.question == question => {

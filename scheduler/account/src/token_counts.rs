@@ -13,8 +13,7 @@ struct Body {
     data: BTreeMap<String, BTreeMap<String, f64>>,
 }
 
-/// Reads token counts, which have to be of the documented form and plausible. Unknown types are
-/// skipped.
+/// Reads token counts of the documented form, if plausible. Unknown types are skipped.
 pub(super) fn read(body: &[u8]) -> Result<Vec<ProvidedLevel>, ProviderError> {
     let body: Body = serde_json::from_slice(body)
         .map_err(|_| ProviderError::new(Question::Levels, FailureKind::Malformed, "not of the documented form"))?;

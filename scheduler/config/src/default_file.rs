@@ -1,5 +1,4 @@
-//! Writes the commented configuration that users start from, of which `deploy/rampmeter.toml` is a
-//! copy.
+//! Writes the commented default configuration, of which `deploy/rampmeter.toml` is a copy.
 
 use super::http::{CheckTable, HttpTable, HttpTlsTable};
 use super::keys::{Key, Table, line_of};

@@ -8,9 +8,7 @@ use toml::Spanned;
 
 #[derive(Debug)]
 pub(super) struct Table {
-    /// The head, and what the file has above it, a line each.
     pub(super) about: &'static [&'static str],
-    /// The keys, in the order of the commented file.
     pub(super) keys: &'static [Key],
 }
 
@@ -18,7 +16,6 @@ pub(super) struct Table {
 pub(super) struct Key {
     /// The name in Rust, which is `r#match` where the file has `match`.
     pub(super) rust_name: &'static str,
-    /// The documentation, a line each.
     pub(super) doc: &'static [&'static str],
     pub(super) shown: Shown,
 }
@@ -147,7 +144,6 @@ macro_rules! keys {
         }
 
         impl $table {
-            /// The table as the commented file shows it.
             pub(crate) const TABLE: $crate::keys::Table = $crate::keys::Table {
                 about: &[$($about),+],
                 keys: &[

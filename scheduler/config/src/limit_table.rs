@@ -1,5 +1,4 @@
-//! Writes limits as tables of the file, with all keys that differ from their defaults, in a
-//! canonical form.
+//! Writes limits as tables of the file, with all keys that are not defaults, in a canonical form.
 
 use crate::keys::Shown;
 use crate::limits::table::LimitTable;

@@ -86,8 +86,7 @@ impl Configured {
         &self.spec.name
     }
 
-    /// Returns the resource with the limits of the file; `None` if the file has none and `discover`
-    /// finds none.
+    /// Returns the resource; `None` if the file has no limits for it and `discover` finds none.
     #[must_use]
     pub fn resource(&self) -> Option<Resource> {
         self.spec.has_limits().then(|| Resource::new(&self.spec).expect("it was checked when it was read"))
@@ -190,9 +189,7 @@ pub(super) struct WrittenResource {
     /// The indexes in the file of its limits and classes.
     limits: Vec<usize>,
     classes: Vec<usize>,
-    /// Whether all classes could be read.
     all_classes: bool,
-    /// Whether all parts could be read.
     whole: bool,
 }
 
@@ -351,7 +348,7 @@ fn notes_on(table: &ResourceTable) -> Vec<Note> {
 fn may_cost(proxy: &ProxySettings, unit: &str) -> bool {
     let tokens = match &proxy.asking.tokens {
         Some(TokenUnits { input, output, total, .. }) => [input, output, total].map(Option::as_deref),
-        // They need no word in the file.
+        // These units are charged without configuration.
         None => ["tokens", "input-tokens", "output-tokens"].map(Some),
     };
     let price = proxy.price.map(|Pricing::SentinelHub| "processing-units");

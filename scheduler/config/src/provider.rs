@@ -103,8 +103,7 @@ pub(super) fn secret(
     }
 }
 
-/// Checks the name of an environment variable. The error omits the text, which may be the secret
-/// itself.
+/// Checks the name of an environment variable. The error omits it: it may be the secret itself.
 pub(super) fn variable(source: &Source, name: &Spanned<String>) -> Result<String, ConfigError> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let text = name.get_ref();

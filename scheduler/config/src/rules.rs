@@ -12,8 +12,7 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use toml::{Spanned, Table, Value};
 
-/// The largest text of rules: half a NATS server's usual message, so that those of several files
-/// fit in one.
+/// The largest text of rules, half a NATS message: rules of several files have to fit in one.
 const MAX_TEXT: usize = 512 * 1024;
 
 /// The end of the parser's message about an unknown key of a resource.
@@ -206,7 +205,6 @@ fn resource_rules(
     Some(ResourceRules { name, limits, applied: table.applied.clone(), written })
 }
 
-/// Returns the limits of the resource with this index, as TOML.
 fn limits_in(text: &Table, resource: usize) -> Vec<Table> {
     let resource = text.get("resource").and_then(|resources| resources.get(resource));
     let limits = resource.and_then(|resource| resource.get("limit")).and_then(Value::as_array);

@@ -10,7 +10,6 @@ use toml::Spanned;
 
 /// The default share of traces that are recorded. It shows slow calls at a negligible cost.
 const DEFAULT_SAMPLE: f64 = 0.01;
-/// The most characters in the name of a service.
 const MAX_SERVICE: usize = 64;
 
 keys! {

@@ -135,8 +135,7 @@ impl LimitMatcher {
         self.0.iter().filter_map(chosen).map(|candidate| (candidate.limit, candidate.key(labels)))
     }
 
-    /// Whether all conditions of `limit` hold for these labels, even if labels of its key are
-    /// missing.
+    /// Whether all conditions of `limit` hold for these labels, even if its key lacks some.
     pub(crate) fn conditions_hold(&self, limit: LimitId, labels: &Labels<'_>) -> bool {
         let mut candidates = self.0.iter().flatten();
         candidates.find(|candidate| candidate.limit == limit).is_some_and(|candidate| candidate.conditions_hold(labels))

@@ -96,7 +96,6 @@ fn class_faults(index: usize, class: &ClassSpec, before: &[ClassSpec]) -> Vec<Sp
     broken(|field| SpecField::Class(index, field), rules)
 }
 
-/// Returns a fault for each rule that is not kept.
 fn broken(field_of: impl Fn(&'static str) -> SpecField, rules: impl IntoIterator<Item = Rule>) -> Vec<SpecError> {
     let broken = rules.into_iter().filter(|(_, is_kept, _)| !is_kept);
     broken.map(|(field, _, reason)| SpecError { field: field_of(field), reason }).collect()

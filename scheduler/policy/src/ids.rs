@@ -51,7 +51,6 @@ impl Tier {
     }
 }
 
-/// The number of a client whose use is counted. Zero stands for unknown clients and those beyond
-/// the bound.
+/// The number of a client whose use is counted; zero for unknown ones and those beyond the bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientNumber(pub u16);

@@ -76,8 +76,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Creates the limit of a valid `spec`, with each tier's headroom in millionths of the
-    /// capacity.
+    /// Creates the limit of a valid `spec`. Each tier's headroom is in millionths of the capacity.
     #[must_use]
     pub fn new(spec: &LimitSpec, headroom_ppm: &[u32]) -> Self {
         let rate = Rate::new(spec.capacity, spec.period);
@@ -218,8 +217,7 @@ impl Limit {
         matches!(self.spec.algorithm, Algorithm::Quota(_))
     }
 
-    /// Returns the latest time at which a call that starts at `time` stops counting; `None` for
-    /// tokens.
+    /// Returns the latest end of a call that starts at `time`; `None` for tokens.
     #[must_use]
     pub fn counts_until(&self, time: Time) -> Option<Time> {
         match &self.counting {
@@ -240,8 +238,7 @@ impl Limit {
         }
     }
 
-    /// Returns how much longer calls count under `other`; `None` unless both limits are sliding
-    /// windows.
+    /// Returns how much longer calls count under `other`, if both limits are sliding windows.
     #[must_use]
     pub fn counts_longer_as(&self, other: &Limit) -> Option<Span> {
         match (&self.counting, &other.counting) {
@@ -269,8 +266,7 @@ impl Limit {
         StartCost { credit: self.rate.credit(amount), tier }
     }
 
-    /// Returns the lowest rate to assume, in millionths of the nominal rate; `None` if the limit
-    /// never learns a rate.
+    /// Returns the lowest rate to assume, in millionths; `None` if the limit never learns a rate.
     #[must_use]
     pub fn floor(&self) -> Option<u32> {
         let Learn::Above(share) = self.spec.learn else { return None };
@@ -298,7 +294,6 @@ impl Limit {
     }
 }
 
-/// Returns how far starts stay from the ends of a window.
 fn guard(period: Span, jitter: Span) -> Span {
     jitter.min(Span::from_nanos(period.nanos() / GUARD_PART))
 }
@@ -311,7 +306,6 @@ fn auto_margin(capacity: Amount, period: Span, jitter: Span) -> Amount {
     Amount::from_micros(stock.min(tenth) as u64).expect("a tenth of an amount is an amount")
 }
 
-/// Returns a share in millionths, rounded up.
 pub(crate) fn parts_per_million(share: f64) -> u32 {
     (share * 1e6).ceil() as u32
 }

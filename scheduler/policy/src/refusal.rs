@@ -71,8 +71,7 @@ pub enum Refusal {
         /// The bound.
         bound: usize,
     },
-    /// A call in flight was renewed after its place had been promised to another call. It still
-    /// counts.
+    /// A call in flight, which still counts, was renewed after its place had been promised.
     #[error("the place of the call has been promised to another: renew it earlier, or give it a longer time to live")]
     RenewedTooLate,
     /// The permit is not known, or was given back.

@@ -120,8 +120,7 @@ impl Resource {
         self.wall_clock
     }
 
-    /// Iterates over the limits of `bill` that count calls in flight, with the length of their
-    /// leases.
+    /// Iterates over the limits of `bill` that count calls in flight, with the lengths of leases.
     pub fn leases(&self, bill: &Bill) -> impl Iterator<Item = (LimitId, Span)> {
         let occupied = bill.charged().filter(|limit| self[*limit].counts_calls_in_flight());
         occupied.map(|limit| (limit, self[limit].spec().period))

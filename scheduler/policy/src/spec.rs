@@ -200,8 +200,7 @@ pub enum Algorithm {
     /// `capacity` in flight: each call holds its cost until it is settled, or `period` after its
     /// start or its last renewal.
     Concurrency,
-    /// `capacity` until the quota is reset, if ever. While it is spent, requests are refused, not
-    /// queued.
+    /// `capacity` until a reset, if any. While it is spent, requests are refused, not queued.
     Quota(Option<Alignment>),
 }
 
@@ -261,8 +260,7 @@ impl LimitSpec {
         matches!(self.learn, Learn::Steered(_))
     }
 
-    /// Whether `other` is the same limit for the same calls, perhaps of another capacity and
-    /// period.
+    /// Whether `other` is this limit for the same calls, perhaps of another capacity and period.
     pub(crate) fn is_same_for_calls(&self, other: &LimitSpec) -> bool {
         let is_same_call = self.unit == other.unit && self.applies == other.applies;
         self.name == other.name && self.algorithm == other.algorithm && is_same_call
@@ -399,8 +397,7 @@ impl Weight {
     /// The weight of clients that the configuration does not name.
     pub const ONE: Weight = Weight(1000);
 
-    /// Returns the virtual time that `service` takes for a client of this weight: `service` ÷
-    /// weight, rounded up.
+    /// Returns the virtual time that `service` takes: `service` ÷ weight, rounded up.
     #[must_use]
     pub fn weighted(self, service: Span) -> Span {
         let weighted = (u128::from(service.nanos()) * u128::from(Weight::ONE.0)).div_ceil(u128::from(self.0));

@@ -12,8 +12,7 @@ use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-/// The default number of connections: more than some reverse proxies keep open, with room for long
-/// polls.
+/// The default number of connections: enough for some reverse proxies and many long polls.
 pub const DEFAULT_MAX_CONNECTIONS: usize = 4096;
 
 /// `[http]`, checked.
@@ -128,8 +127,7 @@ pub struct CheckSettings {
 pub struct OriginSettings {
     /// The proxies whose headers on the origin of a request count.
     pub trusted_proxies: Vec<IpNet>,
-    /// The number of proxies that have added an address. Without it, all trusted addresses are
-    /// skipped.
+    /// The number of proxies that have added an address; if `None`, all trusted ones are skipped.
     pub trusted_hops: Option<usize>,
     /// Whether equivalent spellings of a path become one.
     pub normalise: bool,

@@ -13,8 +13,7 @@ use std::ops::Range;
 use toml::Spanned;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
-/// The usual lengths of a day and of a month. They only determine rates; windows follow the
-/// calendar.
+/// The usual lengths of days and months, only to determine rates: windows follow the calendar.
 const DAY: Span = Span::from_secs(86_400);
 const MONTH: Span = Span::from_secs(30 * 86_400);
 
@@ -92,7 +91,6 @@ fn span_of<T>(given: &Option<Spanned<T>>) -> Option<Range<usize>> {
     given.as_ref().map(Spanned::span)
 }
 
-/// Returns the approximate length of a calendar's windows.
 fn calendar(algorithm: &Algorithm) -> Option<Span> {
     match algorithm {
         Algorithm::FixedWindow(Alignment::Day(_)) | Algorithm::Quota(Some(Alignment::Day(_))) => Some(DAY),
@@ -138,9 +136,8 @@ fn zone(source: &Source, table: &LimitTable) -> Result<TimeZone, ConfigError> {
     TimeZone::get(zone.get_ref()).map_err(unknown)
 }
 
-/// Computes the time in which an empty bucket fills: the period, or from the time for one token, or
-/// from the amount that drains in a second. Calendar windows and calls in flight have lengths of
-/// their own.
+/// Computes the time in which an empty bucket fills: the period, or from the time for one token or
+/// the amount that drains in a second. Calendar windows and calls in flight have their own lengths.
 pub(crate) fn period(
     source: &Source,
     table: &LimitTable,

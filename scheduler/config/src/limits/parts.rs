@@ -8,9 +8,7 @@ use rampmeter_dialects::{Dialect, Reader, RetryAfterUnit};
 use rampmeter_policy::spec::{Applies, FairShare, Pattern, Weight};
 use toml::Spanned;
 
-/// The first character of a regular expression.
 const REGEX: char = '^';
-/// The last character of a prefix.
 const ANYTHING: char = '*';
 
 /// Returns the reader of the upstream's responses, which is `usual` without `dialect`.

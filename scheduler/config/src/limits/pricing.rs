@@ -3,8 +3,7 @@
 use std::str::FromStr;
 
 rampmeter_protocol::named! {
-    /// The rules by which a resource computes costs, with their names in configuration and
-    /// requests.
+    /// The rules by which a resource computes costs, as named in configuration and requests.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum Pricing {
         /// Processing units of Sentinel Hub.

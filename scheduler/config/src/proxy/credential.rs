@@ -12,7 +12,6 @@ use toml::Spanned;
 
 /// How long a token endpoint may take to answer: short beside the life of a token.
 const TOKEN_TIMEOUT: Span = Span::from_secs(10);
-/// The usual scheme before a secret in `authorization`.
 const BEARER: &str = "Bearer";
 
 keys! {
@@ -71,7 +70,7 @@ pub struct CredentialSettings {
 /// The source of a secret.
 #[derive(Clone, Debug)]
 pub enum CredentialFrom {
-    /// This machine.
+    /// A secret kept on this machine.
     Secret(SecretSource),
     /// A token endpoint.
     OAuth {
@@ -80,7 +79,7 @@ pub enum CredentialFrom {
         /// How long an answer of the endpoint may take.
         timeout: Span,
     },
-    /// The provider of the resource, which shares it.
+    /// The resource's provider, which shares its token.
     Scheduler,
 }
 

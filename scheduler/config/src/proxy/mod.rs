@@ -33,7 +33,6 @@ type Time = Duration<1, 86_400_000>;
 type Count = Number<1, 1_000_000>;
 /// Numbers of bytes: bodies are counted in 32 bits.
 type Bytes = Number<0, { 1 << 30 }>;
-/// The prefix of a label's source in a body.
 const BODY: &str = "body:";
 /// The most routes of a proxy. Each request is compared with them one by one.
 const MAX_ROUTES: usize = 256;

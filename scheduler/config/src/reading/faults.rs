@@ -7,7 +7,6 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeArray, DeString, DeTable, DeValue};
 
-/// The most faults that are reported at once.
 const MANY: usize = 20;
 
 /// The faults found in a file so far.
@@ -16,7 +15,6 @@ pub struct Faults {
     found: Vec<ConfigError>,
     /// Tables that lost a wrong key. Their other keys may be inconsistent without it.
     spoiled: Vec<Range<usize>>,
-    /// The whole file.
     file: Range<usize>,
 }
 
@@ -124,8 +122,7 @@ enum Loser {
     List,
 }
 
-/// Removes the key, value or table at `span`, and notes the table that it was in. `None` if nothing
-/// is there.
+/// Removes the key, value or table at `span`, if any, and notes the table that it was in.
 fn remove(from: &mut Spanned<DeValue<'_>>, span: &Range<usize>, spoiled: &mut Vec<Range<usize>>) -> Option<Loser> {
     let own = from.span();
     match from.get_mut() {

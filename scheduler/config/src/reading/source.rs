@@ -40,7 +40,6 @@ impl ConfigError {
         if let ConfigError::Several(faults) = self { faults } else { std::slice::from_ref(self) }
     }
 
-    /// Returns the position of the first fault.
     pub(crate) fn position(&self) -> Option<Position> {
         match self {
             ConfigError::Unreadable { .. } => None,

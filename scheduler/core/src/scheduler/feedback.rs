@@ -1,9 +1,10 @@
 //! Reacts to the upstream's responses.
 //!
-//! A rejected call shows that the upstream's level is lower than assumed; a response with a
-//! `Retry-After` shows by how much. If it does not name the limit, the limit with the least refill
-//! left is corrected. Responses are compared with the levels at the time of the call, corrected by
-//! what was learned since, so the calls of one round trip do not teach the same thing twice.
+//! A rejected call shows that the upstream's level is lower than assumed; a response that states
+//! when to call again shows by how much. If the response does not name the limit, the limit with
+//! the least refill left is corrected. Responses are compared with the levels at the time of the
+//! call, corrected by what was learned since, so the calls of one round trip do not teach the same
+//! thing twice.
 //!
 //! A worker reports what the upstream has answered, and may be wrong. Its report counts only for
 //! the limits that its call was charged to, and stops calls that need these limits for a minute at

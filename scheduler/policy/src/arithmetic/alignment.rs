@@ -27,7 +27,7 @@ pub struct WindowAlignment {
     pub alignment: Option<Alignment>,
     /// The length of a periodic window.
     pub length: Span,
-    /// The distance of starts from both ends, as calls arrive later than they start and clocks
+    /// The distance of starts from both ends: calls arrive later than they start, and clocks
     /// differ.
     pub guard: Span,
     /// The distance from ends that the upstream reported, for which clocks do not matter.
@@ -83,8 +83,7 @@ impl WindowAlignment {
     }
 }
 
-/// Returns the bounds of the calendar window around `unix`. Days are as long as the law of the time
-/// zone says.
+/// Returns the bounds of the calendar window around `unix`. Its length is up to the time zone.
 fn calendar(
     unix: u128,
     zone: &TimeZone,

@@ -61,8 +61,7 @@ impl Credit {
         u64::try_from(times).unwrap_or(u64::MAX)
     }
 
-    /// Returns `span` × this credit ÷ `whole`, rounded down. `whole` is above zero and at least
-    /// this credit.
+    /// Returns `span` × this credit ÷ `whole`, rounded down. `whole` is positive and not less.
     #[must_use]
     pub fn share_of(self, whole: Credit, span: Span) -> Span {
         const FRACTION_BITS: u32 = 30;
@@ -181,8 +180,7 @@ impl Rate {
         Credit(micros.saturating_mul(self.per_micro)).max(Credit::FLOOR).min(-Credit::FLOOR)
     }
 
-    /// Converts `credit` to millionths of a unit, rounding down: no report shows more than there
-    /// is.
+    /// Converts `credit` to millionths of a unit, rounding down, so no report shows too much.
     #[must_use]
     pub fn micros(&self, credit: Credit) -> i128 {
         credit.0.div_euclid(self.per_micro)
@@ -220,8 +218,8 @@ impl Rate {
         Credit(self.per_nano * i128::from(time.nanos()))
     }
 
-    /// Returns the first nanosecond at which [`Rate::refill`] is at least `credit`; the end of time
-    /// if none is.
+    /// Returns the first nanosecond at which [`Rate::refill`] is at least `credit`, or the end of
+    /// time.
     #[must_use]
     pub fn refilled_at(&self, credit: Credit) -> Time {
         if credit <= Credit::ZERO {
