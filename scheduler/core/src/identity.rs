@@ -20,6 +20,7 @@ pub struct Identity([u16; 4]);
 pub(crate) struct User(u16);
 
 impl Identity {
+    /// Returns the identity of a request by this user.
     #[must_use]
     pub fn of(user: &str, request: &PermitRequest<'_>) -> Self {
         let stated = |is_stated: bool, hash: u64| if is_stated { (hash as u16).max(1) } else { 0 };

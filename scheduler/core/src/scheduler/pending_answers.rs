@@ -28,6 +28,7 @@ pub(super) struct PendingAnswer<R> {
 
 #[derive(Clone, Debug)]
 pub(super) enum Answer<R> {
+    /// Retries the request with this id.
     Retry(PermitId),
     /// A promised start, which the store knows once it holds this checkpoint. The serial
     /// distinguishes it from the start of a later permit with the same id.
