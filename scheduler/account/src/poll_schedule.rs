@@ -48,8 +48,7 @@ struct Item {
 }
 
 impl PollSchedule {
-    /// Creates a schedule with all questions due at `now`. Levels are only asked for at an
-    /// interval.
+    /// Creates a schedule with all questions due at `now`; levels only if they have an interval.
     #[must_use]
     pub fn new(contract_every: Span, levels_every: Option<Span>, now: Time) -> Self {
         let item = |every| Item { due: now, every, failing: false };

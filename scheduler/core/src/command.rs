@@ -80,7 +80,7 @@ pub struct PauseNote {
     pub asked: Option<Span>,
     /// The pause until a probe call asks the upstream again.
     pub span: Span,
-    /// Whether the response can be about this limit only.
+    /// Whether no other limit is blamed.
     pub is_certain: bool,
 }
 

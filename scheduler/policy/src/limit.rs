@@ -217,7 +217,7 @@ impl Limit {
         matches!(self.spec.algorithm, Algorithm::Quota(_))
     }
 
-    /// Returns the latest end of a call that starts at `time`; `None` for tokens.
+    /// Returns until when a call that starts at `time` counts at most; `None` for tokens.
     #[must_use]
     pub fn counts_until(&self, time: Time) -> Option<Time> {
         match &self.counting {

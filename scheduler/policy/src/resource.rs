@@ -318,7 +318,7 @@ impl Resource {
         self.limits_by_id().find(|(_, limit)| *limit.spec().name == *name).map(|(id, _)| id)
     }
 
-    /// Returns whether permits and queues can be kept, as only limits differ.
+    /// Returns whether at most the limits differ, so that permits and queues can be kept.
     #[must_use]
     pub fn differs_in_limits_alone(&self, other: &Resource) -> bool {
         let rest = |resource: &Resource| ResourceSpec { limits: Vec::new(), ..resource.spec().clone() };

@@ -63,8 +63,8 @@ pub(crate) struct Stated {
 }
 
 impl Stated {
-    /// Returns the stated capacity within the bounds of learning if that is below the written one.
-    /// A higher one may be wrong, and could get every call rejected.
+    /// Returns the capacity, above the floor of learning unless it `is_certain`, if that is below
+    /// the written one. A higher one may be wrong, and could get every call rejected.
     fn below_written(spec: &LimitSpec, capacity: Amount, since: Time, is_certain: bool) -> Option<Self> {
         let Learn::Above(share) = spec.learn else { return None };
         let floor = if is_certain { 0 } else { (spec.capacity.micros() as f64 * share).ceil() as u64 };

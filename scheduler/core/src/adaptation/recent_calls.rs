@@ -75,7 +75,8 @@ impl RecentCalls {
         }
     }
 
-    /// Returns the mean time of a served call in seconds and its mean charge to `limit`, if any.
+    /// Returns the mean time of a served call in seconds and its mean charge to `limit`. Calls
+    /// without a charge count, too; `None` before the first one with a charge.
     pub(crate) fn means(&self, limit: LimitId) -> Option<(f64, f64)> {
         let Served { calls, secs, amounts } = &self.served;
         amounts.get(&limit).map(|amount| (secs / calls, amount / calls))

@@ -44,7 +44,7 @@ pub struct Snapshot {
 pub struct KeysSnapshot {
     /// Keys that are listed one by one.
     pub listed: Vec<KeySnapshot>,
-    /// The state of each unlisted key, by limit. A limit without known keys is missing.
+    /// The state of each unlisted key, for each limit where it is known.
     pub known: Vec<OtherKeysSnapshot>,
     /// How long after the snapshot all other keys are empty; `None` if they are full.
     pub others_empty_in: Option<Offset>,

@@ -59,7 +59,7 @@ pub(crate) struct GrantBudget {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum CheckpointDue {
     #[default]
-    /// Only a standby that watches for a live leader needs it.
+    /// Only a standby that watches for a live leader needs the checkpoint.
     Idle,
     Usual,
     /// A request waits for a far start, or a successor must learn of a change.

@@ -103,7 +103,7 @@ impl Allowance {
 
     /// Returns the expected demand under the next checkpoint: a quarter more than was needed under
     /// this one. If the next one comes `early` and more than half of the budget was needed, it is
-    /// twice the budget or the need.
+    /// twice the larger of budget and need.
     pub(crate) fn expected(self, early: bool) -> Credit {
         let needed = self.needed();
         if early && needed > self.all.divided_by(2) {

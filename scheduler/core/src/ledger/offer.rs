@@ -51,7 +51,7 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    /// Refuses a request that cannot wait until this start.
+    /// Returns the refusal of a request that cannot wait until this start.
     pub(crate) fn not_in_time(self, now: Time) -> Refusal {
         match self.limited_by {
             // The rest of a quota that is never reset may be promised to waiting requests.

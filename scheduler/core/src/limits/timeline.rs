@@ -64,8 +64,8 @@ impl Run {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subtree {
     run: Run,
-    /// By tier, the potential that the subtree needs before it for a new start of the tier ahead of
-    /// it.
+    /// For each tier, the potential that the subtree needs before it, so that each of its starts
+    /// finds what it demands behind a new start of the tier.
     needs: SmallVec<[Credit; 2]>,
 }
 

@@ -70,8 +70,7 @@ pub(crate) struct Phase {
     /// The interval that cuts windows: it follows `known` only if that is much shorter.
     cut: Interval,
     moved: Time,
-    /// The last of some contradicting reports in a row that agree with each other, and their
-    /// number.
+    /// The last of several agreeing reports in a row that contradict `known`, and their number.
     contradicted: Option<(Interval, u32)>,
 }
 

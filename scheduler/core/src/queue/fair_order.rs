@@ -49,7 +49,7 @@ pub(crate) struct Entry {
     pub(crate) bill: Arc<Bill>,
 }
 
-/// The most trees. Requests with further sets of limits share one that counts as needing all.
+/// The most sets of limits with trees of their own. Others share one that counts as needing all.
 const MAX_SETS: usize = 63;
 
 /// The requests of one class: a tree for each set of limits that requests need.

@@ -124,7 +124,7 @@ impl Queues {
         key_queue.join(waiting, slot, cost);
     }
 
-    /// Moves a request from a key's queue, to enter the queue of its class. If `keeps`, the key
+    /// Removes a request from a key's queue, to enter the queue of its class. If `keeps`, the key
     /// keeps the amount that the request needs, and nothing for another one.
     pub(crate) fn admit<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>, key: Slot, keeps: bool) {
         self.class_mut(waiting.class).leave_key_wait(waiting);

@@ -77,7 +77,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Handles that an answer about `id` has reached no client. A waiting request is dropped, and
+    /// Handles an answer about `id` that has reached no client. A waiting request is dropped, and
     /// an open permit whose grant is lost is given back unused. After a lost update, the grant may
     /// have arrived. A client that was only cut off may ask again under the same id.
     pub(crate) fn undelivered(&mut self, now: Time, id: &PermitId, is_grant: bool) {

@@ -3,7 +3,7 @@
 //!
 //! A walk along waiting requests, to probe those of clients that may be gone or to end waits, is a
 //! series of steps of the driver, not an event: it takes a predicate over addresses, which the core
-//! never reads.
+//! never reads, and goes on as long as the driver wants.
 //!
 //! Requests of a dead connection that want only one message are refused, to ask again. Grants as
 //! probes would take longer: the limit pays for only so many in each round trip. A living client
@@ -149,7 +149,8 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Refuses a request whose start is later than it allows, or too far ahead to be reserved.
+    /// Returns the refusal of a request whose start is later than allowed, or too far to be
+    /// reserved.
     fn too_late(&self, now: Time, ask: &Ask<R>, offer: Offer) -> Refusal {
         let (delay, bound) = (offer.at.since(now), self.resource.max_ahead());
         let would_take_it =
