@@ -1,7 +1,7 @@
 //! The limits of an account, asked of its provider: a service of the upstream.
 //!
-//! The leader of the resource asks one question at a time. After an error it keeps the known limits
-//! and asks again later.
+//! The leader of the resource asks one question at a time. After an error the known limits stay,
+//! and it asks again.
 //!
 //! * After a failure the provider is not asked for 1 s. The pause doubles up to 60 s, with jitter.
 //!   An access token is kept from one term to the next.

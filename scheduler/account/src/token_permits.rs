@@ -10,8 +10,7 @@ pub struct TokenPermits(mpsc::Sender<WantedPermit>);
 /// A wish for a permit, which is withdrawn if the other end of the channel is dropped.
 pub type WantedPermit = oneshot::Sender<Result<TokenPermit, String>>;
 
-/// A permit whose start has come. Sending the endpoint's status settles it. Dropped without a
-/// status, it counts as used.
+/// A permit whose start has come. The endpoint's status settles it; dropped, it counts as used.
 pub type TokenPermit = oneshot::Sender<u16>;
 
 const OK: u16 = 200;

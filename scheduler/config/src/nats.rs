@@ -86,8 +86,7 @@ impl Default for NatsTable {
     }
 }
 
-/// Reads `[nats]` of the file at `path`, whatever else is in it. `None` if there is no file or no
-/// such table.
+/// Reads `[nats]` of the file at `path`, whatever else is in it, if both exist.
 ///
 /// # Errors
 /// If the file can't be read, or has a fault before or in that table.

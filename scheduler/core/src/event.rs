@@ -99,8 +99,7 @@ pub enum Event<R> {
     // From operators.
     /// The resource has other limits, which charge waiting requests, too. All else stays.
     Limits(Box<Resource>),
-    /// The freezes of these limits end, and quotas declared spent by the upstream are unspent
-    /// again.
+    /// The freezes of these limits end, and quotas that the upstream declared spent are unspent.
     Thaw(Vec<LimitId>),
     /// These limits, which have no keys, are frozen for at least this long.
     Freeze {

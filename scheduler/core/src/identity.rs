@@ -46,8 +46,8 @@ impl Identity {
     }
 }
 
-/// Hashes for comparisons within one process. The seed is random, so that no client can choose
-/// values whose hashes are equal.
+/// Hashes for comparisons within one process. The seed is random, so no client can make hashes
+/// equal.
 pub fn hash_of(value: impl Hash) -> u64 {
     static HASHES: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
     HASHES.hash_one(value)

@@ -93,8 +93,8 @@ pub fn settle<R: Clone>(
         Fate::Extended => event::Outcome::Extend,
         Fate::Used(Report { cost, .. }) => {
             let stated = cost.iter().map(|(unit, amount)| (unit.to_owned(), amount));
-            // The worker's costs take precedence over the answer's, which may name units that no
-            // limit counts.
+            // The worker's costs take precedence over the response's, which may be in uncounted
+            // units.
             let counts = |unit: &str| cost.get(unit).is_none() && resource.counts(unit);
             let observed = observation.iter().flat_map(|observation| &observation.spent);
             let observed = observed.filter(|(unit, _)| counts(unit)).cloned();
@@ -108,8 +108,7 @@ pub fn settle<R: Clone>(
     event::Settle { to, id: settle.id.clone(), outcome, observation, is_throttled, call }
 }
 
-/// Calls `send` with the address and the answer of a command, if it has one. A grant gets the
-/// extras.
+/// Calls `send` with the address and the answer of a command, if any. A grant gets the extras.
 pub fn answer<R>(
     resource: &Resource,
     now: Time,

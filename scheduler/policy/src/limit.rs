@@ -1,5 +1,4 @@
-//! A validated limit, ready for arithmetic, and the three ways of counting that implement the
-//! algorithms.
+//! A validated limit, ready for arithmetic, and the three ways of counting behind the algorithms.
 //!
 //! A new algorithm is a variant of [`Algorithm`], and of `Counting` if no present variant fits.
 

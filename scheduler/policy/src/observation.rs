@@ -34,8 +34,7 @@ pub enum Verdict {
     },
     /// The upstream has no room for the call now, and says nothing more.
     Busy,
-    /// Too many calls were in flight. The upstream has charged nothing, and accepts calls again
-    /// once another one has ended.
+    /// Too many calls were in flight. Nothing was charged, and another call has to end first.
     Crowded,
     /// A quota is spent. Retries before its reset are useless.
     Exhausted {
@@ -128,16 +127,15 @@ impl Reading {
         }
     }
 
-    /// Returns the range of amounts that may remain. A fraction may be rounded up; larger steps may
-    /// be rounded either way.
+    /// Returns the range of amounts that may remain. Fractions may be rounded up, larger steps both
+    /// ways.
     #[must_use]
     pub fn remaining_range(&self) -> RangeInclusive<Amount> {
         let coarse = self.remaining_grain.saturating_sub(Amount::ONE);
         self.remaining.saturating_sub(self.remaining_grain)..=self.remaining.saturating_add(coarse)
     }
 
-    /// Returns the greatest error of a time written as `reset`: one second for whole seconds,
-    /// otherwise one millisecond.
+    /// Returns the greatest error of a `reset`: one second for whole seconds, else one millisecond.
     #[must_use]
     pub fn grain_of(reset: Option<Span>) -> Span {
         const SECOND: Span = Span::from_secs(1);

@@ -1,5 +1,4 @@
-//! The specification of a resource: plain values that [`Resource::new`](crate::Resource::new)
-//! validates once.
+//! The specification of a resource: plain values for [`Resource::new`](crate::Resource::new).
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::lateness::LATENESS;
@@ -176,8 +175,7 @@ pub const MAX_BOUND: usize = u32::MAX as usize;
 /// The shortest validity. With less, a permit would lapse on its way to the worker.
 pub const MIN_VALIDITY: Span = Span::from_millis(100);
 
-/// Far longer than a worker needs to begin a call, and too short for unused permits to add up to a
-/// burst.
+/// Far longer than beginning a call takes, and too short for unused permits to add up to a burst.
 pub const DEFAULT_VALIDITY: Span = Span::from_secs(5);
 
 /// A round trip and its jitter, so that a permit reaches its worker before its start.
@@ -192,13 +190,13 @@ pub enum Algorithm {
     /// A bucket runs over at `capacity`, and drains within `period`: a token bucket seen from
     /// below. A call that does not fit adds nothing.
     LeakyBucket,
-    /// `capacity` in each window of time. Windows of a day or a month are as long as the calendar
-    /// says, whatever the `period`.
+    /// `capacity` in each window of time. Days and months follow the calendar, whatever the
+    /// `period`.
     FixedWindow(Alignment),
     /// `capacity` in every stretch of time of length `period`.
     SlidingWindow,
-    /// `capacity` in flight: each call holds its cost until it is settled, or `period` after its
-    /// start or its last renewal.
+    /// `capacity` in flight: calls hold their cost until settled, or `period` after start or
+    /// renewal.
     Concurrency,
     /// `capacity` until a reset, if any. While it is spent, requests are refused, not queued.
     Quota(Option<Alignment>),
@@ -339,8 +337,8 @@ pub enum StartPolicy {
 }
 
 /// The largest number of remembered permits that were returned, about 8 MB, so that no client fills
-/// the memory with them. Beyond it, the oldest permit is forgotten, and a late copy of its request
-/// is charged again.
+/// the memory with them. Beyond it, the oldest one is forgotten, and late copies of its request are
+/// charged.
 pub const MAX_IDLE_PERMITS: usize = 65_536;
 
 /// How long a permit is remembered after its start or the end of its lease: long enough for calls
@@ -355,8 +353,8 @@ pub struct Bounds {
     /// The largest number of waiting requests; beyond it, workers retry later.
     pub max_waiting: usize,
     /// The largest number of remembered permits, about 100 bytes each. An id is known for 300 s
-    /// after its start, or for 60 s once this bound is reached. The default suffices for 66 000
-    /// permits a second.
+    /// after its start, or for 60 s once this bound is reached. The default suffices for 66 000 a
+    /// second.
     pub max_permits: usize,
     /// The largest number of keys whose buckets are not full, about 160 bytes each.
     pub max_keys: usize,

@@ -21,8 +21,7 @@ const MIN_PART: u64 = 10;
 const CERTAIN: Span = Span::from_secs(60);
 /// How long all responses must have stated a capacity that does not count before people are told.
 const TOLD_AFTER: Span = Span::from_secs(10);
-/// A call that started less than this ago may not have reached the upstream, or its permit may
-/// still be returned as too late.
+/// A call younger than this may not have arrived yet, or its permit may come back as too late.
 const ON_THE_WAY: Span = Span::from_secs(1);
 /// The weight of the latest call in the mean time of calls is one part in this many.
 const LATEST_PART: u64 = 8;
@@ -327,8 +326,7 @@ impl AdaptiveLimit {
     }
 
     /// Returns the nanoseconds of refill that the upstream had left after a call at `at`, or has
-    /// left now if that level is forgotten. A negative value means that the rejection was to be
-    /// expected.
+    /// left now if that level is forgotten. If negative, a rejection was to be expected.
     pub(crate) fn refill_left(&self, now: Time, at: Time) -> i128 {
         let present = || self.bucket.level(&self.limit, now) + self.held_back();
         let level = self.upstream_after(at, at).unwrap_or_else(present);

@@ -1,9 +1,7 @@
-//! The ceiling of a limit that is written far too high: the capacity that the upstream seems to
-//! allow.
+//! The capacity that the upstream seems to allow of a limit that is written far too high.
 //!
 //! It is raised in steps, as an upstream may allow more later, until a sample lowers it again. A
-//! failed step doubles the wait for the next one, as in TCP's back-off; a step that holds halves
-//! it.
+//! failed step doubles the wait for the next one, as TCP backs off; a step that holds halves it.
 
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};

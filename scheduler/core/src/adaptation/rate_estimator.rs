@@ -6,8 +6,8 @@
 //!
 //! A loss is given back slowly at first and then faster, as in CUBIC (Ha, Rhee and Xu, 2008; RFC
 //! 9438), but with a fifth power: additive increase would either provoke rejections all the time or
-//! need minutes to recover. A loss of most of the rate is given back more slowly each time it is
-//! found again.
+//! need minutes to recover. A loss of most of the rate is given back more slowly each time it
+//! recurs.
 //!
 //! An upstream that refills in ticks lacks at most what one tick brings. The first rejections show
 //! that as a loss, which `stock` then holds back, so the tick itself is not estimated.
@@ -149,8 +149,8 @@ impl RateEstimator {
         self.stated.map_or(adapted.clone(), |stated| adapted.holding_at_most(stated))
     }
 
-    /// Counts the refill kept back, and forgets recovered losses. The caller then enforces
-    /// `adapted`.
+    /// Counts the refill kept back and forgets recovered losses. The caller enforces `adapted`
+    /// then.
     pub(crate) fn review(&mut self, now: Time) {
         self.kept_back = self.kept_back_until(now);
         self.counted = now;

@@ -30,8 +30,7 @@ const ALL: Ppm = 1_000_000;
 /// one part in [`EVEN_PART`]. Other users who take half of an account look the same.
 const LOWER: Ppm = 570_000;
 const EVEN_PART: u64 = 3;
-/// More than this is the whole capacity, if the larger shares differ by less than one part in
-/// [`EQUAL_PART`].
+/// More is the whole capacity, if the larger shares differ by less than one part in [`EQUAL_PART`].
 const WHOLE: Ppm = 980_000;
 const EQUAL_PART: u64 = 16;
 
@@ -121,8 +120,7 @@ impl Rejections {
 
     /// Samples the bucket that most likely has rejected the call: one that alone was to blame
     /// before, or else the one that has served the largest share of its capacity. Of calls that are
-    /// rejected together, the last sample counts, as responses to served calls may come between
-    /// theirs.
+    /// rejected together, the last sample counts, as served calls may be reported in between.
     fn sample(&mut self, now: Time, resource: &Resource, bill: &Bill, blamed: &Limits) {
         let mut likeliest = None;
         for limit in blamed.iter().filter(|limit| !resource[**limit].counts_calls_in_flight()) {

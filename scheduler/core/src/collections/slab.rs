@@ -93,8 +93,7 @@ impl Slot {
     }
 }
 
-/// Growing one of 64 shards takes a millisecond; growing a whole index would take a tenth of a
-/// second.
+/// Growing one of 64 shards takes a millisecond; a whole index would take a tenth of a second.
 const SHARD_BITS: u32 = 6;
 
 /// Finds slots by the hash of an id. Half of each hash is stored beside its slot, so that the index

@@ -1,9 +1,8 @@
-//! Buckets in a snapshot: those without keys, freezes and spent quotas, and keys of limits with
-//! long periods.
+//! Buckets, freezes and spent quotas in a snapshot, with the keys of limits with long periods.
 //!
 //! A million keys may change between two checkpoints, so a checkpoint can't contain all. A
-//! successor takes unknown keys for empty, and those of a limit with a long period would stay empty
-//! for hours or weeks.
+//! successor takes unknown keys for empty, and those of a limit with a long period would stay so
+//! for weeks.
 //!
 //! So a checkpoint lists the keys of such limits that are in use, each with its own budget, and
 //! refers to the [pages](crate::ledger::key_pages) that record keys at rest. An unlisted key has a
@@ -94,8 +93,7 @@ impl<R: Clone> Scheduler<R> {
 }
 
 /// The largest number of keys that one checkpoint examines: the keys of a page, and as many again.
-/// While more keys are in use, as after a change of limits, a successor takes unlisted keys for
-/// empty.
+/// While more are in use, as after a change of limits, a successor takes unlisted keys for empty.
 const MAX_EXAMINED: usize = 2 * MAX_PAGE_KEYS;
 /// The number of first requests of the class queues that get a budget for their keys.
 const MAX_FIRST_REQUESTS: usize = 64;
@@ -105,8 +103,8 @@ const MAX_FIRST_OF_KEY: usize = 4;
 const UNLISTED_PART: u64 = 16;
 
 impl<R: Clone> Scheduler<R> {
-    /// Returns new pages to write before a checkpoint, and its key budgets and snapshots unless
-    /// there are too many keys.
+    /// Returns a checkpoint's new pages, and its key budgets and snapshots unless keys are too
+    /// many.
     pub(crate) fn key_budgets(
         &mut self,
         now: Time,
@@ -259,8 +257,7 @@ impl<R: Clone> Scheduler<R> {
         self.resource.keyed_limits().map(rate).collect()
     }
 
-    /// Refers to all pages, each of whose keys may be granted `allowed`; `None` if they have no
-    /// room.
+    /// Refers to all pages, whose keys may be granted `allowed` each; `None` if they have no room.
     pub(crate) fn key_pages(
         &self,
         now: Time,
@@ -302,8 +299,7 @@ impl KeySnapshot {
     }
 }
 
-/// Returns the budget of each unlisted key: the largest recent call, if it is a small part, or a
-/// place.
+/// Returns the budget of an unlisted key: the largest recent call, if a small part, or a place.
 fn unlisted_budget((limit, largest): (&Limit, &Credit)) -> Credit {
     let is_small = *largest <= limit.full().divided_by(UNLISTED_PART);
     if is_small || limit.counts_calls_in_flight() { (*largest).min(limit.full()) } else { Credit::ZERO }

@@ -114,8 +114,7 @@ impl<R: Clone> Scheduler<R> {
         bucket.near_level(limit, now, soon)
     }
 
-    /// Returns the amount that waiting requests could take of a limit at this level, with
-    /// headrooms.
+    /// Returns what waiting requests could take of a limit at this level, with headrooms.
     fn startable(&self, id: LimitId, level: Credit) -> Credit {
         let limit = &self.resource[id];
         let of_class = |class: ClassId| {

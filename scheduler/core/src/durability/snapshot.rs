@@ -19,8 +19,7 @@ pub use crate::limits::DebitSnapshot;
 pub use crate::limits::usage::{CountedUsage, ReportedUsage, UsageSpan};
 pub use crate::offset::Offset;
 
-/// The state of a resource at one instant. It refers to limits by name, so it outlives their
-/// change.
+/// The state of a resource at one instant. It refers to limits by name, to outlive their change.
 ///
 /// Levels count every promise as spent. Only a promise in `permits` can be returned later, so a
 /// snapshot with a shortened list is still safe. There is no history of levels, so unused cost of
@@ -48,8 +47,7 @@ pub struct KeysSnapshot {
     pub known: Vec<OtherKeysSnapshot>,
     /// How long after the snapshot all other keys are empty; `None` if they are full.
     pub others_empty_in: Option<Offset>,
-    /// The rates at which keys listed or on pages refill. Limits without one have that of the
-    /// restore.
+    /// The refill rates of keys listed or on pages. Limits without one have that of the restore.
     pub rates: Vec<RateSnapshot>,
     /// Pages with more keys, the oldest first. A later page takes precedence over an earlier one,
     /// and `listed` over all pages.
@@ -219,8 +217,7 @@ impl RecordSpace {
     /// The space for the permits of a hand-over, stored beside its record within some seconds.
     pub(crate) const PERMITS: RecordSpace = RecordSpace(128 << 20);
 
-    /// Returns the first items, at most `most`, that fit into one `part` of what is left, and uses
-    /// it up.
+    /// Takes the first items, at most `most`, that fit into one `part` of what is left.
     pub(crate) fn fitting<T>(
         &mut self,
         part: usize,

@@ -224,8 +224,8 @@ impl GrantBudget {
         self.is_trusted() && self.open.iter().all(|open| now <= open.budget.until)
     }
 
-    /// Returns the budget of a finished call to the open checkpoints. `places` are the limits whose
-    /// lease the call still held.
+    /// Returns the budget of a finished call to the open checkpoints. `places` are the limits with
+    /// its leases.
     ///
     /// Open checkpoints count a call in flight, by their state or by its charge, so another call
     /// may take its place. A later checkpoint may miss a call with an expired lease, so such a call
@@ -253,8 +253,7 @@ impl GrantBudget {
     }
 
     /// Opens the [next](GrantBudget::next) checkpoint, which writes `pages` new pages. The last
-    /// start before it has the serial number `last_serial`. Returns its budget for near starts, by
-    /// limit.
+    /// start before it has the number `last_serial`. Returns its budget for near starts, by limit.
     pub(crate) fn open(
         &mut self,
         resource: &Resource,
@@ -344,9 +343,8 @@ impl GrantBudget {
         allowed.zip(&self.largest).any(|(allowance, largest)| allowance.runs_low(*largest))
     }
 
-    /// Returns the next budget for each limit: the highest of the reservation's refill, the largest
-    /// recent call and the recent demand, but at most what the bucket can pay, plus immediate
-    /// demand.
+    /// Returns the next budget of each limit: the highest of the reservation's refill, the largest
+    /// recent call and recent demand, but at most what the bucket can pay, plus immediate demand.
     fn next_budgets(&self, resource: &Resource, now: Time, immediate: &[ImmediateDemand]) -> Vec<Credit> {
         let early = self.opened_at.is_some_and(|opened_at| now.since(opened_at) < SHORTEST_INTERVAL);
         let next = |(index, limit): (usize, &Limit)| {

@@ -9,8 +9,7 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// The longest wait at former leaders that counts for a request.
 const MAX_AGE_AT_START: Span = Span::from_secs(60);
-/// The most bytes of a record. A value of the store has at most 1 MiB, and discovered limits and an
-/// envelope come on top.
+/// The most bytes of a record: with discovered limits and an envelope, it has to fit in 1 MiB.
 const RECORD_BYTES: usize = 800 << 10;
 
 /// The term of a leader.

@@ -1,5 +1,4 @@
-//! Pages of keys: what the store knows of the idle keys of long limits, whose keys checkpoints
-//! list.
+//! Pages of keys: the store's record of idle keys of long limits, whose keys checkpoints list.
 //!
 //! A checkpoint lists the keys of long limits that are in use, each with a budget. If these become
 //! many, idle keys are written to a page, once, and later checkpoints only refer to the page. So

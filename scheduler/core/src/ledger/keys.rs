@@ -2,8 +2,7 @@
 //!
 //! A key has a bucket while its state differs from that of an unused key. Each event sweeps two
 //! buckets, so that forgetting costs little. Sets order buckets by what happens next: a promise
-//! starts, a freeze ends, a far debt is paid. Checkpoints list debts that are paid later than
-//! [`NEAR`].
+//! starts, a freeze ends, a far debt is paid. Checkpoints list debts beyond [`NEAR`].
 
 mod lessons;
 

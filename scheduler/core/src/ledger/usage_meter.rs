@@ -1,8 +1,7 @@
 //! Counts the use by clients since the driver last took the counts.
 //!
-//! A call counts when it is granted, at its estimate. Its settle corrects the count, and a permit
-//! that is given back is taken out again. Waits and shares are measured in
-//! `queue/recent_service.rs`.
+//! A call counts when it is granted, at its estimate. Its settle corrects the count, and a returned
+//! permit no longer counts. Waits and shares are in `queue/recent_service.rs`.
 
 use hashbrown::HashMap;
 use rampmeter_policy::ids::{ClassId, ClientNumber, LimitId};
@@ -37,8 +36,7 @@ struct Sums {
 
 /// Counts what calls use, by client, class and unit, and by limit.
 ///
-/// No call is left out: beyond [`MAX_NAMES`] and [`MAX_ROWS`], calls count for [`OTHERS`]. Sums
-/// saturate.
+/// No call is left out: beyond [`MAX_NAMES`] and [`MAX_ROWS`], [`OTHERS`] counts. Sums saturate.
 #[derive(Clone, Debug)]
 pub(crate) struct UsageMeter {
     pub(crate) names: ClientNames,

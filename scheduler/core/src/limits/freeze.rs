@@ -6,8 +6,7 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// How long other calls wait for the outcome of a probe whose worker does not report it.
 const PROBE_TIMEOUT: Span = Span::from_secs(2);
-/// The first and the longest pause after a rejection without one; it doubles with each failed
-/// probe.
+/// The first and the longest pause if a rejection states none; it doubles with each failed probe.
 const FIRST_PAUSE: Span = Span::from_secs(1);
 const LONGEST_PAUSE: Span = Span::from_secs(60);
 /// The longest pause on the report of one user. After it, the probe call asks the upstream again.
@@ -35,8 +34,8 @@ pub(crate) struct Freeze {
 }
 
 impl Freeze {
-    /// Creates a freeze until the upstream is asked again, for a pause that a user may have
-    /// claimed.
+    /// Creates a freeze until the upstream is asked again, with a claim if a user has reported a
+    /// pause.
     pub(crate) fn new(since: Time, until: Time, claim: Option<PauseClaim>) -> Self {
         Freeze { since, until, is_ordered: false, probe: None, claim }
     }

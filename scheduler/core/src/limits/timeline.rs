@@ -124,8 +124,7 @@ impl Timeline {
         Some(first)
     }
 
-    /// Returns the gap before `key`, whether there is a start or not. `base` is the first gap's
-    /// potential.
+    /// Returns the gap before `key`, which may be no start. `base` is the first gap's potential.
     pub(crate) fn gap_before(&self, limit: &Limit, base: Credit, key: StartKey) -> Gap {
         let mut gap = Gap { potential: base, end: None };
         let mut link = self.root;
@@ -142,7 +141,7 @@ impl Timeline {
         gap
     }
 
-    /// Returns the first gap, from that before `from` on, whose level passes `level`, or the last
+    /// Returns the first gap from the one before `from` whose level passes `level`, or the last
     /// gap.
     pub(crate) fn first_gap_above(&self, limit: &Limit, from: StartKey, mut potential: Credit, level: Credit) -> Gap {
         let end = self.seek(limit, Tier::NO_HEADROOM, self.root, Some(from), &mut |run, _| {

@@ -178,8 +178,7 @@ fn begin_earlier(blocks: &mut [UsageBlock], then: Time, earlier: Span) {
     }
 }
 
-/// Starts this soon after a checkpoint are near. A short silence of the store then stops no
-/// request.
+/// Starts this soon after a checkpoint are near, so a short silence of the store stops no request.
 pub(crate) const NEAR: Span = Span::from_millis(2500);
 
 /// The state of a bucket, from which a bucket of any kind can continue. Each kind reads what it
@@ -222,8 +221,7 @@ pub(super) fn paid_at(rate: &Rate, now: Time, level: Credit) -> Option<Time> {
     (level < Credit::ZERO).then(|| now + Span::from_nanos(paid_in))
 }
 
-/// Returns the level for a successor: promises until `last` are paid, nothing else is granted
-/// before.
+/// Returns a successor's level: promises until `last` are paid, and nothing else is granted before.
 pub(super) fn level_when_paid(limit: &Limit, now: Time, level: Credit, last: Option<Time>) -> Credit {
     last.map_or(level, |last| level.min(-limit.rate().refill_within(last.since(now))))
 }

@@ -1,10 +1,9 @@
-//! Fixed windows: when they end by the upstream's own reports, what other accounts use of them, and
-//! where in them calls may start.
+//! Fixed windows: when they end by the upstream's reports, and where in them calls may start.
 //!
 //! A response states how soon its window ends, often in whole seconds. It was written between the
 //! call's start and its arrival here, so it gives an interval in which a window ends. Responses
-//! that agree narrow the interval down. Starts stay out of it, because a call there could count in
-//! either of two windows.
+//! that agree narrow the interval down. Starts avoid it, as a call there could count in either of
+//! two windows.
 //!
 //! Under load, permits use a window up as soon as it begins. If other accounts use the window
 //! afterwards, calls on their way are rejected. So as much as other accounts used of the last
@@ -42,8 +41,7 @@ impl Interval {
         (both.from <= both.until).then_some(both)
     }
 
-    /// Returns this interval, moved by whole periods towards `other`, but not before the origin of
-    /// time.
+    /// Returns this interval, moved by periods towards `other`, but not before the origin of time.
     fn nearest_to(self, other: Interval, period: Span) -> Interval {
         let (period, half) = (i128::from(period.nanos()), i128::from(period.nanos() / 2));
         let until = i128::from(self.until.nanos());

@@ -164,8 +164,7 @@ impl ClassQueue {
         self.order.first_among(|needs| needs.avoids(blocked)).map(|entry| entry.slot)
     }
 
-    /// Returns the oldest request of each set of limits that meets `limits`, here and in key
-    /// queues.
+    /// Returns the oldest request of each set that meets `limits`, here and in key queues.
     pub(crate) fn needing(&self, limits: LimitSet) -> impl Iterator<Item = Slot> {
         self.oldest_of_each().filter(move |(position, _)| !position.tree.avoids(limits)).map(|(_, slot)| slot)
     }

@@ -27,8 +27,7 @@ pub(crate) struct Clients {
     /// How often all clients have begun again. A client of a former generation is like a new one.
     generation: u64,
     pub(super) clients: HashMap<Arc<str>, Client>,
-    /// Clients without a waiting request, by generation, until the clocks have passed their
-    /// service.
+    /// Clients without waiting requests, by generation, until the clocks have passed their service.
     idle: BTreeSet<(u64, VirtualTime, Arc<str>)>,
 }
 

@@ -274,8 +274,7 @@ impl KeyTurns {
     }
 }
 
-/// The most keys that a checkpoint gives a budget for waiting requests: a third of all that it
-/// lists.
+/// The most keys that a checkpoint budgets for waiting requests: a third of all that it lists.
 const MAX_BUDGETED: usize = 1000;
 
 /// The queues of keys that requests wait for, and when each is examined again.

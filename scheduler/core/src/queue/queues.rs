@@ -1,5 +1,4 @@
-//! All waiting requests, and how many each user, client and key may have, so that none fills the
-//! queue.
+//! All waiting requests, and how many each user, client and key may have without filling the queue.
 
 use crate::collections::Slot;
 use crate::identity::User;
@@ -136,8 +135,7 @@ impl Queues {
         }
     }
 
-    /// Removes a request that starts from the queue of its class. `keys` are its charges and
-    /// buckets.
+    /// Removes a starting request from the queue of its class. `keys` are its charges and buckets.
     pub(crate) fn serve<'a, R>(
         &mut self,
         resource: &Resource,

@@ -1,5 +1,4 @@
-//! Recent grants to each class and client: how many, after which waits, and with which share of the
-//! resource.
+//! Recent grants to each class and client: their number, waits and share of the resource.
 //!
 //! These counts are only shown to people, so settles correct nothing, and clients beyond a bound
 //! are left out. What calls cost is counted in `ledger/usage_meter.rs`, which leaves out no client.

@@ -15,8 +15,8 @@ use rampmeter_protocol::time::Time;
 use std::sync::Arc;
 
 impl<R: Clone> Scheduler<R> {
-    /// Continues under `resource`, which differs in its limits alone. New limits have what is
-    /// `left` of them.
+    /// Continues under `resource`, whose limits alone differ. New limits have what is `left` of
+    /// them.
     ///
     /// * Limits that [continue](Succession) keep their levels and promises. If a limit's size
     ///   changes, its lessons are forgotten.

@@ -97,8 +97,7 @@ impl<R> Scheduler<R> {
         self.term.budget.lacks_key(&self.resource, charge)
     }
 
-    /// Returns the earliest start that a key can pay for a request, besides what it keeps for
-    /// another.
+    /// Returns when a key can pay for a request at the earliest, besides what it keeps for another.
     pub(crate) fn earliest_of_key(&self, slot: Slot, charge: &KeyCharge, tier: Tier) -> Time {
         let (mut bucket, limit) = self.ledger.keys.bucket(self.now, charge.limit, &charge.key);
         let key = self.ledger.keys.find(charge.limit, &charge.key);

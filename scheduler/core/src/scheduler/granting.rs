@@ -159,8 +159,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Renews the leases of a call, which takes expired places again. Returns whether there was
-    /// room.
+    /// Renews the leases of a call, and retakes expired places. Returns whether there was room.
     pub(super) fn renew_leases(&mut self, now: Time, key: StartKey, bill: &Bill) -> bool {
         let mut expired = self.resource.in_flight_part(bill);
         self.ledger.leases(now, key, bill).for_each(|(limit, _)| expired.set(limit, Amount::ZERO));

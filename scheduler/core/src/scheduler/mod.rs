@@ -152,8 +152,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// Adds a store that holds no checkpoint yet: only what stored checkpoints cover is granted.
     /// The driver has to write a [`checkpoint`](Scheduler::checkpoint) when
-    /// [`next_checkpoint`](Scheduler::next_checkpoint) says so, and to report when the store holds
-    /// it.
+    /// [`next_checkpoint`](Scheduler::next_checkpoint) says so, and to report once it is stored.
     #[must_use]
     pub fn fenced(mut self) -> Self {
         self.term = self.term.fenced();
@@ -291,8 +290,8 @@ impl<R: Clone> Scheduler<R> {
         self.queues.waiting()
     }
 
-    /// Aligns windows to another wall clock. A former window's usage counts in every new window
-    /// that it overlaps.
+    /// Aligns windows to another wall clock. A window's usage counts in all new ones that overlap
+    /// it.
     fn anchor(&mut self, now: Time, wall_clock: WallClockOrigin) {
         if wall_clock == self.resource.wall_clock() {
             return;
@@ -309,8 +308,8 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Returns totals since the start of this scheduler. The driver counts refusals, as it also
-    /// refuses messages that the core does not see. A rejection counts as unknown until its cause
-    /// is known.
+    /// refuses messages that the core does not see. Rejections are unknown until their cause is
+    /// known.
     #[must_use]
     pub fn counters(&self) -> Counters {
         let mut counters = self.counters;

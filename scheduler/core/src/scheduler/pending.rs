@@ -139,8 +139,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Charges requests whose answers wait by the present limits instead of `former` ones. If bills
-    /// differ, a request without a [`Call`](rampmeter_policy::Call) is refused, to be asked again
-    /// at once.
+    /// differ, a request without a [`Call`](rampmeter_policy::Call) is refused, to ask again.
     pub(crate) fn charge_pending(&mut self, former: &Resource) {
         let is_same = self.resource.shares_bills_with(former);
         for (id, ask) in std::mem::take(&mut self.pending.asks) {

@@ -181,8 +181,7 @@ impl<R: Clone> Scheduler<R> {
         self.permits.forget_now(slot);
     }
 
-    /// Renews the leases of a call in flight, if every checkpoint that the store may hold covers
-    /// it.
+    /// Renews the leases of a call in flight, if every checkpoint that may be stored covers it.
     fn renew(&mut self, now: Time, slot: Slot, granted: Granted) -> Result<(), Refusal> {
         let bill = Arc::clone(&self.permits.get(slot).bill);
         if self.resource.in_flight_part(&bill).is_empty() {
@@ -236,7 +235,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Whether a predecessor may have granted a call in flight with this bill: its renewal comes
-    /// within one lease of the take-over. A later one is refused, as its call may never have had a
+    /// within one lease of the take-over. A later one is refused: its call may never have had a
     /// permit.
     fn may_be_of_predecessor(&self, now: Time, bill: &Bill) -> bool {
         let longest = self.resource.leases(bill).map(|(_, lease)| lease).max();

@@ -1,5 +1,4 @@
-//! Asking for a permit, and waiting for it: how requests begin to wait, get updates, and stop
-//! waiting.
+//! Asking for a permit, and waiting: how requests begin to wait, get updates, and stop waiting.
 //!
 //! A walk along waiting requests, to probe those of clients that may be gone or to end waits, is a
 //! series of steps of the driver, not an event: it takes a predicate over addresses, which the core
@@ -149,8 +148,7 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    /// Returns the refusal of a request whose start is later than allowed, or too far to be
-    /// reserved.
+    /// Returns the refusal of a request whose start is too late for it, or too far to be reserved.
     fn too_late(&self, now: Time, ask: &Ask<R>, offer: Offer) -> Refusal {
         let (delay, bound) = (offer.at.since(now), self.resource.max_ahead());
         let would_take_it =
@@ -298,8 +296,8 @@ impl<R: Clone> Scheduler<R> {
         waiting
     }
 
-    /// Forgets a request that stops waiting, except for its position in a queue. Keys keep nothing
-    /// for it.
+    /// Forgets a request that stops waiting, but not its position in a queue. Keys keep nothing for
+    /// it.
     pub(crate) fn stop_waiting(&mut self, slot: Slot) -> Waiting<R> {
         let permit = self.permits.get_mut(slot);
         let (waiting, bill) = (permit.stop_waiting(), Arc::clone(&permit.bill));

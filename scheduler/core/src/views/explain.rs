@@ -205,8 +205,8 @@ fn obstacle<R>(core: &Scheduler<R>, permit: &Permit<R>, position: u64, expected:
     }
 }
 
-/// Returns why the bucket that `bill` charges for `limit` could not pay within the horizon even if
-/// no other request came first.
+/// Returns why the bucket charged for `limit` could not pay within the horizon, other requests
+/// aside.
 fn obstacle_in<R>(core: &Scheduler<R>, bill: &Bill, limit: LimitId, tier: Tier) -> Option<Reason> {
     let (now, cost, latest) = (core.now, bill.get(limit), core.now + core.resource.spec().horizon);
     let is_spent = core.ledger.adaptive(limit).spent_until(now).is_some();

@@ -1,5 +1,4 @@
-//! Status and explanations for people. A view spends promises that are past; it changes nothing
-//! else.
+//! Status and explanations for people. A view only spends promises that are past.
 
 mod explain;
 pub mod report;

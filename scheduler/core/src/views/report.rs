@@ -92,8 +92,7 @@ impl<R: Clone> Scheduler<R> {
     /// settle, with the mean cost of recent calls.
     ///
     /// `None` before a settled call was charged to a limit without keys. Keyed limits do not count,
-    /// as the number of keys has no bound. A quota counts only while it is spent: it bounds no
-    /// rate.
+    /// as keys have no bound. A quota bounds no rate, and counts only while it is spent.
     #[must_use]
     pub fn useful_workers(&self, now: Time) -> Option<f64> {
         let limits = self.resource.limits_by_id().filter(|(_, limit)| !limit.is_keyed());

@@ -27,8 +27,7 @@ pub struct WindowAlignment {
     pub alignment: Option<Alignment>,
     /// The length of a periodic window.
     pub length: Span,
-    /// The distance of starts from both ends: calls arrive later than they start, and clocks
-    /// differ.
+    /// The distance of starts from both ends, as calls arrive late and clocks differ.
     pub guard: Span,
     /// The distance from ends that the upstream reported, for which clocks do not matter.
     pub reported_guard: Span,

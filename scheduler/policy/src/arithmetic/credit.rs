@@ -219,8 +219,7 @@ impl Rate {
         Credit(self.per_nano * i128::from(time.nanos()))
     }
 
-    /// Returns the first nanosecond at which [`Rate::refill`] is at least `credit`, or the end of
-    /// time.
+    /// Returns when [`Rate::refill`] is first at least `credit`, or the end of time.
     #[must_use]
     pub fn refilled_at(&self, credit: Credit) -> Time {
         if credit <= Credit::ZERO {

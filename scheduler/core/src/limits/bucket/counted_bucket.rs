@@ -155,8 +155,8 @@ impl CountedBucket {
         let until = end.unwrap_or_else(|| self.counted_until(limit, key.at));
         self.take_inherited(until, cost.credit);
         if key.at < self.ambiguous_from && self.used_at(key.at.max(self.now)) >= cost.credit {
-            // Under a longer period, usage ends later than reported; the first listed start shows
-            // by how much.
+            // Under a longer period, usage ends later than reported, as the first listed start
+            // shows.
             if limit.alignment().is_none() {
                 self.extension = self.extension.max(until.since(self.anonymous_until));
             }
@@ -167,8 +167,7 @@ impl CountedBucket {
         }
     }
 
-    /// Lists a call by its start. Past starts in fixed windows are not listed: there may be
-    /// millions.
+    /// Lists a call by its start, but no past starts in fixed windows: there may be millions.
     fn list_call(&mut self, limit: &Limit, key: StartKey, cost: StartCost, until: Time) {
         if key.at > self.now {
             self.promised = self.promised.saturating_add(cost.credit);
@@ -297,8 +296,7 @@ impl CountedBucket {
         assert!(self.promised >= Credit::ZERO, "a promise is kept once");
     }
 
-    /// The stock less promises. Those for later windows are not paid from the rest of the present
-    /// one.
+    /// The stock less promises. The rest of the present window does not pay those for later ones.
     pub(crate) fn level(&self, limit: &Limit, now: Time) -> Credit {
         let rest = limit.full() - self.used_at(now);
         let Some(soon) = self.promised_in_window(limit, now) else { return rest - self.promised };

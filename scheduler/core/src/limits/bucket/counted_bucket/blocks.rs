@@ -144,8 +144,8 @@ impl CountedBucket {
         anonymous
     }
 
-    /// Returns usage as blocks, cut at the ends of windows. All listed calls count until `renewed`
-    /// at least.
+    /// Returns usage as blocks, cut at the ends of windows. Listed calls last until `renewed` at
+    /// least.
     pub(super) fn blocks(&self, limit: &Limit, renewed: Option<Time>) -> Vec<UsageBlock> {
         let mut blocks = Vec::new();
         let (mut from, mut used) = (self.now, self.total);
