@@ -224,8 +224,8 @@ impl GrantBudget {
         self.is_trusted() && self.open.iter().all(|open| now <= open.budget.until)
     }
 
-    /// Returns the budget of a finished call to the open checkpoints. `places` are the limits with
-    /// its leases.
+    /// Gives the budget of a finished call back to the open checkpoints. `places` are the limits
+    /// whose leases it held.
     ///
     /// Open checkpoints count a call in flight, by their state or by its charge, so another call
     /// may take its place. A later checkpoint may miss a call with an expired lease, so such a call
