@@ -15,7 +15,6 @@ use std::sync::LazyLock;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Identity([u16; 4]);
 
-/// The hash of a NATS user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct User(u16);
 

@@ -54,7 +54,6 @@ impl<R: Clone> Scheduler<R> {
         limits.map(level_snapshot).collect()
     }
 
-    /// Returns the bytes that a record has for keys and their freezes.
     pub(crate) fn record_space(&self) -> RecordSpace {
         RecordSpace::of(self.term.record_bytes, self.resource.limits().len())
     }
@@ -278,7 +277,6 @@ impl<R: Clone> Scheduler<R> {
         (pages.len() == self.ledger.keys.pages.iter().count()).then_some(pages)
     }
 
-    /// Records the state of each unlisted key of a limit, with this budget.
     fn other_keys(&self, now: Time, limit: LimitId, budget: Credit) -> OtherKeysSnapshot {
         let fresh = self.ledger.keys.absent(limit, now);
         let limit = &self.resource[limit];

@@ -101,7 +101,6 @@ impl Allowances {
     }
 }
 
-/// A checkpoint that the store may hold, and what is left of its budget.
 #[derive(Clone, Debug)]
 struct OpenCheckpoint {
     number: CheckpointNumber,
@@ -130,7 +129,6 @@ impl GrantBudget {
         GrantBudget { trusted_from: Some(self.next()), ..self }
     }
 
-    /// Creates the budget under new limits. Earlier checkpoints allow nothing any more.
     pub(super) fn after(before: &GrantBudget, resource: &Resource) -> Self {
         let GrantBudget { confirmed, witnessed, trusted_from, latest, opened_at, .. } = *before;
         let new = GrantBudget::new(resource);
@@ -163,7 +161,6 @@ impl GrantBudget {
         self.is_trusted() && self.confirmed >= number
     }
 
-    /// Whether a checkpoint has too little budget for a key.
     pub(crate) fn lacks_key(&self, resource: &Resource, charge: &KeyCharge) -> bool {
         self.open.iter().filter_map(|open| open.keys.as_ref()).any(|keys| !keys.cover(resource, charge))
     }

@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 pub(crate) struct KeyBudgets {
     /// Listed keys, and keys with grants since the checkpoint.
     pub(super) keys: BTreeMap<KeyName, Allowance>,
-    /// The budget of an unlisted key, by limit.
     unlisted: Vec<Credit>,
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Term {
     epoch: Epoch,
     since: Time,
     pub(crate) is_ending: bool,
-    /// Whether all predecessors are gone, so that none hears a settle that this leader hears.
+    /// Whether all predecessors are gone, so that only this leader receives settles.
     pub(crate) leads_alone: bool,
     pub(crate) record_bytes: usize,
     pub(crate) budget: GrantBudget,

@@ -65,7 +65,6 @@ impl PageState {
     }
 }
 
-/// The pages that checkpoints refer to.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyPages {
     pages: BTreeMap<PageNumber, PageState>,
@@ -76,7 +75,6 @@ pub(crate) struct KeyPages {
 }
 
 impl KeyPages {
-    /// Iterates over the pages, the oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &PageState> {
         self.pages.values()
     }

@@ -308,7 +308,6 @@ impl Keys {
         lowest.into_iter().map(|least| least.map(|(_, known)| known)).collect()
     }
 
-    /// Replaces the limits. Buckets of limits that are gone are forgotten.
     pub(super) fn change(&mut self, now: Time, resource: &Resource, succession: &Succession) {
         let (before, after) = (Arc::clone(&self.limits), resource.limits());
         let absent = succession.before().iter().zip(after).map(|(from, to)| match from.filter(|_| to.is_keyed()) {

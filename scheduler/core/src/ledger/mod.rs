@@ -134,7 +134,6 @@ impl Ledger {
         self.changed = true;
     }
 
-    /// Returns whether anything has changed since the last call.
     pub(crate) fn take_change(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
@@ -224,14 +223,12 @@ impl Ledger {
         self.changed = true;
     }
 
-    /// Adopts limits that apply to more calls, and differ in nothing else.
     pub(crate) fn widen(&mut self, resource: &Resource) {
         assert_eq!(self.adaptive_limits.len(), resource.limits().len(), "wider limits are as many");
         self.adaptive_limits.iter_mut().zip(resource.limits()).for_each(|(adaptive, limit)| adaptive.widen(limit));
         self.keys.widen(resource);
     }
 
-    /// Adopts the wall time that the resource now has at the origin of time.
     pub(crate) fn anchor(&mut self, now: Time, resource: &Resource) {
         self.adaptive_limits.iter_mut().for_each(|adaptive| adaptive.anchor(now, resource.wall_clock()));
         self.keys.anchor(now, resource);

@@ -111,7 +111,6 @@ impl UsageMeter {
         (self.units, self.limits) = counted_units(resource);
     }
 
-    /// Returns the use of `resource` since the last call.
     pub(crate) fn take(&mut self, resource: &Resource) -> Use {
         let mut taken = std::mem::take(&mut self.former);
         let sums = resource.limits().iter().zip(&mut self.limits);

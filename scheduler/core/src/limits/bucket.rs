@@ -259,7 +259,6 @@ impl Bucket {
         }
     }
 
-    /// Returns the same bucket under a limit of another size.
     pub(crate) fn recast(&self, now: Time, from: &Limit, to: &Limit) -> Self {
         let mut recast = match self {
             Tokens(tokens) => Tokens(tokens.recast(now, from, to)),

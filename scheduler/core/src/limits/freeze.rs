@@ -12,7 +12,6 @@ const LONGEST_PAUSE: Span = Span::from_secs(60);
 /// The longest pause on the report of one user. After it, the probe call asks the upstream again.
 pub(crate) const UNCONFIRMED: Span = Span::from_secs(60);
 
-/// The pause that one user has reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PauseClaim {
     by: Option<User>,

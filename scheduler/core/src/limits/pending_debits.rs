@@ -70,7 +70,6 @@ impl PendingDebits {
         self.0.iter().find(|(until, _)| time <= *until).map_or(Credit::ZERO, |(_, credit)| *credit)
     }
 
-    /// Returns the earliest time at which at most `most` is pending.
     pub(crate) fn at_most(&self, most: Credit) -> Time {
         let last = self.0.iter().rev().find(|(_, credit)| *credit > most);
         last.map_or(Time::ORIGIN, |(until, _)| *until + Span::from_nanos(1))
