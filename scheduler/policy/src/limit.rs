@@ -21,6 +21,10 @@ const MIN_BURST_PART: u64 = 4;
 /// Starts avoid a window's ends by the jitter, but at most by one part in this many of the window.
 const GUARD_PART: u64 = 10;
 
+/// Clocks drift, and upstreams count coarsely, by the jitter divided by this. Workers know a delay for
+/// up to a minute, in which clocks drift by a few milliseconds.
+const DRIFT_PART: u64 = 5;
+
 /// The kind of a limit's buckets.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Counting {
@@ -227,12 +231,15 @@ impl Limit {
     }
 
     /// Returns the latest time at which a call stops counting that the upstream has answered by
-    /// `answered`: it was counted by then, so that its jitter is over. `None` unless this is a sliding
-    /// window.
+    /// `answered`. It was counted by then, so that only a fifth of the jitter is left, for clocks that
+    /// drift. `None` unless this is a sliding window.
     #[must_use]
     pub fn counts_until_if_answered(&self, answered: Time) -> Option<Time> {
         match &self.counting {
-            Counting::Occupied { until_settled: false, .. } => Some(answered + self.spec.period),
+            Counting::Occupied { length, until_settled: false } => {
+                let jitter = length.saturating_sub(self.spec.period);
+                Some(answered + self.spec.period + Span::from_nanos(jitter.nanos() / DRIFT_PART))
+            }
             Counting::Occupied { .. } | Counting::Tokens | Counting::Windows(_) => None,
         }
     }

@@ -400,7 +400,11 @@ impl Ledger {
             let (charge, actual) = (Charge::of(charged, limit), actual.get(limit));
             let of_limit = self.adaptive(limit).limit();
             let ends = charge.amount > Amount::ZERO && of_limit.counts_calls_in_flight();
-            let ends_jitter = made == CallMade::Answered && of_limit.counts_until_if_answered(now).is_some();
+            let ends_jitter = made == CallMade::Answered
+                && self.read(now, charge, |bucket, limit| {
+                    let until = limit.counts_until_if_answered(now).zip(bucket.lease_end(key));
+                    until.is_some_and(|(answered, unanswered)| answered < unanswered)
+                });
             if ends && made != CallMade::No {
                 self.adaptive_mut(limit).note_call_time(now.since(key.at));
             }

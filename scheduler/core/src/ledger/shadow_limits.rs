@@ -50,10 +50,17 @@ impl ShadowLimits {
     }
 
     /// Corrects the charge of a call to its actual cost. Without a cost, the call was not made.
-    pub(crate) fn correct(&mut self, now: Time, key: StartKey, bill: &Bill, cost: Option<&[(String, Amount)]>) {
+    pub(crate) fn correct(
+        &mut self,
+        now: Time,
+        key: StartKey,
+        bill: &Bill,
+        cost: Option<&[(String, Amount)]>,
+        made: CallMade,
+    ) {
         let Some(charged) = &bill.shadow else { return };
         let actual = cost.map_or_else(Bill::default, |cost| self.resource.corrected(charged, by_unit(cost)));
-        self.ledger.correct(now, key, charged, &actual, cost.map_or(CallMade::No, |_| CallMade::Yes));
+        self.ledger.correct(now, key, charged, &actual, made);
     }
 
     pub(crate) fn measured(&self) -> (&Resource, &Ledger, &[ShadowStatus]) {

@@ -79,10 +79,10 @@ impl Phase {
         says_enough.then_some(Phase { period, known: ends, cut: ends, moved: now, contradicted: None })
     }
 
-    /// Handles a report that a window ends in `ends`. Windows move, once in a period, after
+    /// Handles a report that a window ends in `reported`. Windows move, once in a period, after
     /// [`CONSISTENT`] reports in a row that agree with each other and contradict what is known.
-    pub(crate) fn take_report(&mut self, now: Time, ends: Interval) -> ReportEffect {
-        let ends = ends.nearest_to(self.known, self.period);
+    pub(crate) fn take_report(&mut self, now: Time, reported: Interval) -> ReportEffect {
+        let ends = reported.nearest_to(self.known, self.period);
         if let Some(known) = self.known.common(ends) {
             (self.known, self.contradicted) = (known, None);
             let is_much_shorter = known.length().nanos() <= self.cut.length().nanos() / 2;
@@ -91,7 +91,7 @@ impl Phase {
             }
             return if is_much_shorter { ReportEffect::CutsAnew } else { ReportEffect::Agrees };
         }
-        let Some(other) = Phase::new(now, self.period, ends) else { return ReportEffect::Contradicts };
+        let Some(other) = Phase::new(now, self.period, reported) else { return ReportEffect::Contradicts };
         let agreeing = self.contradicted.filter(|(earlier, _)| earlier.common(ends).is_some());
         let reports = agreeing.map_or(1, |(_, reports)| reports + 1);
         self.contradicted = Some((ends, reports));

@@ -126,7 +126,7 @@ impl<R: Clone> Scheduler<R> {
         } else {
             self.ledger.correct(now, granted.start, &bill, &Bill::default(), CallMade::No);
         }
-        self.shadow_limits.correct(now, granted.start, &bill, None);
+        self.shadow_limits.correct(now, granted.start, &bill, None, CallMade::No);
         self.end_twice_counted(now, granted, &bill);
         self.counters.returned += 1;
     }

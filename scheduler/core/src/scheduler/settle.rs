@@ -143,7 +143,8 @@ impl<R: Clone> Scheduler<R> {
         let checked = self.resource.check_units(by_unit(&cost));
         cost.retain(|(unit, _)| self.resource.counts(unit));
         let actual = self.resource.corrected(&bill, by_unit(&cost));
-        self.shadow_limits.correct(now, granted.start, &bill, Some(&cost));
+        let made = if observation.is_some() { CallMade::Answered } else { CallMade::Yes };
+        self.shadow_limits.correct(now, granted.start, &bill, Some(&cost), made);
         // The cost of a rejected call teaches nothing.
         let served = observation.is_none_or(|observation| observation.verdict == Verdict::Passed);
         for (unit, amount) in cost.iter().filter(|_| served) {
@@ -156,7 +157,6 @@ impl<R: Clone> Scheduler<R> {
         self.outbox.push_back(Command::Note(Note::CallEnded(now.since(granted.start.at))));
         let answer = |observation| ObservedCall { now, start: granted.start, user, bill: &bill, observation };
         let settled = observation.and_then(|observation| self.observe(answer(observation)));
-        let made = if observation.is_some() { CallMade::Answered } else { CallMade::Yes };
         self.use_up(now, slot, granted, &settled.unwrap_or(actual), made);
         checked
     }

@@ -207,6 +207,27 @@ fn a_shadow_limit_delays_no_request_and_counts_those_it_would() {
 }
 
 #[test]
+fn an_answer_ends_the_jitter_of_a_call_in_a_shadow_window() {
+    let of = |called: LimitSpec| LimitSpec { margin: Margin::Auto, ..counted(Algorithm::SlidingWindow, called) };
+    let spec = resource(vec![limit_of_all(), shadow(of(called("maybe", 10.0, 1000)))]);
+    let script = "
+        0    reserve a requests=10 -> a@0
+        10   answered a 200        -> a:settled
+        1025 reserve b             -> b@1025
+    ";
+    assert_eq!(measured(&mut play(&spec, script), ms(1025)), ShadowStatus { calls: 2, ..ShadowStatus::default() });
+    // The start of a call that was made early stays where it was.
+    let spec = resource(vec![called("one", 1.0, 10_000), shadow(of(called("maybe", 2.0, 100)))]);
+    let script = "
+        0     reserve a    -> a@0
+        0     reserve b    -> b@10000
+        10    answered b 200 -> b:settled
+        20000 reserve c    -> c@20000
+    ";
+    assert_eq!(measured(&mut play(&spec, script), ms(20_000)), ShadowStatus { calls: 3, ..ShadowStatus::default() });
+}
+
+#[test]
 fn a_shadow_limit_that_is_enforced_begins_anew_and_the_other_way_round() {
     let (on, off) = (called("maybe", 1.0, 10_000), shadow(called("maybe", 1.0, 10_000)));
     let with = |limit: LimitSpec| resource(vec![limit, limit_of_all()]);

@@ -176,19 +176,19 @@ scripts! {
         1955 reserve d                 -> d@2050
     "
 
-    /// The upstream had counted b by then, whatever its jitter was.
+    /// The upstream had counted b by then. A fifth of the jitter is left for clocks that drift.
     an_answered_call_leaves_a_sliding_window_a_period_after_its_answer(late(Algorithm::SlidingWindow)): "
         0    reserve a requests=4      -> a@0
         0    reserve b requests=5      -> b@0
         10   answered b 200            -> b:settled
         60   answered a 200            -> a:settled
-        100  reserve c requests=5      -> c@1010
+        100  reserve c requests=5      -> c@1020
         100  reserve d requests=4      -> d@1050
         # So does one that was made before its start.
-        200  reserve e requests=5      -> e@2060
+        200  reserve e requests=5      -> e@2070
         300  answered e 200            -> e:settled
         300  levels                    -> requests=-13
-        300  reserve f                 -> f@1300
+        300  reserve f                 -> f@1310
     "
 
     /// Its client may have hung up while the request was on its way.
@@ -208,7 +208,7 @@ scripts! {
         0    reserve a requests=10     -> a@0
         0    answered a 200            -> a:settled
         500  limits longer             ->
-        500  reserve b                 -> b@1100
+        500  reserve b                 -> b@1110
     "
 
     a_sliding_window_frees_the_usage_of_a_period_ago(ten(Algorithm::SlidingWindow)): "
