@@ -28,7 +28,7 @@ const ROUND_TRIP: Duration = Duration::from_secs(1);
 /// Messages that may wait for the permit loop: the burst of a fleet whose workers all ask again.
 const SUBSCRIPTION_CAPACITY: usize = 1 << 17;
 
-/// Connects under `name` by the settings in `nats`. A lost connection is restored automatically.
+/// Connects under `name` by the settings in `nats`, and reconnects whenever the connection is lost.
 /// `denials` notes operations that the server denies.
 ///
 /// # Errors
@@ -37,9 +37,8 @@ pub async fn connect(denials: &Denials, nats: &NatsTable, name: &str) -> anyhow:
     connect_noting(denials, None, nats, name).await
 }
 
-/// Connects for `rampmeter serve`, which tells when it is `stopping`, or else for another command. Once
-/// the process stops, the end of the connection is logged as expected. `denials` notes operations that
-/// the server denies.
+/// Connects like [`connect`]. With `stopping`, the end of the connection after a stop is logged as
+/// expected.
 ///
 /// # Errors
 /// If the server can't be reached, refuses the login, or is too old.
@@ -99,8 +98,8 @@ fn explained(error: ConnectError, servers: &Servers, advice: &str) -> anyhow::Er
     anyhow::Error::new(error).context(what)
 }
 
-/// Returns once the server has received all that this connection has sent so far. A flush returns
-/// earlier: when the client's own buffer is empty.
+/// Returns once the server has received everything that was sent on this connection. A flush would
+/// return earlier, when the client's own buffer is empty.
 ///
 /// # Errors
 /// If there is no connection.
@@ -123,7 +122,7 @@ fn options(nats: &NatsTable, servers: &Servers, name: &str) -> anyhow::Result<Co
         .reconnect_delay_callback(|attempt| delay(attempt, rand::random_range(0.5..1.0))))
 }
 
-/// The options of a connection by the settings in `nats`: encryption, login and inboxes.
+/// Returns the options of a connection by the settings in `nats`: encryption, login and inboxes.
 ///
 /// # Errors
 /// If a file with keys or credentials cannot be used.
@@ -152,7 +151,7 @@ pub fn warn_of_open_files(nats: &NatsTable) {
     }
 }
 
-/// The keys that sign the state; none if none are configured.
+/// Reads the keys that sign the state, if a file with them is configured.
 ///
 /// # Errors
 /// If the file can't be used.
@@ -161,15 +160,15 @@ pub fn state_keys(nats: &NatsTable) -> anyhow::Result<StateKeys> {
     Ok(keys.transpose().context("`nats.state_key_file`")?.unwrap_or_default())
 }
 
-/// The pause before an attempt. It doubles up to the longest pause. The jitter keeps schedulers
-/// from connecting at the same time.
+/// Returns the pause before an attempt, which doubles up to [`MAX_DELAY`]. `jitter` keeps schedulers
+/// from reconnecting at the same time.
 fn delay(attempt: usize, jitter: f64) -> Duration {
     let doubled = Duration::from_millis(5) * (1 << attempt.min(10));
     doubled.min(MAX_DELAY).mul_f64(jitter)
 }
 
-/// The kind of an event that clients can cause without bound; `None` for other events. A client may
-/// send more than is read, or want answers at an inbox that this process may not write to.
+/// Returns the kind of an event that clients can cause without bound, such as by sending more than is
+/// read or by asking for answers at an inbox that this process may not write to.
 fn flood_of(event: &Event) -> Option<&'static str> {
     match event {
         Event::SlowConsumer(_) => Some("slow consumer"),
@@ -184,7 +183,7 @@ fn flood_of(event: &Event) -> Option<&'static str> {
     }
 }
 
-/// Whether the server has denied the publication of an answer, and not of a value in the store.
+/// Returns whether the server has denied the publication of an answer, rather than of a stored value.
 fn denies_answer(text: &str) -> bool {
     text.contains("Publish to \"") && !text.contains("Publish to \"$")
 }

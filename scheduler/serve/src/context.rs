@@ -1,4 +1,4 @@
-//! What all tasks of a process share.
+//! The state that all tasks of a process share.
 
 use crate::denials::Denials;
 use crate::health::Health;
@@ -17,24 +17,24 @@ use std::sync::Arc;
 pub struct ProcessContext {
     /// The connection for everything but permits.
     pub client: Client,
-    /// What the server does not permit on it.
+    /// Operations that the server has denied on `client`.
     pub denials: Denials,
-    /// Where state is kept.
+    /// The store of state records and uses.
     pub store: Store,
-    /// Where to subscribe.
+    /// The subjects of this deployment.
     pub subjects: Subjects,
-    /// The parts that status, metrics and health show.
+    /// What this scheduler does for each resource, for status, metrics and health.
     pub health: Arc<Health>,
     /// The other schedulers.
     pub peers: Arc<Peers>,
-    /// The other schedulers that count differently, and how this one counts.
+    /// The configuration fingerprints of all schedulers, compared.
     pub differences: Arc<Differences>,
     /// The clock of this process.
     pub clock: Clock,
-    /// Tells when this process stood still.
+    /// Detects standstills of this process.
     pub process: Arc<ProcessWatch>,
     /// The name of this scheduler process.
     pub leader: String,
-    /// Where spans go, if this process sends any.
+    /// The sender of spans, if this process sends any.
     pub spans: Option<Spans>,
 }

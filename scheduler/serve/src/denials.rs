@@ -1,5 +1,5 @@
-//! Operations that a NATS server does not permit. The server reports a denial only as an event of
-//! the connection. The denied request gets no answer and merely times out.
+//! Operations that a NATS server denies. It reports a denial only as an event of the connection; the
+//! denied request gets no answer and times out.
 
 use async_nats::{Event, ServerError};
 use rampmeter_protocol::clock::Clock;
@@ -14,8 +14,7 @@ const MOST: usize = 32;
 /// The beginning of the server's message.
 const VIOLATION: &str = "permissions violation";
 
-/// The latest denials on one connection. The lock guards the list while one function reads or
-/// changes it.
+/// The latest denials on one connection. The lock is held for one read or change of the list.
 #[derive(Clone, Debug)]
 pub struct Denials {
     clock: Clock,
@@ -40,8 +39,8 @@ impl Denials {
         }
     }
 
-    /// Why an operation on one of these names failed: the server's recent denial if there is one,
-    /// or else `error`.
+    /// Explains why an operation on one of these names failed: by the server's recent denial if there is
+    /// one, else by `error`.
     #[must_use]
     pub fn reason(&self, names: &[&str], error: &impl ToString) -> String {
         let now = self.clock.now();
@@ -58,7 +57,7 @@ impl Denials {
     }
 }
 
-/// What to do about a denied inbox: no request is answered there.
+/// Returns what to do about a denied inbox, at which no request is ever answered.
 fn remedy(text: &str) -> &'static str {
     match text.to_lowercase().contains("subscription to \"_inbox") {
         true => {
@@ -68,7 +67,7 @@ fn remedy(text: &str) -> &'static str {
     }
 }
 
-/// Whether a denial concerns one of these names. A denial for another value in the store does not.
+/// Returns whether a denial concerns one of these names, and not another value in the store.
 fn concerns(text: &str, names: &[&str]) -> bool {
     let value = text.split_once("$KV.").map(|(_, value)| value);
     value.is_none_or(|value| value.split(['.', '"']).any(|token| names.contains(&token)))

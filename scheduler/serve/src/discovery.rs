@@ -1,4 +1,4 @@
-//! How clients and tools find schedulers: `$SRV.PING`, `$SRV.INFO`, `$SRV.STATS` (NATS ADR-32), and
+//! Lets clients and tools find schedulers: `$SRV.PING`, `$SRV.INFO`, `$SRV.STATS` (NATS ADR-32), and
 //! `rampmeter.resources`.
 //!
 //! The service module of async-nats is not used, because its endpoints subscribe in queue groups.
@@ -30,13 +30,13 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
-/// The name under which schedulers answer.
+/// The service name of schedulers.
 const SERVICE: &str = "rampmeter";
-/// The troubles that a ping tells. Mostly all resources have the same one.
+/// Bound on the troubles in the answer to a ping. Mostly all resources have the same trouble.
 const ANNOUNCED_TROUBLES: usize = 16;
 
-/// Announces this scheduler with the resources that it can lead, and answers which resources there
-/// are.
+/// Announces this scheduler with the resources that it can lead, and answers requests for the list of
+/// resources.
 #[derive(Debug)]
 pub struct Announcement {
     known: Known,
@@ -58,7 +58,7 @@ impl Known {
 }
 
 impl Announcement {
-    /// Announces the resources `known` at first. Each resource has a reporter.
+    /// Announces the resources in `known`, to which more can be added. `reporters` has one for each resource.
     ///
     /// # Errors
     /// If the connection is closed.
@@ -87,7 +87,7 @@ impl Announcement {
         self.known.clone()
     }
 
-    /// Ends the announcement.
+    /// Stops answering discovery requests.
     pub async fn withdraw(&mut self) {
         self.answering.shutdown().await;
     }
@@ -99,11 +99,11 @@ enum SrvQuestion {
     Ping,
     Info,
     Stats,
-    /// Which resources there are.
+    /// The list of resources.
     Resources,
 }
 
-/// Tells the identity of this scheduler and what it serves.
+/// Answers discovery requests with the identity of this scheduler and what it serves.
 #[derive(Debug)]
 struct Announcer {
     context: ProcessContext,
@@ -111,12 +111,12 @@ struct Announcer {
     known: watch::Receiver<Vec<Resource>>,
     /// When the scheduler started, as text in UTC.
     started: String,
-    /// Questions for resources that were answered. The lock is held to count one.
+    /// Counts the answered requests for resources.
     listed: Mutex<Handled>,
 }
 
 impl Announcer {
-    /// Subscribes to these questions, and returns what answers them.
+    /// Subscribes to these questions, and returns the task that answers them.
     async fn answering(
         self: Arc<Self>,
         questions: Vec<SrvQuestion>,
@@ -136,7 +136,7 @@ impl Announcer {
         })
     }
 
-    /// The subjects of such questions: to all services, to all schedulers, and to one of them.
+    /// Returns the subjects of a question: to all services, to all schedulers, and to this one.
     fn subjects_of(&self, asked: SrvQuestion) -> Vec<String> {
         let ProcessContext { subjects, leader, .. } = &self.context;
         let verb = match asked {
@@ -166,7 +166,7 @@ impl Announcer {
         }
     }
 
-    /// The answer to a ping, with which those to other questions begin.
+    /// Returns the answer to a ping. The answers to `INFO` and `STATS` extend it.
     fn identity(&self) -> Value {
         let ProcessContext { subjects, leader, differences, health, .. } = &self.context;
         let names: Vec<String> = self.known.borrow().iter().map(|resource| resource.name().to_string()).collect();
@@ -185,7 +185,7 @@ impl Announcer {
         })
     }
 
-    /// The subjects that this process serves now: another scheduler may lead a resource.
+    /// Returns the endpoints that this process serves now, which are only those of resources that it leads.
     fn info(&self) -> Value {
         let subjects = &self.context.subjects;
         let led = self.reporters.iter().filter(|reporter| reporter.is_leading()).map(Reporter::resource);
@@ -203,7 +203,7 @@ impl Announcer {
         info
     }
 
-    /// What was served since this process leads each resource.
+    /// Returns the counts of each resource since this process leads it.
     async fn statistics(&self) -> Value {
         let subjects = &self.context.subjects;
         let listed = with_counts(listing(subjects), *self.listed.lock().await);
@@ -220,7 +220,7 @@ impl Announcer {
     }
 }
 
-/// Why this scheduler can't serve resources that no other one serves, as JSON.
+/// Returns, as JSON, why this scheduler can't serve resources that no other one serves.
 fn troubles(health: &Health) -> String {
     let troubled = health.duties().into_iter().filter_map(|(name, duty)| match duty {
         ServingState::Troubled { reason } => Some((name, reason)),
@@ -234,13 +234,11 @@ fn listing(subjects: &Subjects) -> Value {
     endpoint("resources", &subjects.resources())
 }
 
-/// A subject that is served. Its queue group is empty: only the leader subscribes, so that none has to
-/// choose.
+/// Describes a served subject. Its queue group is empty because only the leader subscribes.
 fn endpoint(name: &str, subject: &str) -> Value {
     json!({"name": name, "subject": subject, "queue_group": ""})
 }
 
-/// The endpoint of a resource.
 fn endpoint_of(kind: EndpointKind, subjects: &Subjects, resource: &Name) -> Value {
     let (name, subject) = match kind {
         EndpointKind::Permit => ("permit", subjects.permit(resource)),
@@ -259,7 +257,7 @@ fn statistics_of(kind: EndpointKind, subjects: &Subjects, report: &Report) -> Va
     statistics
 }
 
-/// The endpoint with what it has served. Times are in nanoseconds.
+/// Adds the counts to an endpoint. Times are in nanoseconds.
 fn with_counts(mut endpoint: Value, handled: Handled) -> Value {
     let Handled { messages, refused, last_refusal, spent } = handled;
     endpoint["num_requests"] = messages.into();
@@ -270,8 +268,8 @@ fn with_counts(mut endpoint: Value, handled: Handled) -> Value {
     endpoint
 }
 
-/// The state of a resource: how many requests wait, what limits have left, and what delays the next
-/// request, if something does.
+/// Returns the state of a resource: how many requests wait, what limits have left, and what delays the
+/// next request.
 fn data(status: &Status) -> Value {
     let queued: u64 = status.classes.iter().map(|class| class.queued).sum();
     let level: BTreeMap<&Name, f64> = status.limits.iter().map(|limit| (&limit.name, limit.level)).collect();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use tokio::sync::watch;
 
-/// What a scheduler does for a resource, as `/readyz` has it.
+/// What a scheduler does for a resource, as shown by `/readyz`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum ServingState {
@@ -17,19 +17,18 @@ pub enum ServingState {
     Leading {
         /// The epoch of its term.
         epoch: Epoch,
-        /// A higher epoch that a client has named lately, although the store says that this
-        /// scheduler leads.
+        /// A higher epoch that a client has sent lately, although the store confirms this leader.
         #[serde(skip_serializing_if = "Option::is_none")]
         named_epoch: Option<Epoch>,
     },
-    /// Another scheduler answers requests; this one takes over when that one is gone.
+    /// Another scheduler answers requests; this one takes over if that one is gone.
     Standby,
     /// The scheduler wants to lead and can't.
     Troubled {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The scheduler gives the resource up.
+    /// The scheduler is giving the resource up.
     Stopping,
 }
 
@@ -55,7 +54,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// All of `resources` are starting.
+    /// Creates the record with all of `resources` starting.
     pub fn new<'a>(resources: impl IntoIterator<Item = &'a Name>) -> Self {
         let duties = resources.into_iter().map(|name| (name.clone(), ServingState::Starting)).collect();
         Health { duties: watch::Sender::new(duties) }
@@ -73,13 +72,13 @@ impl Health {
         });
     }
 
-    /// All duties now.
+    /// Returns what this scheduler does for each resource.
     #[must_use]
     pub fn duties(&self) -> BTreeMap<Name, ServingState> {
         self.duties.borrow().clone()
     }
 
-    /// Whether every resource is led, by this scheduler or another.
+    /// Returns whether every resource is led, by this scheduler or another.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         are_led(&self.duties.borrow())

@@ -1,9 +1,8 @@
-//! Runs the core of each resource: up to one thread for permits on each processor, and two threads
-//! for all else.
+//! Runs the core of each resource, on at most one permit thread per processor; all other work has two threads.
 //!
-//! [`permits`] answers requests. [`leadership`] decides which scheduler leads, and keeps the state.
-//! [`limits`] decides which limits are in force. [`discovery`] tells other programs what is served.
-//! Imports go one way: from leadership to permits, and from permits to limits and messages.
+//! [`permits`] answers requests. [`leadership`] elects leaders and keeps their state. [`limits`] decides which
+//! limits are in force. [`discovery`] announces what is served. Imports go one way: from leadership to
+//! permits, and from permits to limits and messages.
 
 pub mod audit;
 pub mod connection;
@@ -52,8 +51,7 @@ use tokio::task::JoinSet;
 /// How long a graceful stop may take.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// A scheduler that runs. Dropping it ends it without a handover;
-/// [`hand_over`](Scheduler::hand_over) hands over.
+/// A running scheduler. Dropping it stops it without a handover; see [`hand_over`](Scheduler::hand_over).
 pub struct Scheduler {
     stop: watch::Sender<bool>,
     work: Work,
@@ -67,7 +65,7 @@ pub struct Scheduler {
 pub struct SchedulerView {
     /// What the tasks of the process share. The state of its connection counts for readiness.
     pub context: ProcessContext,
-    /// The rules in force, and why later ones are not.
+    /// The rules in force, and why later ones were refused.
     pub rules: RulebookReceiver,
     /// A reporter for each resource.
     pub reporters: Vec<Reporter>,
@@ -75,7 +73,7 @@ pub struct SchedulerView {
     pub led: BTreeMap<Name, LoopWatch>,
     /// The settings of the connection.
     pub nats: NatsTable,
-    /// Shows that the process stops.
+    /// Becomes `true` when the process is to stop.
     pub stopping: Stop,
 }
 
@@ -152,7 +150,7 @@ fn spawn_resources(
     leaders
 }
 
-/// Where each resource's loop is shown, and what asks it for reports.
+/// Creates the channel on which each resource's loop is published, and a reporter that reads from it.
 fn loops_of(resources: &[Configured]) -> (Vec<(LoopPublisher, LoopWatch)>, Vec<Reporter>) {
     let loops: Vec<(LoopPublisher, LoopWatch)> = resources.iter().map(|_| watch::channel(None)).collect();
     let reporter = |(configured, (_, led)): (&Configured, &(LoopPublisher, LoopWatch))| {
@@ -172,26 +170,26 @@ async fn start_threads(config: &Config, leader: &str, stopping: &Stop) -> anyhow
     PermitThreads::start(permit_threads(config.resources.len()), connecting).await
 }
 
-/// A thread for each resource, but no more than can run at a time.
+/// Returns the number of threads: one per resource, at most one per processor.
 fn permit_threads(resources: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     resources.clamp(1, cores)
 }
 
-/// The provider of a resource, ready to be asked.
+/// Opens the provider of a resource, if it has one.
 fn open(configured: &Configured, clock: Clock) -> anyhow::Result<Option<SentinelHub>> {
     let opened = configured.provider.as_ref().map(|settings| SentinelHub::open(settings, clock)).transpose();
     opened.with_context(|| format!("the provider of resource `{}`", configured.name()))
 }
 
 impl Scheduler {
-    /// The parts that others serve from.
+    /// Returns the parts that the HTTP front reads.
     #[must_use]
     pub fn view(&self) -> &Arc<SchedulerView> {
         &self.view
     }
 
-    /// Where spans go, if this process sends any.
+    /// Returns the sender of spans, if this process sends any.
     #[must_use]
     pub fn spans(&self) -> Option<Spans> {
         self.view.context.spans.clone()
@@ -217,13 +215,12 @@ impl Scheduler {
         }
     }
 
-    /// Returns if something ends that should go on. This process is to be replaced then.
+    /// Returns the reason once a part ends that should keep running. The process should then be replaced.
     pub async fn broken(&mut self) -> anyhow::Error {
         self.work.broken().await
     }
 
-    /// Hands every resource over: readiness ends, waiting requests are sent elsewhere, state is
-    /// written.
+    /// Hands every resource over: ends readiness, sends waiting requests elsewhere, and writes the state.
     ///
     /// # Errors
     /// If that takes longer than 5 s.
@@ -242,14 +239,14 @@ impl Scheduler {
     }
 }
 
-/// All that goes on until the process is to stop.
+/// The tasks and threads that run until the process stops.
 struct Work {
     leaders: JoinSet<anyhow::Result<()>>,
     permits_ended: Ended,
 }
 
 impl Work {
-    /// Returns when some of it has ended, with the reason.
+    /// Returns the reason once any of them ends.
     async fn broken(&mut self) -> anyhow::Error {
         tokio::select! {
             Some(ended) = self.leaders.join_next() => match ended {
@@ -261,7 +258,7 @@ impl Work {
         }
     }
 
-    /// Returns when all of it has ended.
+    /// Returns once all of them have ended.
     async fn done(&mut self) {
         while self.leaders.join_next().await.is_some() {}
         self.permits_ended.all().await;

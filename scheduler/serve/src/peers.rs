@@ -5,16 +5,15 @@ use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A scheduler that was not seen for this long is gone: it missed two of three calls.
+/// A scheduler that was not seen for this long is gone: it missed two of three pings.
 const GONE_AFTER: Span = Span::from_secs(3);
-/// How much later a scheduler takes over, for each resource that it leads more than a peer.
+/// How much later a scheduler takes over for each resource that it leads more than a peer.
 const HEAD_START: Span = Span::from_millis(20);
-/// The smallest difference that is worth a handover: after a smaller one, the other scheduler would
-/// lead more.
+/// The smallest difference that is worth a handover: after a handover for a difference of 1, the other
+/// scheduler would lead more.
 const WORTH_MOVING: usize = 2;
 
-/// The schedulers that live, and the leaders of resources. The lock guards both maps, for the time
-/// of one look-up.
+/// The live schedulers, and the leaders of resources. The lock is held for one look-up in both maps.
 #[derive(Debug)]
 pub struct Peers {
     me: String,
@@ -24,9 +23,9 @@ pub struct Peers {
 /// What one scheduler does, as far as this one knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerDuties {
-    /// What it leads.
+    /// The resources that it leads.
     pub leads: Vec<Name>,
-    /// What it could lead.
+    /// The resources that it could lead.
     pub stands_by: Vec<Name>,
     /// How long ago it was seen.
     pub seen_ago: Span,
@@ -45,7 +44,7 @@ struct Peer {
 }
 
 impl Peers {
-    /// The peers of the scheduler called `me`, which knows of none yet.
+    /// Creates the record of the scheduler called `me`, which knows of no peers yet.
     #[must_use]
     pub fn new(me: &str) -> Self {
         Peers { me: me.to_owned(), state: Mutex::default() }
@@ -72,13 +71,13 @@ impl Peers {
         self.lock().leaders.remove(resource);
     }
 
-    /// The scheduler that leads `resource`, as far as is known.
+    /// Returns the scheduler that leads `resource`, or a placeholder if it is unknown.
     #[must_use]
     pub fn leader_of(&self, resource: &Name) -> String {
         self.lock().leaders.get(resource).cloned().unwrap_or_else(|| "another scheduler".to_owned())
     }
 
-    /// How long to leave a vacant resource to schedulers that lead less.
+    /// Returns how long to leave a vacant resource to schedulers that lead less.
     #[must_use]
     pub fn head_start(&self, now: Time, resource: &Name) -> Span {
         let state = self.lock();
@@ -87,9 +86,8 @@ impl Peers {
         Span::from_nanos(HEAD_START.nanos() * more as u64)
     }
 
-    /// The scheduler that should lead `resource` instead of this one, because it leads fewer
-    /// resources. One resource moves at a time: the alphabetically last one that both schedulers
-    /// could lead.
+    /// Returns a scheduler that should lead `resource` instead of this one because it leads fewer
+    /// resources. One resource moves at a time: the alphabetically last one that both could lead.
     #[must_use]
     pub fn better_off_with(&self, now: Time, resource: &Name) -> Option<String> {
         let state = self.lock();
@@ -100,7 +98,7 @@ impl Peers {
         (mine >= state.count(least) + WORTH_MOVING && last == resource).then(|| least.to_owned())
     }
 
-    /// The other live schedulers that could lead `resource`.
+    /// Returns the other live schedulers that could lead `resource`.
     #[must_use]
     pub fn standbys(&self, now: Time, resource: &Name) -> Vec<String> {
         self.lock().others(now, &self.me, resource).map(str::to_owned).collect()
@@ -112,7 +110,7 @@ impl Peers {
         &self.me
     }
 
-    /// What each scheduler does that lives, by name.
+    /// Returns what each live scheduler does, by name.
     #[must_use]
     pub fn duties(&self, now: Time) -> BTreeMap<String, PeerDuties> {
         let state = self.lock();
@@ -131,7 +129,6 @@ impl Peers {
 }
 
 impl State {
-    /// All live schedulers but `me` that could lead `resource`.
     fn others<'a>(&'a self, now: Time, me: &'a str, resource: &'a Name) -> impl Iterator<Item = &'a str> {
         let lives = move |peer: &Peer| now.since(peer.last_seen) < GONE_AFTER && peer.resources.contains(resource);
         self.peers.iter().filter(move |(name, peer)| *name != me && lives(peer)).map(|(name, _)| name.as_str())

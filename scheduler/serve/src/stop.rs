@@ -2,7 +2,7 @@
 
 use tokio::sync::watch;
 
-/// Shows whether the process is to stop.
+/// Becomes `true` when the process is to stop.
 pub type Stop = watch::Receiver<bool>;
 
 /// Returns when the process is to stop.

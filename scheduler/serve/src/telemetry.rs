@@ -1,4 +1,4 @@
-//! Starts the sending of spans.
+//! Starts the export of spans.
 
 use anyhow::Context;
 use rampmeter_config::TelemetrySettings;
@@ -6,11 +6,10 @@ use rampmeter_protocol::clock::Clock;
 use rampmeter_telemetry::{Exporter, Settings, Spans, headers};
 use secrecy::ExposeSecret;
 
-/// The sender of spans to the collector, and the task that exports them. `None` if no collector is
-/// named.
+/// Starts the task that exports spans to the collector. `None` if no collector is configured.
 ///
 /// # Errors
-/// If the collector could never be asked.
+/// If the settings can never work, such as an address that is not one.
 pub fn start(
     settings: Option<&TelemetrySettings>,
     clock: Clock,

@@ -1,14 +1,14 @@
-//! Wall time for people to read.
+//! Wall time as shown to people.
 
 use jiff::Timestamp;
 use rampmeter_protocol::clock::unix_ms;
 
-/// The wall time. It may step either way.
+/// Returns the wall time, which may step in either direction.
 pub(crate) fn now() -> Timestamp {
     i64::try_from(unix_ms()).ok().and_then(|now| Timestamp::from_millisecond(now).ok()).unwrap_or_default()
 }
 
-/// The wall time as text, to the second.
+/// Returns the wall time to the second, in UTC.
 pub(crate) fn text() -> String {
     now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

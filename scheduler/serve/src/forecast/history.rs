@@ -1,18 +1,17 @@
-//! What was used, hour by hour.
+//! The use of each hour.
 
-/// Days of history that count: five weeks show every weekday several times.
+/// Days of history that count: five weeks cover every weekday several times.
 pub(crate) const DAYS: usize = 35;
-/// Hours of a day.
 pub(crate) const HOURS: usize = 24;
-/// 1 January 1970 was a Thursday: this many days after a Monday.
+/// The weekday of 1 January 1970, a Thursday, counted from Monday.
 const FIRST_WEEKDAY: u64 = 3;
 /// The first day of the weekend, from Monday on.
 const SATURDAY: u64 = 5;
 
-/// What was used in each hour, in UTC.
+/// The amounts used in each hour, in UTC.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct History {
-    /// The first hour, counted since 1970.
+    /// The first hour, since 1970.
     first: u64,
     amounts: Vec<f64>,
 }
@@ -20,26 +19,26 @@ pub(crate) struct History {
 /// A whole day of the history.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Day {
-    /// The day, counted since 1970.
+    /// Days since 1970.
     pub(crate) number: u64,
     pub(crate) hours: [f64; HOURS],
 }
 
 impl History {
-    /// The use of each hour from `first` on, which counts hours since 1970. Hours before the last
-    /// [`DAYS`] are left out. An amount that is no number, or below zero, counts as nothing.
+    /// Creates a history of hourly use from the hour `first` since 1970. Keeps the last [`DAYS`]; amounts
+    /// that are negative or not a number count as zero.
     pub(crate) fn new(first: u64, amounts: Vec<f64>) -> Self {
         let left_out = amounts.len().saturating_sub(DAYS * HOURS);
         let sound = |amount: &f64| if amount.is_finite() { amount.max(0.0) } else { 0.0 };
         History { first: first + left_out as u64, amounts: amounts[left_out..].iter().map(sound).collect() }
     }
 
-    /// How many hours it has.
+    /// Returns the number of hours.
     pub(crate) fn len(&self) -> usize {
         self.amounts.len()
     }
 
-    /// Its whole days. A shorter history is one day, whose hours are all like their mean.
+    /// Returns the whole days. A shorter history is one day, each of whose hours has the mean.
     pub(crate) fn days(&self) -> Vec<Day> {
         let skipped = (HOURS - (self.first % HOURS as u64) as usize) % HOURS;
         let first_day = self.first.div_ceil(HOURS as u64);
@@ -61,7 +60,7 @@ impl Day {
     }
 }
 
-/// Whether a day, counted since 1970, is a Saturday or a Sunday.
+/// Returns whether a day, counted since 1970, is a Saturday or a Sunday.
 pub(crate) fn is_weekend(day: u64) -> bool {
     (day + FIRST_WEEKDAY) % 7 >= SATURDAY
 }

@@ -1,8 +1,8 @@
-//! Tells when a limit ends, by replaying the use of the last weeks.
+//! Forecasts when a limit runs out, by replaying the use of the last weeks.
 //!
-//! A replay goes on hour by hour from what is left. Each day of it takes the hours of a day in the
-//! history, scaled by the trend. A working day takes those of a working day. Many replays give the
-//! spread: by p10 one in ten has ended, by p50 half of them, by p90 nine of ten.
+//! A replay goes on hour by hour from what is left. Each of its days takes the hours of a day in the
+//! history, working days from working days, scaled by the trend. The spread of many replays gives the
+//! percentiles: by p10 one in ten has run out, by p50 half of them, by p90 nine of ten.
 //!
 //! It is pure: the same history, state and seed give the same forecast. Amounts and times are floats,
 //! because a forecast is shown and decides nothing.

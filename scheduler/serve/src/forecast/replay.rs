@@ -1,4 +1,4 @@
-//! Replays of the history, from what is left until it has ended.
+//! Replays of the history until the limit has run out.
 
 use super::history::{Day, HOURS, History, is_weekend};
 use super::trend::{Trend, confidence, points, trend};
@@ -6,43 +6,41 @@ use rampmeter_protocol::splitmix::SplitMix64;
 
 /// The number of replays. A tenth of them is 30.
 const REPLAYS: u64 = 300;
-/// The most days of a replay that are drawn from the history. Every later day repeats the last of
-/// them.
+/// Bound on the days of a replay that are drawn from the history. Later days repeat the last of them.
 const MOST_DAYS: usize = 366;
-/// By how much the spread of replays is widened: future days differ more than past days.
+/// By how much the spread of replays is widened, since future days differ more than past days.
 const WIDENED: f64 = 1.25;
-/// The parts of replays that have ended by p10, p50 and p90.
+/// The shares of replays that have run out by p10, p50 and p90.
 const PARTS: [f64; 3] = [0.1, 0.5, 0.9];
 
-/// What a limit has left, and when it is full again. Times are in hours since 1970.
+/// The level of a limit, and when it is full again. Times are in hours since 1970.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LimitState {
-    /// The present time.
     pub(crate) now: f64,
     /// What is left.
     pub(crate) left: f64,
-    /// The most that can be left.
+    /// The level when full.
     pub(crate) full: f64,
-    /// What comes back in each hour; zero for a window.
+    /// What refills per hour; zero for a window.
     pub(crate) refill: f64,
-    /// When the window ends. Without one, how far to look ahead.
+    /// The end of the window, or how far to look ahead if there is none.
     pub(crate) until: f64,
 }
 
-/// When a limit ends, in hours from now. A time behind [`LimitState::until`] is not told.
+/// When a limit runs out, in hours from now. Times after [`LimitState::until`] are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Forecast {
-    /// One in ten replays has ended by then.
+    /// When one in ten replays has run out.
     pub(crate) p10: Option<f64>,
-    /// Half of them have.
+    /// When half of them have.
     pub(crate) p50: Option<f64>,
-    /// Nine of ten have.
+    /// When nine of ten have.
     pub(crate) p90: Option<f64>,
-    /// The share of replays that end in time, from 0 to 1.
+    /// The share of replays that run out in time, from 0 to 1.
     pub(crate) share: f64,
 }
 
-/// When the limit ends if use goes on as before. Nothing without history.
+/// Returns when the limit runs out if use goes on as before, or `None` without history.
 pub(crate) fn forecast(history: &History, state: &LimitState, seed: u64) -> Option<Forecast> {
     let days = history.days();
     if days.is_empty() {
@@ -75,7 +73,7 @@ struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    /// The hours until the limit is used up; none if some of it is left at the end.
+    /// Returns the hours until the limit is used up, or `None` if some of it is left at the end.
     fn end(mut self, state: &LimitState) -> Option<f64> {
         let (mut now, mut left) = (state.now, state.left);
         let mut day = 0;
@@ -101,7 +99,7 @@ impl Replay<'_> {
         (left <= 0.0).then_some(0.0)
     }
 
-    /// The hours of a future day, taken from a past day of the same kind, if there is one.
+    /// Returns the hours of a future day, drawn from past days of the same kind if there are any.
     fn hours_of(&mut self, today: u64) -> [f64; HOURS] {
         let weekend = is_weekend(today);
         let alike = self.days.iter().filter(|day| is_weekend(day.number) == weekend).count();

@@ -1,4 +1,4 @@
-//! How good forecasts are: months of six shapes, each forecast at its middle.
+//! Measures forecasts: months of six shapes, each forecast at its middle.
 
 #![expect(clippy::print_stdout, reason = "figures, shown with --nocapture")]
 
@@ -13,10 +13,10 @@ const HOURS: usize = 24;
 /// The first hour: a Monday.
 const FIRST: u64 = 24 * 20_465;
 
-/// The share of hours that take ten times as much, in the shape of that name.
+/// The share of hours with ten times the use, in the shape of that name.
 const BURSTS: f64 = 1.0 / 30.0;
 
-/// How use goes on.
+/// A pattern of use.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     Steady,
@@ -27,8 +27,8 @@ enum Shape {
     TwoWeeks,
 }
 
-/// What a shape must reach. The bars are the mean error in percent of the period, the share of
-/// months within 5 % of it, and the share of months whose end lies between p10 and p90.
+/// The bars for a shape: mean error in percent of the period, share of months within 5 % of it, and share
+/// of months that end between p10 and p90.
 type Bars = (f64, f64, f64);
 
 const TABLE: [(Shape, Bars); 6] = [
@@ -41,12 +41,11 @@ const TABLE: [(Shape, Bars); 6] = [
 ];
 
 impl Shape {
-    /// Days of history before the period.
     fn days_before(self) -> usize {
         if matches!(self, Shape::TwoWeeks) { 0 } else { 20 }
     }
 
-    /// What is used in an hour of a day.
+    /// Returns the mean use in an hour of a day.
     fn usual(self, day: usize, hour: usize) -> f64 {
         let office = if day % 7 >= 5 { 0.15 } else { 1.0 } * if (7..18).contains(&hour) { 2.0 } else { 0.2 };
         match self {
@@ -57,7 +56,7 @@ impl Shape {
         }
     }
 
-    /// By how much days, and hours of a day, differ by chance.
+    /// Returns the random spread of days, and of the hours in a day.
     fn spread(self) -> (f64, f64) {
         match self {
             Shape::Steady => (0.1, 0.3),
@@ -66,7 +65,7 @@ impl Shape {
         }
     }
 
-    /// The use of each hour, until the end of the period.
+    /// Returns the use of each hour until the end of the period.
     fn hours(self, chance: &mut SplitMix64) -> Vec<f64> {
         let (of_days, of_hours) = self.spread();
         let mut hours = Vec::new();
@@ -85,12 +84,12 @@ fn uniform(chance: &mut SplitMix64) -> f64 {
     (chance.draw() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// About normal: twelve uniform numbers.
+/// Draws an approximately normal number, from twelve uniform ones.
 fn normal(chance: &mut SplitMix64) -> f64 {
     (0..12).map(|_| uniform(chance)).sum::<f64>() - 6.0
 }
 
-/// How far p50 is off, as a part of the period, and whether the end is between p10 and p90.
+/// Returns the error of p50 as a share of the period, and whether the end lies between p10 and p90.
 fn month(shape: Shape, chance: &mut SplitMix64, seed: u64) -> (f64, bool) {
     let (hours, begins) = (shape.hours(chance), shape.days_before() * HOURS);
     // The limit ends at a chance hour of the last third of the period.

@@ -1,18 +1,18 @@
-//! How use grows or declines from day to day.
+//! The growth or decline of use from day to day.
 
 use super::history::{Day, is_weekend};
 use std::cmp::Ordering;
 
-/// With fewer days, a trend cannot be told from chance.
+/// With fewer days, a trend cannot be distinguished from chance.
 const MIN_DAYS: usize = 14;
-/// The trend never takes the use of a day below this part of what is usual.
+/// The trend never takes a day below this share of its usual use.
 const LEAST: f64 = 0.25;
-/// Trends less sure than this count for nothing, in standard deviations of the sign test.
+/// Trends less certain than this are ignored, in standard deviations of the sign test.
 const UNSURE: f64 = 1.5;
-/// Trends that are surer than this count fully.
+/// Trends more certain than this count fully.
 const SURE: f64 = 3.0;
 
-/// A line through the totals of days, relative to what is usual for their kind of day.
+/// A line through the daily totals, relative to the mean of their kind of day.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Trend {
     middle: f64,
@@ -24,7 +24,7 @@ pub(crate) struct Trend {
 type Point = (f64, f64);
 
 impl Trend {
-    /// How much more a day uses than another one, by the trend.
+    /// Returns the factor by which use changes from one day to another.
     pub(crate) fn factor(self, from: u64, to: u64) -> f64 {
         self.at(to) / self.at(from)
     }
@@ -34,7 +34,7 @@ impl Trend {
     }
 }
 
-/// One point per day: its number, and its total relative to the mean of its kind.
+/// Returns one point per day: its number, and its total relative to the mean of its kind.
 pub(crate) fn points(days: &[Day]) -> Vec<Point> {
     let mean = |weekend: bool| {
         let totals: Vec<f64> = days.iter().filter(|day| is_weekend(day.number) == weekend).map(Day::total).collect();
@@ -48,8 +48,7 @@ pub(crate) fn points(days: &[Day]) -> Vec<Point> {
     days.iter().map(relative).collect()
 }
 
-/// How far the trend of `points` is to be believed, from 0 to 1: by the sign test of Mann and
-/// Kendall.
+/// Returns the confidence in the trend of `points`, from 0 to 1, by the sign test of Mann and Kendall.
 pub(crate) fn confidence(points: &[Point]) -> f64 {
     let count = points.len() as f64;
     if points.len() < MIN_DAYS {
@@ -65,8 +64,8 @@ pub(crate) fn confidence(points: &[Point]) -> f64 {
     ((signs.abs() / deviation - UNSURE) / (SURE - UNSURE)).clamp(0.0, 1.0)
 }
 
-/// The line of Theil and Sen, whose slope is the median of all slopes between two days: a few wild
-/// days do not move it. It counts as far as `confidence` says.
+/// Fits the line of Theil and Sen, whose slope is the median of all slopes between two days, so that a
+/// few outliers do not move it. `confidence` scales the slope.
 pub(crate) fn trend(points: &[Point], confidence: f64) -> Trend {
     let middle = median(points.iter().map(|(day, _)| *day).collect());
     let slope = |((first, before), (second, after)): (Point, Point)| (after - before) / (second - first);
@@ -78,7 +77,7 @@ fn pairs(points: &[Point]) -> impl Iterator<Item = (Point, Point)> {
     points.iter().enumerate().flat_map(|(index, first)| points[index + 1..].iter().map(|second| (*first, *second)))
 }
 
-/// Zero if there is no value.
+/// Returns zero if there is no value.
 fn median(mut values: Vec<f64>) -> f64 {
     let middle = values.len() / 2;
     if values.is_empty() {

@@ -1,26 +1,25 @@
-//! What a scheduler has seen of a resource's state record, on its own clock.
+//! The latest state record of a resource that this process has seen.
 
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_store::{ClockReading, Revision, StateRecord};
 use std::cmp::Ordering;
 
-/// The latest state that this process knows of. Revisions and epochs only grow. A store that shows
-/// lower ones went back.
+/// The latest known state. Revisions and epochs only grow; a store that shows lower ones went back.
 #[derive(Clone, Debug)]
 pub struct LastSeenRecord {
-    /// The record.
+    /// The state record.
     pub record: StateRecord,
     /// Its revision.
     pub revision: Revision,
-    /// When this process first knew of it.
+    /// When this process first knew of the record.
     pub since: Time,
-    /// When this process first knew of the term that has written it.
+    /// When this process first knew of the term that wrote it.
     pub led_since: Time,
 }
 
 impl LastSeenRecord {
-    /// Whether this record was written later than `record` at `revision`. A store that shows such
-    /// an earlier record went back.
+    /// Returns whether this record was written later than `record` at `revision`. A store that shows the
+    /// earlier one went back.
     #[must_use]
     pub fn is_later_than(&self, record: &StateRecord, revision: Revision) -> bool {
         match self.record.epoch.cmp(&record.epoch) {
@@ -30,15 +29,15 @@ impl LastSeenRecord {
         }
     }
 
-    /// For how long this record has certainly been in the store at `now`. It counts from when the
-    /// record was seen, or from the time that the record itself names.
+    /// Returns for how long this record has certainly been in the store at `now`, from when it was seen or
+    /// from the time in the record itself.
     #[must_use]
     pub fn certainly_there_for(&self, now: Time, moment: &ClockReading, store: Option<Span>) -> Span {
         now.since(self.since).max(self.record.saved.certainly_past(moment, store))
     }
 }
 
-/// Notes a record that was read. Returns whether it is later than the one known before.
+/// Notes a record that was read. Returns whether it is later than the known one.
 pub fn note(seen: &mut Option<LastSeenRecord>, now: Time, record: StateRecord, revision: Revision) -> bool {
     let known = seen.as_ref();
     let news = known.is_none_or(|known| {

@@ -1,4 +1,4 @@
-//! Forecasts when the limits of a resource end, from their use.
+//! Forecasts when the limits of a resource run out, from their use.
 
 use crate::forecast::{History, LimitState, forecast};
 use jiff::civil::Date;
@@ -9,13 +9,11 @@ use rampmeter_protocol::status::LimitStatus;
 use rampmeter_store::{HOURS, StoredDayUsage};
 
 const MILLIS_PER_HOUR: f64 = 3_600_000.0;
-/// The seed of all replays, so that the same state has the same forecast.
+/// The seed of all replays, so that the same state gives the same forecast.
 const SEED: u64 = 1;
-/// The first day of Unix time.
 const EPOCH: Date = jiff::civil::date(1970, 1, 1);
 
-/// When each limit ends whose use is known by the hour. `days` have no gap; `now` is in hours since
-/// 1970.
+/// Forecasts each limit whose use is known by the hour. `days` have no gap; `now` is in hours since 1970.
 pub(crate) fn limit_forecasts(limits: &[LimitStatus], days: &[(Date, StoredDayUsage)], now: f64) -> Vec<LimitForecast> {
     let of_limit = |limit: &LimitStatus| {
         let is_bucket = limit.shadow.is_none() && limit.key.is_none();
@@ -35,8 +33,7 @@ pub(crate) fn limit_forecasts(limits: &[LimitStatus], days: &[(Date, StoredDayUs
     limits.iter().filter_map(of_limit).collect()
 }
 
-/// What is left of a limit. A limit without windows refills within its period; its forecast covers
-/// one period.
+/// Returns the state of a limit. One without windows refills within its period, which the forecast covers.
 fn state(limit: &LimitStatus, now: f64) -> LimitState {
     let period = limit.period_ms / MILLIS_PER_HOUR;
     let full = limit.capacity - limit.margin;
@@ -49,7 +46,7 @@ fn state(limit: &LimitStatus, now: f64) -> LimitState {
     LimitState { now, left: limit.level, full, refill, until: now + until }
 }
 
-/// The whole hours since the limit was first used; nothing without any.
+/// Returns the use of each whole hour since the limit was first used, or `None` if it never was.
 fn history(limit: &Name, days: &[(Date, StoredDayUsage)], now: f64) -> Option<History> {
     let (first, _) = days.first()?;
     let begins = u64::try_from((*first - EPOCH).get_days()).ok()? * HOURS as u64;

@@ -1,4 +1,4 @@
-//! Finding the other schedulers, by NATS' own discovery (ADR-32).
+//! Finds the other schedulers by NATS' own discovery (ADR-32).
 
 use crate::context::ProcessContext;
 use crate::limits::differences::Fingerprints;
@@ -8,20 +8,20 @@ use rampmeter_protocol::name::Name;
 use serde::Deserialize;
 use std::time::Duration;
 
-/// The subject that every scheduler answers at.
+/// The subject on which every scheduler answers pings.
 pub const PING: &str = "$SRV.PING.rampmeter";
-/// How often the other schedulers are called.
+/// How often the other schedulers are pinged.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// What a scheduler says of itself.
+/// A scheduler's answer to a ping.
 #[derive(Debug, Deserialize)]
 pub struct ServiceInfo {
     version: String,
-    /// What it does.
+    /// What the scheduler does.
     pub metadata: Metadata,
 }
 
-/// What a scheduler does.
+/// What a scheduler does, as announced.
 #[derive(Debug, Deserialize)]
 pub struct Metadata {
     /// The prefix of its subjects.
@@ -29,16 +29,15 @@ pub struct Metadata {
     /// Its name.
     pub leader: String,
     resources: String,
-    /// JSON; earlier builds say nothing.
+    /// JSON; empty from earlier builds.
     #[serde(default)]
     fingerprints: String,
-    /// Why it can't serve resources, as JSON; earlier builds say nothing.
+    /// Why it can't serve resources, as JSON; empty from earlier builds.
     #[serde(default)]
     pub troubles: String,
 }
 
-/// Calls the schedulers of the same prefix again and again, and notes those that answer, until
-/// `stop`.
+/// Pings the schedulers of the same prefix, and notes those that answer, until `stop`.
 pub async fn keep_calling(context: ProcessContext, mut stop: Stop) {
     let ProcessContext { client, differences, clock, .. } = &context;
     let inbox = client.new_inbox();

@@ -1,4 +1,4 @@
-//! The state that a new leader goes on from: the store's record, or what this process knows of it.
+//! The state with which a new leader starts, from the store's record or from memory.
 
 use crate::leadership::resource_state::ResourceState;
 use crate::leadership::standby::witnesses::{self, CERTAINLY_OVER, Latest};
@@ -13,17 +13,17 @@ use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_store::{ClockReading, Revision, StateRecord, StoreError, StoredEntry, StoredState};
 
-/// The state that a new leader goes on from.
+/// The state with which a new leader starts.
 pub(crate) enum PredecessorState {
     /// The store never knew the resource.
     None,
     /// A record is known.
     Known(Box<Inherited>),
-    /// A record that cannot be used.
+    /// A record exists that cannot be used.
     Lost,
 }
 
-/// What a successor takes over from a predecessor's record.
+/// The state that a successor inherits.
 pub(crate) struct Inherited {
     snapshot: Snapshot,
     discovered: Vec<DiscoveredSnapshot>,
@@ -31,12 +31,12 @@ pub(crate) struct Inherited {
     epoch: Epoch,
     /// How long the record has certainly been in the store.
     there_for: Span,
-    /// Whether the record may have had successors, which the store has lost.
+    /// Whether the record may have had successors that the store has lost.
     is_doubtful: bool,
 }
 
 impl PredecessorState {
-    /// The predecessor's state, from the record in the store and the record that was seen before.
+    /// Determines the predecessor's state, from the record in the store and the record seen before.
     pub(crate) async fn of(state: &ResourceState, found: StoredEntry) -> Result<Self, StoreError> {
         let (StoredEntry { revision, state: found }, resource) = (found, &state.name);
         if let Some(witnessed) = Self::witnessed(state, &found, revision).await? {
@@ -72,7 +72,8 @@ impl PredecessorState {
         })
     }
 
-    /// What the standbys of the latest known record tell, if the leader may have gone on with them.
+    /// Returns the state that the standbys of the latest known record hold, if the leader may have gone on
+    /// with them.
     async fn witnessed(
         state: &ResourceState,
         found: &StoredState,
@@ -129,7 +130,7 @@ impl PredecessorState {
         Ok(PredecessorState::Known(Box::new(inherited)))
     }
 
-    /// The core and the discovery of limits as the predecessor left them, in the next epoch.
+    /// Restores the core and the discovery of limits in the next epoch.
     pub(crate) fn restore(self, written: Resource, now: Time) -> (Scheduler<ReplyTo>, Discovery) {
         let discovered = if let PredecessorState::Known(inherited) = &self { &inherited.discovered[..] } else { &[] };
         let discovery = Discovery::begin(&written, now, discovered);
@@ -154,7 +155,7 @@ impl PredecessorState {
     }
 }
 
-/// The epoch after an uncertain one: the wall time, which is above any counted epoch.
+/// Returns the epoch after an uncertain one: the wall time, which is above any counted epoch.
 fn above_all(epoch: Epoch) -> Epoch {
     Epoch::new(unix_ms()).max(epoch.next())
 }
@@ -167,7 +168,7 @@ fn start_text(start: StartPolicy) -> &'static str {
     }
 }
 
-/// For how long `record` has certainly been in the store, at `revision` or as it was seen before.
+/// Returns for how long `record` has certainly been in the store, at `revision` or as it was seen before.
 async fn there_for(state: &ResourceState, record: &StateRecord, revision: Revision) -> Result<Span, StoreError> {
     match state.seen().filter(|seen| seen.record == *record) {
         Some(seen) => Ok(seen.certainly_there_for(state.now(), &ClockReading::now(), None)),
@@ -178,7 +179,7 @@ async fn there_for(state: &ResourceState, record: &StateRecord, revision: Revisi
     }
 }
 
-/// The state of an outdated record. Everything that has come in since may be spent.
+/// Returns an outdated state. All capacity that became available since may be spent.
 async fn outdated(state: &ResourceState, record: &StateRecord) -> Result<PredecessorState, StoreError> {
     let pages = state.context.store.read_pages(&state.name, record).await?;
     let (snapshot, discovered) = (record.cautious_snapshot(pages), record.discovered.clone());
@@ -187,8 +188,7 @@ async fn outdated(state: &ResourceState, record: &StateRecord) -> Result<Predece
     Ok(PredecessorState::Known(Box::new(inherited)))
 }
 
-/// Whether no permit was ever granted, as far as the store tells. Such a store may also be a new
-/// one in place of another.
+/// Returns whether no permit was ever granted, according to the store. It may be new in place of another.
 pub(crate) fn is_fresh(found: &StoredEntry) -> bool {
     match &found.state {
         StoredState::Nothing => true,

@@ -1,8 +1,7 @@
-//! Asking a provider while this process leads the resource.
+//! Asks a provider while this process leads the resource.
 //!
-//! Only a leader asks: a fleet of standbys would be a load on an endpoint that limits its rate.
-//! What a provider needs for its requests, such as an access token, is kept from one term to the
-//! next.
+//! Only a leader asks, since a fleet of standbys would burden an endpoint that limits its rate. Parts that a
+//! provider needs for its requests, such as an access token, are kept from one term to the next.
 
 use crate::context::ProcessContext;
 use crate::leadership::token_endpoint::TokenRequests;
@@ -16,8 +15,8 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Time;
 use tokio::sync::mpsc;
 
-/// Asks `provider` of `resource` as often as `settings` say, and tells the loop that leads. Returns
-/// when `led` is closed.
+/// Asks `provider` as often as `settings` say, and passes its answers to the leading loop. Returns when
+/// `led` is closed.
 pub(crate) async fn keep_asking(
     context: ProcessContext,
     resource: Name,
@@ -34,7 +33,7 @@ pub(crate) async fn keep_asking(
     }
 }
 
-/// Asks without end: the term's end cancels this.
+/// Asks until it is cancelled at the end of the term.
 async fn ask_for_a_term(
     context: &ProcessContext,
     resource: &Name,
@@ -75,7 +74,7 @@ async fn ask_for_a_term(
     }
 }
 
-/// What the provider tells; nothing if it has nothing to tell.
+/// Asks one question, and returns the news, if there are any.
 async fn ask(
     provider: &mut SentinelHub,
     topic: Topic,

@@ -1,7 +1,7 @@
-//! Leading one resource: from standing by to handing over.
+//! Leads one resource, from standing by to handing over.
 //!
-//! Only the compare-and-set on the resource's state record decides which scheduler leads. What
-//! `failover` sees merely decides which scheduler tries.
+//! Only the compare-and-set on the resource's state record decides which scheduler leads. `failover`
+//! merely decides which scheduler tries.
 
 use crate::health::ServingState;
 use crate::leadership::predecessor_state::{PredecessorState, is_fresh};
@@ -31,37 +31,36 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-/// Why the first checkpoint of a term is there.
+/// Why the first checkpoint of a term exists.
 const OPEN: &str = "a new budget is open for checkpoints";
 /// Pause after a failure.
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
-/// The longest time of a write that is not reported as late. A healthy store takes a millisecond.
+/// A longer write is reported as late. A healthy store takes a millisecond.
 const LATE: Duration = Duration::from_millis(500);
-/// How often the first checkpoint of a term is made smaller: the last one lists no key any more.
+/// How often the first checkpoint of a term is made smaller. The last one lists no key any more.
 const HALVINGS: usize = 8;
-/// How often a leader looks whether another scheduler should lead the resource.
+/// How often a leader checks whether another scheduler should lead the resource.
 const BALANCE_EVERY: Duration = Duration::from_secs(2);
 
-/// Leads one resource, over all terms of this process.
+/// Leads one resource, in all terms of this process.
 #[derive(Debug)]
 pub(crate) struct ResourceLeader {
     pub(crate) state: ResourceState,
     pub(crate) resource: Resource,
     pub(crate) upstream: Upstream,
-    /// Where the last use of a term goes.
+    /// Records the last use of a term.
     pub(crate) uses: UsageBook,
-    /// Where loops run.
+    /// The threads for loops.
     pub(crate) permits: PermitThreads,
-    /// The limits in force.
     pub(crate) limits: LimitSources,
-    /// Shows the loop.
+    /// Publishes the loop.
     pub(crate) led: LoopPublisher,
-    /// Ends the leader.
+    /// Ends the leader, including its term.
     pub(crate) stop: Stop,
     pub(crate) log: LogThrottle,
 }
 
-/// One term as leader.
+/// A term as leader.
 struct Term {
     epoch: Epoch,
     writer: StateWriter,
@@ -69,11 +68,11 @@ struct Term {
     running: RunningLoop,
 }
 
-/// How a term ended.
+/// The end of a term.
 enum End {
     /// This process is to stop.
     Stopped,
-    /// The resource goes over to this scheduler.
+    /// The resource moves to this scheduler.
     Moved(String),
     /// Another scheduler leads.
     Lost,
@@ -82,10 +81,10 @@ enum End {
 }
 
 impl ResourceLeader {
-    /// Stands by, leads, hands over.
+    /// Stands by, leads and hands over, until the process stops.
     ///
     /// # Errors
-    /// If a loop ends that should go on. The process should then be replaced.
+    /// If a loop ends that should keep running. The process should then be replaced.
     pub(crate) async fn run(mut self) -> anyhow::Result<()> {
         let (context, name) = (self.state.context.clone(), self.resource.name().clone());
         let mut standing_by = JoinSet::new();
@@ -107,7 +106,7 @@ impl ResourceLeader {
         Ok(())
     }
 
-    /// Returns when this process leads.
+    /// Stands by until this process leads.
     async fn win_term(&mut self) -> Term {
         loop {
             let leads_alone = Failover::new(&mut self.state).until_vacant().await;
@@ -130,8 +129,8 @@ impl ResourceLeader {
         }
     }
 
-    /// Writes the next epoch's first checkpoint into the state record, and starts the loop.
-    /// `leads_alone` says that the last leader hears no settles any more.
+    /// Writes the next epoch's first checkpoint into the state record, and starts the loop. `leads_alone` means
+    /// that the last leader receives no more settles.
     async fn take_over(&mut self, leads_alone: bool) -> anyhow::Result<Term> {
         let context = self.state.context.clone();
         let found = context.store.read(self.resource.name()).await?;
@@ -178,7 +177,7 @@ impl ResourceLeader {
         Ok(Term { epoch: first.epoch, writer, channels, running })
     }
 
-    /// Writes the first checkpoint of a term. One that is too large for the store is made anew.
+    /// Writes the first checkpoint of a term, smaller again while it is too large for the store.
     async fn begin_term(
         &mut self,
         mut first: LoopState,
@@ -198,7 +197,7 @@ impl ResourceLeader {
         StateWriter::begin(&mut self.state, &first, revision).await.map(|writer| (first, writer))
     }
 
-    /// Fails if another scheduler has taken the resource since it was judged vacant.
+    /// Fails if another scheduler has taken the resource since it was found vacant.
     fn check_vacant(&mut self, found: &StoredEntry) -> Result<(), StoreError> {
         let (StoredState::Record(record), Some(seen)) = (&found.state, self.state.seen()) else { return Ok(()) };
         let another = !record.released && record.nonce != seen.record.nonce;
@@ -231,7 +230,7 @@ impl ResourceLeader {
         end
     }
 
-    /// Writes checkpoints as they are needed, until the process stops or another scheduler leads.
+    /// Writes the loop's checkpoints until the process stops, the resource moves, or another scheduler leads.
     async fn keep_writing(&mut self, term: &mut Term) -> End {
         let mut balance = tokio::time::interval(BALANCE_EVERY);
         balance.reset();
@@ -276,8 +275,8 @@ impl ResourceLeader {
         }
     }
 
-    /// Has the store or the standbys hold a checkpoint, and returns what the loop is to learn. `None` if
-    /// another scheduler leads.
+    /// Has the store or the standbys hold a checkpoint, and returns the report for the loop. `None` if another
+    /// scheduler leads.
     async fn keep(
         &mut self,
         writer: &mut StateWriter,
@@ -297,8 +296,7 @@ impl ResourceLeader {
         Some(LoopRequest::CheckpointWitnessed(pending.checkpoint.number))
     }
 
-    /// Writes a checkpoint, and repeats the write until the store has taken or refused it. `None` if
-    /// another scheduler leads.
+    /// Writes a checkpoint, and retries until the store has taken or refused it. `None` if another leads.
     async fn write(
         &mut self,
         writer: &mut StateWriter,
@@ -337,7 +335,7 @@ impl ResourceLeader {
         }
     }
 
-    /// Sends all waiting requests elsewhere, and writes the state for a successor.
+    /// Has the loop send all waiting requests elsewhere, and writes its state for a successor.
     async fn hand_over(&mut self, mut term: Term, successor: Option<String>) {
         self.state.set_duty(if successor.is_some() { ServingState::Standby } else { ServingState::Stopping });
         let (to, handover) = oneshot::channel();
@@ -361,14 +359,13 @@ impl ResourceLeader {
         tokio::join!(self.keep_use(&used), ended(term));
     }
 
-    /// Keeps the use that the loop of a lost term has counted, because its calls were made.
+    /// Keeps the use counted by the loop of a lost term, because its calls were made.
     async fn keep_last_use(&self, term: &Term) {
         if let Some(used) = ask(&term.channels.handle.orders, LoopRequest::TakeUse).await {
             self.keep_use(&used).await;
         }
     }
 
-    /// Writes what was used, unless the store takes too long.
     async fn keep_use(&self, used: &Use) {
         let written = tokio::time::timeout(LATE, self.uses.add(used)).await;
         if let Err(reason) =
@@ -379,8 +376,7 @@ impl ResourceLeader {
     }
 }
 
-/// The outcome of a write. If the write is late, the term's loop learns of it before the write
-/// ends.
+/// Awaits a write, and reports it to the term's loop when it is late.
 async fn reported_if_late<T>(
     write: impl Future<Output = T>,
     orders: &mpsc::Sender<LoopRequest>,
@@ -394,14 +390,13 @@ async fn reported_if_late<T>(
     write.await
 }
 
-/// Reports to the loop that the store is lost, once for each checkpoint.
 async fn report_once(orders: &mpsc::Sender<LoopRequest>, is_reported: &mut bool) {
     if !std::mem::replace(is_reported, true) {
         orders.send(LoopRequest::StoreLost).await.ok();
     }
 }
 
-/// Ends the term's loop, after it has sent its last answers.
+/// Ends the term's loop, once it has sent its last answers.
 async fn ended(term: Term) {
     let Term { channels, running, .. } = term;
     drop(channels.handle);

@@ -1,4 +1,4 @@
-//! The state record of one resource, as this process knows it.
+//! The state record of one resource, as known to this process.
 
 use crate::context::ProcessContext;
 use crate::health::ServingState;
@@ -9,18 +9,16 @@ use rampmeter_protocol::time::Time;
 use rampmeter_store::{CLOCK_KEY, Revision, StateRecord, StoredState};
 use std::sync::atomic::Ordering;
 
-/// The latest record of one resource that this process has read or written.
-///
-/// A record that was written before the known one never takes its place.
+/// The latest record of one resource that this process has read or written. An earlier record never
+/// replaces it.
 #[derive(Debug)]
 pub(crate) struct ResourceState {
     pub(crate) context: ProcessContext,
-    /// The resource.
     pub(crate) name: Name,
     seen: Option<LastSeenRecord>,
-    /// What leaders have this process hold.
+    /// The checkpoints that this process holds for leaders.
     pub(crate) memory: StandbyMemory,
-    /// The server that held the store when this process first read a record there.
+    /// The server of the store when this process first read a record.
     first_server: Option<String>,
 }
 
@@ -37,22 +35,21 @@ impl ResourceState {
         self.context.clock.now()
     }
 
-    /// Notes what this scheduler does for the resource, for health and the log.
+    /// Sets what this scheduler does for the resource, for health and the log.
     pub(crate) fn set_duty(&self, duty: ServingState) {
         self.context.health.set(&self.name, duty);
     }
 
-    /// Why the store failed: the server's denial, if there was one, or else `error`.
+    /// Explains why the store failed: by the server's denial, if there was one, else by `error`.
     pub(crate) fn reason(&self, error: &impl ToString) -> String {
         self.context.denials.reason(&[&*self.name, CLOCK_KEY], error)
     }
 
-    /// How often the connection was made, which changes with every reconnection.
+    /// Returns how often the connection was made, which changes with every reconnection.
     pub(crate) fn connects(&self) -> u64 {
         self.context.client.statistics().connects.load(Ordering::Relaxed)
     }
 
-    /// Reads the record.
     pub(crate) async fn look(&mut self) -> Result<(), String> {
         let found = self.context.store.read(&self.name).await.map_err(|error| error.to_string())?;
         if let StoredState::Record(record) = found.state {
@@ -64,24 +61,23 @@ impl ResourceState {
         Ok(())
     }
 
-    /// Notes a record that was read or written. Returns whether it is news.
+    /// Notes a record that was read or written. Returns whether it is later than the known one.
     pub(crate) fn note(&mut self, record: StateRecord, revision: Revision) -> bool {
         self.memory.note_stored(&record, revision);
         note(&mut self.seen, self.context.clock.now(), record, revision)
     }
 
-    /// Whether the record is certainly the latest that was written. That holds if the server that
-    /// took it still runs, or if this process has watched the store since before the last restart.
-    /// In a cluster the other servers keep the latest.
+    /// Returns whether the record is certainly the latest: if its server still runs, or if this process has
+    /// watched the store since before the last restart. In a cluster the other servers keep the latest.
     pub(crate) fn is_latest(&self, record: &StateRecord) -> bool {
         let server = self.context.store.server();
         is_latest(server.as_deref(), record.server.as_deref(), self.first_server.as_deref())
     }
 }
 
-/// Whether a record is certainly the latest. The arguments name the server that has the store: now,
-/// when the record was written, and when this process first read a record. In a cluster `server` is
-/// `None`. A record that names no server counts as written under another one.
+/// Implements [`ResourceState::is_latest`] for the server of the store now, when the record was written, and
+/// when this process first read a record. In a cluster `server` is `None`. A record that names no server
+/// counts as written under another one.
 fn is_latest(server: Option<&str>, written: Option<&str>, first: Option<&str>) -> bool {
     server.is_none() || written == server || first != server
 }

@@ -1,4 +1,4 @@
-//! Everything for one resource, from its first limits to its last hand-over.
+//! The work for one resource, from its first limits to its last hand-over.
 
 use crate::context::ProcessContext;
 use crate::discovery::Known;
@@ -24,17 +24,16 @@ use rampmeter_protocol::log_throttle::LogThrottle;
 /// Serves one resource until the process stops.
 pub(crate) struct ResourceTask {
     pub(crate) context: ProcessContext,
-    /// Where its loops run.
     pub(crate) permits: PermitThreads,
     pub(crate) shown: PublishedResource,
-    /// Where its loop is shown.
+    /// The channel on which its loop is published.
     pub(crate) led: (LoopPublisher, LoopWatch),
     pub(crate) limits: LimitSources,
     pub(crate) stop: Stop,
 }
 
 impl ResourceTask {
-    /// Returns when the process stops.
+    /// Runs until the process stops.
     pub(crate) async fn run(mut self, configured: Configured, mut provider: Option<SentinelHub>) -> anyhow::Result<()> {
         let token_resource = configured.provider.as_ref().and_then(|settings| settings.token_resource.as_ref());
         if let (Some(resource), Some(provider)) = (token_resource, &mut provider) {
@@ -74,7 +73,7 @@ impl ResourceTask {
         }
     }
 
-    /// The resource with the limits of the rules, or else of the file, or else of its provider.
+    /// Returns the resource with the limits of the rules, else of the file, else of its provider.
     async fn resource(&mut self, configured: &Configured, provider: &mut Option<SentinelHub>) -> Resource {
         let (health, clock) = (self.context.health.clone(), self.context.clock);
         let trouble = |reason: String| health.set(configured.name(), ServingState::Troubled { reason });
@@ -95,27 +94,27 @@ impl ResourceTask {
     }
 }
 
-/// What other schedulers see of the resource.
+/// What is announced of the resource to other schedulers.
 pub(crate) struct PublishedResource {
     pub(crate) known: Known,
     pub(crate) context: ProcessContext,
 }
 
 impl PublishedResource {
-    /// Shows the resource. The fingerprint is set first, because the announcement carries it.
+    /// Publishes the resource. The fingerprint is set first, because the announcement carries it.
     fn set(&self, configured: &Configured, resource: &Resource) {
         self.context.differences.set_own(resource.name(), Fingerprint::of(configured, resource));
         self.known.set(resource);
     }
 
-    /// Logs how the rules in force differ from the file of this scheduler.
+    /// Logs differences between the rules in force and this scheduler's file.
     fn log_differences(&self, limits: &LimitSources) {
         for difference in limits.differ(&self.context.leader) {
             tracing::warn!(resource = %limits.name(), "{difference}");
         }
     }
 
-    /// Keeps the appearance up to date, whether this scheduler leads or not. Never returns.
+    /// Keeps the announcement up to date, whether this scheduler leads or not. Never returns.
     async fn keep(self, configured: Configured, mut limits: LimitSources) {
         loop {
             limits.changed().await;

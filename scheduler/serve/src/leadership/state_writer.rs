@@ -1,4 +1,4 @@
-//! Writing the state record of one term, by compare-and-set.
+//! Writes the state record of one term, by compare-and-set.
 
 use crate::context::ProcessContext;
 use crate::leadership::resource_state::ResourceState;
@@ -11,29 +11,27 @@ use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::durability::snapshot::NewPage;
 use rampmeter_store::{KeysRecord, Revision, StateRecord, StoreError, StoredEntry, StoredState};
 
-/// Writes the records of one term.
-///
-/// A record replaces only a record of the same term: if another term has written, the write fails.
+/// Writes the records of one term. A record replaces only a record of the same term: if another term has
+/// written, the write fails.
 #[derive(Debug)]
 pub(crate) struct StateWriter {
     nonce: u64,
-    /// The revision of the record that the next write replaces.
+    /// The revision that the next write replaces.
     revision: Revision,
-    /// Pages of checkpoints that are not yet written: the next record may name them.
+    /// Pages of checkpoints, still to be written, which the next record may name.
     pages: Vec<NewPage>,
-    /// The count of connections when the last record was known to be of this term. `None` if that
-    /// is not known any more.
+    /// The connection count when the last record was known to be of this term. `None` if that is
+    /// uncertain.
     connects: Option<u64>,
     /// The standbys of the records that the store may hold.
     witnesses: Witnesses,
-    /// When the last successful write began, by the time since the machine was started.
+    /// When the last successful write began, as an [`uptime`].
     stored_at: Time,
 }
 
 impl StateWriter {
-    /// Writes the first record of a term over the one at `revision`. This write decides which
-    /// scheduler leads. If the store takes it, the record read before was current, even from a
-    /// lagging replica.
+    /// Writes the first record of a term over the one at `revision`, which decides which scheduler leads. If the
+    /// store takes it, the record read before was current, even if a lagging replica returned it.
     pub(crate) async fn begin(
         state: &mut ResourceState,
         first: &LoopState,
@@ -54,12 +52,11 @@ impl StateWriter {
         Ok(StateWriter { nonce, revision, pages: Vec::new(), connects: Some(state.connects()), witnesses, stored_at })
     }
 
-    /// Takes the pages that a checkpoint names, for the next write.
+    /// Moves the new pages of a checkpoint to the next write.
     pub(crate) fn take_pages(&mut self, state: &mut LoopState) {
         self.pages.append(&mut state.checkpoint.state.new_pages);
     }
 
-    /// Writes a checkpoint.
     pub(crate) async fn write_checkpoint(
         &mut self,
         state: &mut ResourceState,
@@ -69,7 +66,7 @@ impl StateWriter {
         self.write_with_pages(state, record).await
     }
 
-    /// Returns once the standbys hold a checkpoint that the store does not take in time; never if
+    /// Returns once the standbys hold a checkpoint that the store does not take in time. Never returns if
     /// there are none, or if the store has been silent for too long.
     pub(crate) fn witnessed<'p>(
         &self,
@@ -88,13 +85,13 @@ impl StateWriter {
         }
     }
 
-    /// Notes that a write has failed, so that the record is read before the next one. A bucket that
-    /// was made again meanwhile counts its revisions again.
+    /// Notes a failed write, so that the record is read before the next one: a bucket that was created again
+    /// meanwhile counts its revisions from the start.
     pub(crate) fn note_failure(&mut self) {
         self.connects = None;
     }
 
-    /// Writes the last record of the term, and returns how many permits it remembers.
+    /// Writes the last record of the term, and returns the number of permits it remembers.
     pub(crate) async fn write_handover(
         &mut self,
         state: &mut ResourceState,
@@ -113,7 +110,7 @@ impl StateWriter {
         Ok(permits.len())
     }
 
-    /// Writes a record, after the pages that it may name.
+    /// Writes a record, after the pages it may name.
     async fn write_with_pages(&mut self, state: &mut ResourceState, record: StateRecord) -> Result<(), StoreError> {
         state.context.store.write_pages(&state.name, &self.pages).await?;
         self.write(state, record).await?;
@@ -121,7 +118,6 @@ impl StateWriter {
         Ok(())
     }
 
-    /// Writes a record over the last one of this term.
     async fn write(&mut self, state: &mut ResourceState, record: StateRecord) -> Result<(), StoreError> {
         let (connects, begun) = (state.connects(), uptime(state.now()));
         self.witnesses.note_written(&record);
@@ -145,9 +141,9 @@ impl StateWriter {
         Ok(())
     }
 
-    /// Takes the revision of the record, if it was written in this term. A record that is missing,
-    /// damaged or too old is written again, because this term's knowledge is still true. Fails if
-    /// another term has written the record, because its leader may be granting permits.
+    /// Finds the revision of this term's record. A record that is missing, damaged or too old is written again,
+    /// because this term's knowledge is still true. Fails if another term has written it, since its leader may
+    /// be granting permits.
     async fn find_own(&mut self, state: &ResourceState) -> Result<(), StoreError> {
         let resource = &state.name;
         let StoredEntry { revision, state: found } = state.context.store.read(resource).await?;
@@ -166,7 +162,7 @@ impl StateWriter {
     }
 }
 
-/// The record of a state in the term of this nonce.
+/// Creates the record of a state in the term of this nonce.
 fn record(context: &ProcessContext, resource: &Name, saved: &LoopState, nonce: u64) -> StateRecord {
     let LoopState { checkpoint: Checkpoint { number, state: snapshot }, discovered, moment, .. } = saved;
     let (server, mut standbys) = (context.store.server(), context.peers.standbys(context.clock.now(), resource));
@@ -191,8 +187,8 @@ fn record(context: &ProcessContext, resource: &Name, saved: &LoopState, nonce: u
     }
 }
 
-/// Deletes the pages of former terms that this term's first record does not name. A task does it,
-/// so that the first permits do not wait.
+/// Deletes the pages of former terms that this term's first record does not name, in a task so that the
+/// first permits do not wait.
 fn delete_other_pages(state: &ResourceState, record: StateRecord) {
     let (store, resource) = (state.context.store.clone(), state.name.clone());
     tokio::spawn(async move {

@@ -1,9 +1,8 @@
-//! The store's clock, which cuts windows for all schedulers.
+//! Follows the store's clock, which cuts windows for all schedulers.
 //!
-//! A leader reads the store's clock when it takes over, and counts on by the monotonic clock. It
-//! reads the store's clock again when this machine's wall clock and monotonic clock have parted, as
-//! after a suspend or a step. It also reads it once a minute, because the store's clock may have
-//! been set.
+//! A leader reads the store's clock when it takes over, and counts on by the monotonic clock. It reads the
+//! store's clock again when this machine's wall and monotonic clocks have parted, as after a suspend or a
+//! step, and once a minute in case the store's clock was set.
 
 use crate::permits::answers::loop_request::LoopRequest;
 use rampmeter_protocol::clock::{Clock, wall_clock_origin};
@@ -15,14 +14,14 @@ use rampmeter_store::Store;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// How often this machine's wall clock is looked at.
+/// How often this machine's clocks are compared.
 const LOOK: Duration = Duration::from_millis(250);
 /// How often the store's clock is read, even if this machine's clock shows no change.
 const READ: Span = Span::from_secs(60);
-/// Clocks that differ by less count as equal: starts stay that far away from the ends of windows.
+/// Smaller differences are ignored: starts stay that far away from the ends of windows.
 const SAME: Span = LATENESS;
 
-/// What the wall clocks showed when they were last read.
+/// The wall clocks when they were last read.
 #[derive(Clone, Copy, Debug)]
 struct WallClocks {
     store: WallClockOrigin,
@@ -30,8 +29,8 @@ struct WallClocks {
     read: Time,
 }
 
-/// Tells the loop whenever the store's clock at the origin of time no longer equals `read`. Ends
-/// when the loop takes no more orders.
+/// Reports the store's clock to the loop, at first as `read` and then whenever it changes. Returns when the
+/// loop has ended.
 pub(crate) async fn watch(
     name: Name,
     store: Store,
@@ -67,13 +66,13 @@ pub(crate) async fn watch(
 }
 
 impl WallClocks {
-    /// Whether the store's clock is to be read again at `now`, if this machine's clock showed `own`
-    /// at the origin of time.
+    /// Returns whether to read the store's clock again at `now`. `own` is this machine's clock at the origin of
+    /// time.
     fn are_due(&self, now: Time, own: WallClockOrigin) -> bool {
         differ(own, self.own) || now.since(self.read) >= READ
     }
 
-    /// Takes what was read at `now`. Returns whether anything differs from before.
+    /// Sets the clocks read at `now`. Returns whether one has changed.
     fn take(&mut self, now: Time, store: WallClockOrigin, own: WallClockOrigin) -> bool {
         let (set, parted) = (differ(store, self.store), differ(own, self.own));
         *self = WallClocks {
@@ -84,7 +83,6 @@ impl WallClocks {
         set || parted
     }
 
-    /// How far this machine's clock is ahead of the store's.
     fn ahead_secs(&self) -> f64 {
         self.own.nanos_ahead_of(self.store) as f64 / 1e9
     }

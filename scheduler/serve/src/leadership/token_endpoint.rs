@@ -1,5 +1,5 @@
-//! Answers workers that ask for the access token. The token goes from the provider's task straight
-//! to the worker's inbox: no permit loop, status or log ever has it.
+//! Answers workers that request the access token. It goes from the provider's task straight to the worker's
+//! inbox: no permit loop, status or log ever has it.
 
 use crate::context::ProcessContext;
 use crate::messages::inbound::answer_to;
@@ -16,7 +16,7 @@ use rampmeter_protocol::token::AccessToken;
 use secrecy::ExposeSecret;
 use serde::Serialize;
 
-/// How long after a failure the provider is not asked. Workers are told to come back then.
+/// How long the provider is not asked after a failure. Workers are told to come back then.
 const AFTER_FAILURE: Span = Span::from_secs(5);
 
 /// The requests for the token in one term.
@@ -28,7 +28,7 @@ pub(crate) struct TokenRequests<'a> {
 }
 
 impl<'a> TokenRequests<'a> {
-    /// Listens for requests for the token of `resource`. Unless it `is_shared`, none ever comes.
+    /// Subscribes to requests for the token of `resource`, if it `is_shared`.
     pub(crate) async fn open(context: &'a ProcessContext, resource: &Name, is_shared: bool) -> Self {
         let ProcessContext { client, subjects, .. } = context;
         let mut subscriptions = SelectAll::new();
@@ -38,7 +38,7 @@ impl<'a> TokenRequests<'a> {
         TokenRequests { context, subscriptions, failed: None }
     }
 
-    /// The next request.
+    /// Returns the next request. Never returns if the token is not shared.
     pub(crate) async fn next(&mut self) -> Message {
         match self.subscriptions.next().await {
             Some(request) => request,
@@ -46,7 +46,6 @@ impl<'a> TokenRequests<'a> {
         }
     }
 
-    /// Answers a request with the token of `provider`.
     pub(crate) async fn answer(&mut self, request: Message, provider: &mut SentinelHub) {
         let clock = self.context.clock;
         let recent = self.failed.take().filter(|(at, _)| clock.now().since(*at) < AFTER_FAILURE);
@@ -69,7 +68,7 @@ impl<'a> TokenRequests<'a> {
         }
     }
 
-    /// Sends an answer, if the request's reply subject is allowed.
+    /// Sends an answer, if the reply subject is permitted.
     async fn send(&self, request: Message, headers: Option<HeaderMap>, answer: &impl Serialize) {
         let ProcessContext { client, subjects, .. } = self.context;
         let payload = serde_json::to_vec(answer).expect("texts and numbers have a JSON form");
@@ -79,8 +78,7 @@ impl<'a> TokenRequests<'a> {
     }
 }
 
-/// The answer to a failed request. The text of the error has no secret in it, and nothing that was
-/// received.
+/// Returns the answer to a failed request. The error's text contains no secret and nothing that was received.
 fn refusal(error: &ProviderError) -> Answer<'static> {
     let retry_after_ms = Some(AFTER_FAILURE.millis());
     Answer::Refused(Refused { retry_after_ms, ..Refused::new(Code::Unavailable, error.to_string()) })

@@ -1,5 +1,5 @@
-//! Permits for a provider's requests to its token endpoint. They are asked for over NATS, as any
-//! worker asks, because another scheduler may lead their resource.
+//! Permits for a provider's requests to its token endpoint. They are requested over NATS, like a worker's,
+//! because another scheduler may lead their resource.
 
 use crate::context::ProcessContext;
 use rampmeter_account::token_permits::{TokenPermit, TokenPermits, WantedPermit};
@@ -14,21 +14,21 @@ use rampmeter_protocol::time::{Span, Time};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How long to ask for one permit. A limit for tokens allows several in a minute.
+/// How long to try for one permit. A limit for tokens allows several in a minute.
 const PERMIT_TIMEOUT: Span = Span::from_secs(60);
 /// How long to wait for an answer. A waiting request is repeated under its id.
 const ANSWER: Duration = Duration::from_secs(2);
 /// The pause while no scheduler leads the resource of the permits.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Asks for permits of one resource.
+/// Requests permits of one resource.
 #[derive(Clone, Debug)]
 struct Asker {
     context: ProcessContext,
     resource: Name,
 }
 
-/// Permits of `resource`. A task asks for them until the returned value is dropped.
+/// Returns permits of `resource`. A task requests them until the returned value is dropped.
 pub(crate) fn of(context: &ProcessContext, resource: &Name) -> TokenPermits {
     let asker = Asker { context: context.clone(), resource: resource.clone() };
     let (permits, mut wanted) = TokenPermits::channel();
@@ -41,7 +41,7 @@ pub(crate) fn of(context: &ProcessContext, resource: &Name) -> TokenPermits {
 }
 
 impl Asker {
-    /// Gets a permit, and settles it when its request has been answered.
+    /// Obtains a permit, and settles it when its request has been answered.
     async fn serve(&self, mut wanted: WantedPermit) {
         let id = PermitId::secret(rand::random());
         let granted = tokio::select! {
@@ -56,7 +56,7 @@ impl Asker {
         }
     }
 
-    /// Returns when the start of a permit under this id has come.
+    /// Waits for the start of a permit under this id.
     async fn permit(&self, id: &PermitId) -> Result<(), String> {
         let clock = self.context.clock;
         let (began, mut why) = (clock.now(), "no scheduler answers".to_owned());
@@ -106,7 +106,7 @@ impl Asker {
     }
 }
 
-/// What a scheduler has answered.
+/// The answer of a scheduler.
 enum Asked {
     Granted(Duration),
     Later(Duration, String),

@@ -1,7 +1,7 @@
 //! The use of a resource, on its way into the store.
 //!
-//! What the permit loops of this process have counted is added to the values of its days. A part
-//! that could not be written stays here, and is tried again under its number.
+//! The counts of this process's permit loops are added to the stored values of their days. A part that
+//! could not be written stays here, and is tried again under its number.
 
 use crate::wall_time;
 use jiff::civil::Date;
@@ -14,10 +14,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// The most parts that wait for the store. Each part is of one day, and a day has at most two.
+/// Bound on the parts that wait for the store. Each part is of one day, and a day has at most two.
 const MAX_PARTS: usize = 4;
 const MILLIS_PER_HOUR: f64 = 3_600_000.0;
-/// How often a write is tried at once while other schedulers write the same value.
+/// How often a write is retried at once while other schedulers write the same value.
 const TRIES: usize = 8;
 
 /// A day and an hour of it, in UTC.
@@ -28,45 +28,43 @@ pub(crate) struct DayHour {
 }
 
 impl DayHour {
-    /// The present day and hour, by the clock of this machine.
+    /// Returns the present day and hour, by this machine's clock.
     pub(crate) fn now() -> Self {
         let now = wall_time::now().to_zoned(TimeZone::UTC);
         DayHour { day: now.date(), hour: usize::try_from(now.hour()).unwrap_or_default() }
     }
 
-    /// The hours since 1970, with a fraction.
+    /// Returns the hours since 1970, with a fraction.
     pub(crate) fn unix_hours() -> f64 {
         unix_ms() as f64 / MILLIS_PER_HOUR
     }
 }
 
-/// What was counted and not yet written. Cheap to clone: all clones are one book.
+/// The counted use that is not yet written. All clones are one book.
 #[derive(Clone, Debug)]
 pub(crate) struct UsageBook {
     store: Store,
     resource: Name,
-    /// The lock is held while parts are written, which the store bounds by a timeout.
+    /// Locked while parts are written, which the store bounds by a timeout.
     unwritten: Arc<Mutex<Unwritten>>,
 }
 
 #[derive(Debug)]
 struct Unwritten {
-    /// The number of this process as a writer.
+    /// Identifies this process as a writer.
     writer: u64,
     last_number: u64,
     parts: VecDeque<Part>,
-    /// The value that was written last.
+    /// The value written last.
     written: Option<(Date, StoredDayUsage, Revision)>,
 }
 
-/// A part of a day's use.
 #[derive(Debug)]
 struct Part {
     day: Date,
     number: u64,
     used: StoredDayUsage,
-    /// Whether a write of the part was tried, and may have succeeded. The part does not change
-    /// then.
+    /// Whether a write of the part was tried, and may have succeeded. The part no longer changes then.
     was_tried: bool,
 }
 
@@ -76,10 +74,10 @@ impl UsageBook {
         UsageBook { store, resource, unwritten: Arc::new(Mutex::new(unwritten)) }
     }
 
-    /// Adds what was used just now, and writes all that is not yet written.
+    /// Adds use, and writes everything not yet written.
     ///
     /// # Errors
-    /// If the store can't be read or written. The use is then written later.
+    /// If the store can't be read or written. The use is then kept and written later.
     pub(crate) async fn add(&self, used: &Use) -> Result<(), StoreError> {
         let mut unwritten = self.unwritten.lock().await;
         if !used.is_empty() {
@@ -93,17 +91,17 @@ impl UsageBook {
         Ok(())
     }
 
-    /// The written use on each of these days.
+    /// Returns the stored use of each of these days.
     pub(crate) async fn days(&self, days: &[Date]) -> Result<Vec<StoredDayUsage>, StoreError> {
         self.store.read_uses(&self.resource, days).await
     }
 
-    /// Deletes what was used before `oldest`.
+    /// Deletes the use before `oldest`.
     pub(crate) async fn delete_before(&self, oldest: Date) -> Result<(), StoreError> {
         self.store.delete_uses_before(&self.resource, oldest).await
     }
 
-    /// Adds the first part to the value of its day.
+    /// Adds the first part to the stored value of its day.
     async fn write(&self, unwritten: &mut Unwritten) -> Result<(), StoreError> {
         let Unwritten { writer, parts, written, .. } = unwritten;
         let Some(Part { day, number, used, .. }) = parts.front() else { return Ok(()) };
@@ -131,8 +129,7 @@ impl UsageBook {
 }
 
 impl Unwritten {
-    /// Adds to the last part. Begins a new part if a write of the last one was tried, or if the day
-    /// has changed.
+    /// Adds use to the last part, or begins a new one if a write of the last was tried or the day has changed.
     fn note(&mut self, now: DayHour, used: &Use) {
         let fits = self.parts.back().is_some_and(|part| part.day == now.day && !part.was_tried);
         if !fits {

@@ -1,4 +1,4 @@
-//! Keeps what was used, and tells when limits end, while this process leads the resource.
+//! Records the use of a resource and forecasts its limits, while this process leads it.
 
 use crate::context::ProcessContext;
 use crate::forecast::DAYS;
@@ -18,21 +18,21 @@ use rampmeter_store::{StoreError, StoredClientUsage, StoredDayUsage};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// How often use is written, if there is any. A crash loses the count of this time.
+/// How often use is written, if there is any. A crash loses the counts of this time.
 const WRITE_EVERY: Duration = Duration::from_secs(5);
-/// Forecasts are made again after this many writes: they look hours and days ahead.
+/// Forecasts are made again after this many writes. They look hours and days ahead.
 const WRITES_PER_FORECAST: u64 = 12;
-/// Old days are deleted after this many writes, which is once an hour.
+/// Old days are deleted after this many writes, once an hour.
 const WRITES_PER_DELETION: u64 = 720;
 
-/// Keeps the use of one resource.
+/// Records the use of one resource.
 pub(crate) struct UsageKeeper {
     context: ProcessContext,
     resource: Name,
     book: UsageBook,
-    /// Whole days before today, the earliest first, and the day for which they were read.
+    /// Whole days before today, the earliest first, with the day on which they were read.
     history: Option<(Date, Vec<StoredDayUsage>)>,
-    /// Whether the last write has failed. The log tells the first failure only.
+    /// Whether the last write has failed. Only the first failure is logged.
     is_failing: bool,
 }
 
@@ -41,7 +41,7 @@ impl UsageKeeper {
         UsageKeeper { context, resource, book, history: None, is_failing: false }
     }
 
-    /// Keeps what the loop counts that `led` shows. Returns when `led` is closed.
+    /// Records the counts of the loop that `led` receives. Returns when `led` is closed.
     pub(crate) async fn keep(mut self, mut led: LoopWatch) {
         while let Some(orders) = next_term(&mut led).await {
             let orders = orders.downgrade();
@@ -53,8 +53,8 @@ impl UsageKeeper {
         }
     }
 
-    /// Keeps without end: the term's end cancels this. Use that a cancelled step has taken from the
-    /// loop is in the book by then.
+    /// Records until it is cancelled at the end of the term. Use that a cancelled step has taken from the loop
+    /// is in the book by then.
     async fn keep_for_a_term(&mut self, orders: &mpsc::WeakSender<LoopRequest>) {
         let mut questions = self.context.client.subscribe(self.context.subjects.usage(&self.resource)).await.ok();
         let mut due = tokio::time::interval(WRITE_EVERY);
@@ -78,7 +78,7 @@ impl UsageKeeper {
         }
     }
 
-    /// Writes what was used since the last write. The task that writes goes on if the term ends.
+    /// Writes the use since the last write. The task that writes goes on if the term ends.
     async fn write(&mut self, orders: &mpsc::Sender<LoopRequest>) {
         let (orders, book) = (orders.clone(), self.book.clone());
         let writing = tokio::spawn(async move {
@@ -103,7 +103,7 @@ impl UsageKeeper {
         }
     }
 
-    /// Makes a forecast, and has the loop show it.
+    /// Makes a forecast, and has the loop include it in the status.
     async fn update_forecast(&mut self, orders: &mpsc::Sender<LoopRequest>) {
         let Some(report) = ask(orders, LoopRequest::Report).await else { return };
         let Some(days) = self.known_days().await else { return };
@@ -115,7 +115,7 @@ impl UsageKeeper {
         }
     }
 
-    /// The days of the history until today, the earliest first, each with its date.
+    /// Returns the days of the history until today, the earliest first, each with its date.
     async fn known_days(&mut self) -> Option<Vec<(Date, StoredDayUsage)>> {
         let today = DayHour::now().day;
         let dates = days_before(today, DAYS);
@@ -161,7 +161,7 @@ async fn next(questions: &mut Option<Subscriber>) -> Message {
     std::future::pending().await
 }
 
-/// This many days before `today`, the earliest first.
+/// Returns this many days before `today`, the earliest first.
 fn days_before(today: Date, count: usize) -> Vec<Date> {
     let ago = |days: usize| today.checked_sub(i64::try_from(days).unwrap_or(i64::MAX).days()).ok();
     (1..=count).rev().filter_map(ago).collect()

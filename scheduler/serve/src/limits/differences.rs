@@ -1,8 +1,7 @@
-//! Which other schedulers count differently: they share a resource, and have another configuration.
+//! Detects other schedulers that lead a shared resource under another configuration.
 //!
-//! Every scheduler announces its fingerprints, and compares those of other schedulers with its own
-//! once a second. A difference is reported when it has lasted for 3 s. New rules reach schedulers
-//! one by one, and a difference meanwhile means nothing.
+//! Every scheduler announces its fingerprints and compares those of others with its own once a second.
+//! New rules reach schedulers one by one, so a difference is reported only when it has lasted for 3 s.
 
 use crate::limits::fingerprint::Fingerprint;
 use rampmeter_protocol::name::Name;
@@ -14,16 +13,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The fingerprints of one scheduler, by resource.
 pub type Fingerprints = BTreeMap<Name, Fingerprint>;
 
-/// A scheduler that was not seen for this long is gone: it missed two of three calls.
+/// A scheduler that was not seen for this long is gone: it missed two of three pings.
 const GONE_AFTER: Span = Span::from_secs(3);
 /// How long a difference has to last. New rules reach all schedulers within a second.
 const SETTLED_AFTER: Span = Span::from_secs(3);
-/// The most that a scheduler announces of its fingerprints, a fourth of the largest message of a
-/// NATS server: those of about two thousand resources. Further resources are not compared.
+/// Bound on the announced fingerprints, a quarter of the largest message of a NATS server: enough for
+/// about two thousand resources. Further resources are not compared.
 const MAX_ANNOUNCED_BYTES: usize = 256 * 1024;
 
-/// The fingerprints of this scheduler and of those that live. The lock guards all maps, for the
-/// time of one comparison.
+/// The fingerprints of all live schedulers. The lock is held for one comparison.
 #[derive(Debug, Default)]
 pub struct Differences(Mutex<State>);
 
@@ -40,8 +38,7 @@ struct Announced {
     fingerprints: Fingerprints,
 }
 
-/// A difference: its present form, its beginning, and the form that is reported. If it changes, the
-/// old form is reported until the new one has lasted.
+/// A difference. When it changes, its old form is reported until the new one has lasted.
 #[derive(Debug)]
 struct Deviation {
     difference: DifferingScheduler,
@@ -50,12 +47,12 @@ struct Deviation {
 }
 
 impl Differences {
-    /// Sets the fingerprint of what counts here for `resource` from now on.
+    /// Sets the fingerprint of this scheduler for `resource`.
     pub fn set_own(&self, resource: &Name, fingerprint: Fingerprint) {
         self.lock().own.insert(resource.clone(), fingerprint);
     }
 
-    /// What this scheduler announces.
+    /// Returns the announcement of this scheduler, as JSON.
     #[must_use]
     pub fn announced(&self) -> String {
         let state = self.lock();
@@ -76,7 +73,7 @@ impl Differences {
         self.lock().others.insert(scheduler.to_owned(), Announced { at: now, fingerprints });
     }
 
-    /// Compares all schedulers that live. Logs which differences have begun or ended.
+    /// Compares all live schedulers, and logs differences that have begun or ended.
     pub fn compare(&self, now: Time) {
         let mut state = self.lock();
         state.others.retain(|_, other| now.since(other.at) < GONE_AFTER);
@@ -99,13 +96,13 @@ impl Differences {
         }
     }
 
-    /// The schedulers that count differently for `resource`, as the protocol has them.
+    /// Returns the schedulers that differ for `resource`.
     #[must_use]
     pub fn of(&self, resource: &Name) -> Vec<DifferingScheduler> {
         self.all().remove(resource).unwrap_or_default()
     }
 
-    /// The schedulers that count differently, by resource.
+    /// Returns the schedulers that differ, by resource.
     #[must_use]
     pub fn all(&self) -> BTreeMap<Name, Vec<DifferingScheduler>> {
         let state = self.lock();
@@ -124,7 +121,7 @@ impl Differences {
 }
 
 impl State {
-    /// Where the schedulers that live differ from this one.
+    /// Returns the present differences between the other schedulers and this one.
     fn differences(&self) -> BTreeMap<(Name, String), DifferingScheduler> {
         let mut differences = BTreeMap::new();
         for (scheduler, other) in &self.others {
@@ -137,7 +134,7 @@ impl State {
         differences
     }
 
-    /// Whether a scheduler lives and counts as this one does.
+    /// Returns whether a scheduler lives and counts as this one does.
     fn agrees_on(&self, (resource, scheduler): &(Name, String)) -> bool {
         let other = self.others.get(scheduler).and_then(|other| other.fingerprints.get(resource));
         other.is_some_and(|other| self.own.get(resource) == Some(other))

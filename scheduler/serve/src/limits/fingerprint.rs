@@ -1,4 +1,4 @@
-//! What a scheduler applies to a resource, in a few bytes, so that schedulers can compare it.
+//! A short fingerprint of what a scheduler applies to a resource, by which schedulers can be compared.
 
 use rampmeter_config::Configured;
 use rampmeter_policy::Resource;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// Hashes of the limits and settings that count at one scheduler for one resource.
+/// Hashes of the limits and settings that one scheduler applies to a resource.
 ///
 /// Two schedulers of the same version have equal fingerprints if and only if they would decide
 /// alike, apart from collisions of 32 bits. Fingerprints of different versions say nothing.
@@ -22,10 +22,10 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// The fingerprint of `resource`, which has the limits in force now.
+    /// Returns the fingerprint of `resource` under the limits in force.
     ///
-    /// A provider corrects capacities under every leader, so they do not count if there is one.
-    /// Limits that the provider alone tells do not count at all.
+    /// A provider corrects capacities under every leader, so capacities are left out if there is one.
+    /// Limits that only the provider states are left out altogether.
     #[must_use]
     pub fn of(configured: &Configured, resource: &Resource) -> Self {
         let Configured { provider, reader, pricing, spec: written, .. } = configured;
@@ -44,7 +44,7 @@ impl Fingerprint {
         }
     }
 
-    /// Where the fingerprint `other` of `scheduler` differs, if it does.
+    /// Compares this fingerprint with `other` of `scheduler`, and returns the difference.
     pub(crate) fn difference(&self, scheduler: &str, other: &Self) -> Option<DifferingScheduler> {
         let all = self.limits.keys().chain(other.limits.keys().filter(|name| !self.limits.contains_key(*name)));
         let mut limits: Vec<Name> =
@@ -58,7 +58,7 @@ impl Fingerprint {
     }
 }
 
-/// The checksum of the value's debug text: the same in every build of one version.
+/// Returns the checksum of the value's debug text, which is the same in every build of one version.
 fn hash(value: &impl Debug) -> u32 {
     crc32c::crc32c(format!("{value:?}").as_bytes())
 }

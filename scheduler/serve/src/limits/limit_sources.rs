@@ -11,33 +11,32 @@ use rampmeter_protocol::time::Time;
 use rampmeter_store::RulesRevision;
 use std::time::Duration;
 
-/// How long a successor waits for the rules of its predecessor: far longer than the store takes to
-/// deliver them.
+/// How long a successor waits for the rules of its predecessor. The store delivers them far sooner.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
-/// Where the limits of a resource come from.
+/// The sources of the limits of one resource.
 ///
-/// The leader and the permit loop of each of its terms have a clone each. Each takes the rules that
-/// are known when it asks, so that a loop goes on under the very rules that it reports.
+/// The leader has one clone, the permit loop of each term another. Each takes the rules that are known
+/// when it asks, so that a loop applies exactly the rules that it reports.
 #[derive(Clone, Debug)]
 pub struct LimitSources {
     rules: RulebookReceiver,
-    /// All that the configuration says of the resource.
+    /// The configuration of the resource.
     spec: ResourceSpec,
-    /// Its limits by the configuration or the provider, if they are known.
+    /// The limits of the configuration or the provider, if they are known.
     own: Option<Vec<LimitSpec>>,
-    /// The limits of the rules. None if the rules in force have no limits for the resource.
+    /// The limits of the rules in force, if these have any for the resource.
     ruled: Option<Vec<LimitSpec>>,
     revision: RulesRevision,
     status: Option<RulesStatus>,
-    /// Remarks of the configuration on limits, by name.
+    /// Remarks on limits of the configuration, by name.
     pub(crate) notes: Vec<(Name, String)>,
     /// `None` if the resource has no provider.
     pub(crate) provider: Option<ProviderView>,
 }
 
 impl LimitSources {
-    /// Limits by `spec` and `rules`, which a provider may correct if there is one.
+    /// Creates the sources from `spec` and `rules`.
     pub(crate) fn new(rules: RulebookReceiver, spec: ResourceSpec, has_provider: bool) -> Self {
         let (own, provider) =
             (spec.has_limits().then(|| spec.limits.clone()), has_provider.then(ProviderView::default));
@@ -45,7 +44,7 @@ impl LimitSources {
         LimitSources { rules, spec, own, ruled, revision: RulesRevision::NONE, status, notes, provider }
     }
 
-    /// Returns when the rules were read. Until then, `trouble` gets why they were not.
+    /// Waits until the rules were read. Meanwhile `trouble` receives the reasons why they were not.
     pub(crate) async fn until_known(&mut self, mut trouble: impl FnMut(String)) {
         while !self.rules.borrow_and_update().is_known() {
             let reason = self.rules.borrow().trouble.clone();
@@ -54,12 +53,12 @@ impl LimitSources {
         }
     }
 
-    /// Takes the limits that the provider has sent.
+    /// Sets the limits that the provider has sent.
     pub(crate) fn provided(&mut self, resource: &Resource) {
         self.own = Some(resource.spec().limits.clone());
     }
 
-    /// The resource with the limits that are in force now; nothing if it has none.
+    /// Returns the resource with the limits now in force, or `None` if it has no limits.
     pub(crate) fn resource(&mut self) -> Option<Resource> {
         let ruled = self.take_edition();
         let limits = ruled.clone().or_else(|| self.own.clone())?;
@@ -68,8 +67,8 @@ impl LimitSources {
         Some(resource.expect("rules and configuration were checked when they were read"))
     }
 
-    /// Takes the rules that are known now. Returns the resource if other limits come into force.
-    /// What its provider's contract [makes of them](ProviderView::keep_to_contract) comes on top.
+    /// Takes the rules that are known now, and returns the resource if other limits come into force. The
+    /// provider's contract is [applied](ProviderView::keep_to_contract) on top by the caller.
     pub(crate) fn take_rules(&mut self) -> Option<Resource> {
         let ruled = self.take_edition();
         if ruled.is_none() && self.own.is_none() {
@@ -78,8 +77,7 @@ impl LimitSources {
         if ruled == self.ruled { None } else { self.resource() }
     }
 
-    /// Waits until this revision of the rules is known, because the predecessor has promised starts
-    /// under it.
+    /// Waits until this revision of the rules is known, under which the predecessor has promised starts.
     pub(crate) async fn reach(&mut self, revision: RulesRevision) {
         let reached = self.rules.wait_for(|rules| rules.revision >= revision);
         if !matches!(tokio::time::timeout(CATCH_UP, reached).await, Ok(Ok(_))) {
@@ -88,34 +86,31 @@ impl LimitSources {
         }
     }
 
-    /// Returns when the rules may have changed.
     pub(crate) async fn changed(&mut self) {
         if self.rules.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
-    /// The revision of the rules in force.
     pub(crate) fn revision(&self) -> RulesRevision {
         self.revision
     }
 
-    /// The status as the protocol has it.
+    /// Returns the status of provider and rules.
     pub(crate) fn status(&self, now: Time) -> (Option<ProviderStatus>, Option<RulesStatus>) {
         (self.provider.as_ref().map(|provider| provider.status(now)), self.status.clone())
     }
 
-    /// The name of the resource.
     pub(crate) fn name(&self) -> &Name {
         &self.spec.name
     }
 
-    /// The limits that would count without the rules in force, if there are such rules.
+    /// Returns the limits that would be in force without the rules, if rules are.
     pub(crate) fn configured(&self) -> Option<&[LimitSpec]> {
         self.own.as_deref().filter(|_| self.ruled.is_some())
     }
 
-    /// How the rules in force differ from the file of `scheduler`, a sentence for each limit.
+    /// Describes how the rules in force differ from the file of `scheduler`, a sentence for each limit.
     pub(crate) fn differ(&self, scheduler: &str) -> Vec<String> {
         let own = self.configured().filter(|_| self.provider.is_none());
         let (Some(ruled), Some(own)) = (&self.ruled, own) else { return Vec::new() };
@@ -133,7 +128,7 @@ impl LimitSources {
         names.map(sentence).collect()
     }
 
-    /// Notes the edition that is in force, and returns its limits.
+    /// Notes the edition in force, and returns its limits for this resource.
     fn take_edition(&mut self) -> Option<Vec<LimitSpec>> {
         let book = self.rules.borrow_and_update();
         (self.revision, self.status) = (book.revision, book.status(&self.spec.name));
@@ -141,7 +136,7 @@ impl LimitSources {
     }
 }
 
-/// What workers learn when other limits come into force: all that are new or have other sizes.
+/// Returns the news for workers when other limits come into force: limits that are new or have other sizes.
 pub(crate) fn limit_news(before: &Resource, after: &Resource) -> Vec<LimitNews> {
     let sizes = |limit: &LimitSpec| (limit.name.clone(), limit.capacity, limit.period);
     let is_new = |limit: &&LimitSpec| !before.limits().iter().any(|known| sizes(known.spec()) == sizes(limit));

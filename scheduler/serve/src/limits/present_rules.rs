@@ -1,4 +1,4 @@
-//! The rules in the store, as a command that changes them reads and shows them.
+//! The rules in the store, as read and shown by commands that change them.
 
 use crate::limits::rulebook::latest_valid;
 use crate::wall_time;
@@ -22,16 +22,15 @@ pub struct PresentRules {
     pub revision: RulesRevision,
     /// The rules of the latest valid edition.
     pub rules: Rules,
-    /// The limits in force now, for resources whose leaders were asked; for others, those of `rules`
-    /// are.
+    /// The limits in force now, for resources whose leaders were asked. For others, see `rules`.
     pub in_force: Rules,
-    /// The limits that would count without rules, for resources whose leaders were asked.
+    /// The limits that would be in force without rules, for resources whose leaders were asked.
     pub configured: Rules,
     /// Why the latest edition is invalid, if it is.
     pub refused: Option<String>,
 }
 
-/// Whether lines are coloured, as on a terminal.
+/// Whether to colour lines, as on a terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct Paint {
     /// Whether new lines are green and old ones red.
@@ -49,7 +48,7 @@ impl PresentRules {
     /// Reads the rules in the store.
     ///
     /// # Errors
-    /// If the store does not tell them.
+    /// If the store can't be read.
     pub async fn read(store: &RuleStore) -> anyhow::Result<Self> {
         let editions = store.editions().await?;
         let (valid, refused) = latest_valid(&editions, Path::new(STORED));
@@ -61,8 +60,7 @@ impl PresentRules {
         })
     }
 
-    /// The differences of `after` from the present rules, resource by resource; empty if there are
-    /// none.
+    /// Returns the differences of `after` from the present rules by resource, or an empty text.
     #[must_use]
     pub fn diff(&self, after: &Rules, paint: Paint) -> String {
         let (before, in_force) = (&self.rules, &self.in_force);

@@ -1,4 +1,4 @@
-//! The provider of a resource's limits, as those know it who act by its answers.
+//! The provider of a resource's limits, as seen by the permit loop.
 
 use rampmeter_account::matching::{NewLimit, limits_of, new_levels, new_limits, unmatched};
 use rampmeter_account::poll_schedule::{PollSchedule, Topic};
@@ -13,30 +13,28 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::{ProviderState, ProviderStatus};
 use rampmeter_protocol::time::{Span, Time};
 
-/// What a provider says.
+/// News from a provider.
 #[derive(Clone, Debug)]
 pub enum ProviderNews {
     /// All limits of the account.
     Limits(Contract),
-    /// The levels of the buckets.
+    /// The levels of the buckets, read between two instants.
     Levels {
-        /// When the provider was asked. Calls sent before may be counted in; starts committed later
-        /// are not.
+        /// When the provider was asked. Levels may include calls sent before, and no starts committed
+        /// later.
         asked: Time,
-        /// When its answer came. Calls sent later are not counted in.
+        /// When its answer came. Levels include no calls sent later.
         answered: Time,
         /// The level of each bucket.
         levels: Vec<ProvidedLevel>,
     },
-    /// The provider does not answer a question: the known limits stay in force.
+    /// The provider did not answer a question; the known limits stay in force.
     Trouble(ProviderError),
-    /// The provider has answered all questions that were asked last.
+    /// The provider has answered all of the latest questions.
     Well,
 }
 
-/// What a permit loop knows of its provider, for status and metrics.
-///
-/// The last contract that was read stays here, because it goes on to count when rules change.
+/// What a permit loop knows of its provider. Keeps the last contract, which still applies when rules change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProviderView {
     state: ProviderState,
@@ -47,7 +45,6 @@ pub(crate) struct ProviderView {
 }
 
 impl ProviderView {
-    /// The status as the protocol has it.
     pub(crate) fn status(&self, now: Time) -> ProviderStatus {
         ProviderStatus {
             kind: KIND.to_owned(),
@@ -58,16 +55,16 @@ impl ProviderView {
         }
     }
 
-    /// Takes a contract, and returns `present` if that changes it.
+    /// Takes a contract, and returns the changed resource if it differs from `present`.
     pub(crate) fn take_contract(&mut self, now: Time, present: &Resource, contract: Contract) -> Option<Resource> {
         self.contract_read = Some(now);
         self.contract = Some(contract);
         self.keep_to_contract(present)
     }
 
-    /// Returns `present` as the last contract has it, if that changes it. Limits take the capacity that the contract
-    /// gives for their unit and period; all other limits stay. The upstream's own word on its
-    /// limits is true, whatever the rules say.
+    /// Applies the last contract to `present`, and returns the changed resource if there is a change. Limits
+    /// take the capacity that the contract gives for their unit and period; all other limits stay. The
+    /// upstream's own statement takes precedence over rules.
     pub(crate) fn keep_to_contract(&mut self, present: &Resource) -> Option<Resource> {
         let contract = self.contract.as_ref()?;
         let changed = new_limits(present.limits(), contract);
@@ -86,7 +83,7 @@ impl ProviderView {
         change.ok().flatten()
     }
 
-    /// Notes that the provider fails: the limits stay what they are, and status and log say why.
+    /// Notes a failure of the provider for status and log. The limits stay in force.
     pub(crate) fn note_trouble(&mut self, resource: &Name, error: &ProviderError) {
         let reason = error.to_string();
         if self.reason.as_ref() != Some(&reason) {
@@ -96,7 +93,6 @@ impl ProviderView {
         self.reason = Some(reason);
     }
 
-    /// Notes that the provider has answered.
     pub(crate) fn note_well(&mut self, resource: &Name) {
         if self.state == ProviderState::Failing {
             tracing::info!(%resource, "the provider answers again");
@@ -106,7 +102,7 @@ impl ProviderView {
     }
 }
 
-/// The resource under limits of these capacities; nothing if none has changed.
+/// Returns the resource with these capacities, or `None` if none has changed.
 fn changed_by(present: &Resource, changed: &[NewLimit]) -> Result<Option<Resource>, SpecError> {
     if changed.is_empty() {
         return Ok(None);
@@ -120,15 +116,15 @@ fn changed_by(present: &Resource, changed: &[NewLimit]) -> Result<Option<Resourc
     Resource::new(&spec).map(Some)
 }
 
-/// What the provider's buckets hold, by limit of `resource`.
+/// Returns the levels of the provider's buckets, by limit of `resource`.
 pub(crate) fn levels_by_limit(resource: &Resource, took: Span, levels: &[ProvidedLevel]) -> Vec<(LimitId, Amount)> {
     let levels_read = new_levels(resource.limits(), levels);
     tracing::debug!(resource = %resource.name(), %took, told = ?levels_read, "the provider's levels");
     levels_read.into_iter().filter_map(|level| Some((resource.limit(&level.name)?, level.remaining))).collect()
 }
 
-/// Asks until there is an answer, for a resource that has no limits in the configuration. Until
-/// then, nothing is granted, and `trouble` gets why the resource can't be led.
+/// Asks until the provider answers, for a resource without configured limits. Until then nothing is
+/// granted, and `trouble` receives the reasons.
 pub(crate) async fn first_limits(
     configured: &Configured,
     provider: &mut SentinelHub,

@@ -1,8 +1,7 @@
 //! The rules in force, kept up to date.
 //!
-//! Every scheduler of a fleet finds the same rules: the latest edition in the store that is valid
-//! as a whole. An invalid edition is refused and shown. The last good one stays in force, over
-//! restarts too.
+//! The rules in force are the latest edition in the store that is valid as a whole. An invalid edition
+//! is refused and shown; the last valid one stays in force, also after restarts.
 
 use crate::audit::Action;
 use crate::denials::Denials;
@@ -20,20 +19,19 @@ use tokio::sync::watch;
 
 /// Pause after a failure.
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
-/// How often the store is asked although it sends no news: this finds out if a watch was lost
-/// without a sign.
+/// How often the store is read even without news, in case the watch was lost silently.
 const RECHECK: Duration = Duration::from_secs(5);
-/// Subjects of the KV entries with rules, as in NATS permissions.
+/// The KV entries with rules, as in NATS permissions.
 const VALUES: [&str; 2] = ["rules", "counts"];
-/// The name of the text in refusals.
+/// The name of the rules' text in refusals.
 const SOURCE: &str = "rules";
 
-/// What is known of the rules.
+/// The known state of the rules.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Rulebook {
-    /// The revision in force; none means that the configuration's limits are in force.
+    /// The revision in force. Without one, the configuration's limits are in force.
     pub revision: RulesRevision,
-    /// A later edition that can't be used.
+    /// The latest edition, if it is invalid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<RefusedRules>,
     /// How many editions were refused.
@@ -41,36 +39,35 @@ pub struct Rulebook {
     /// Why the store can't be read, if it can't.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
-    /// Whether the store was ever read.
     #[serde(skip)]
     known: bool,
     #[serde(skip)]
     rules: Arc<Rules>,
 }
 
-/// Sees the rules change.
+/// Receives changes of the rules.
 pub type RulebookReceiver = watch::Receiver<Rulebook>;
 
 impl Rulebook {
-    /// Whether the store was read.
+    /// Returns whether the store was ever read.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.known
     }
 
-    /// Whether there is something to show: some rules are in force, are refused, or can't be read.
+    /// Returns whether there is something to show: rules in force, refused, or unreadable.
     #[must_use]
     pub fn has_news(&self) -> bool {
         !self.revision.is_none() || self.refused.is_some() || self.trouble.is_some()
     }
 
-    /// The rules of `resource`, if it has some.
+    /// Returns the rules of `resource`, if it has some.
     #[must_use]
     pub fn of(&self, resource: &Name) -> Option<&ResourceRules> {
         self.rules.of(resource)
     }
 
-    /// The status of the rules for `resource`; nothing if there are no rules and never were.
+    /// Returns the status of the rules for `resource`, or `None` if there are no rules and never were.
     #[must_use]
     pub fn status(&self, resource: &Name) -> Option<RulesStatus> {
         let own = self.of(resource);
@@ -85,12 +82,12 @@ impl Rulebook {
         })
     }
 
-    /// The latest edition that was seen.
+    /// Returns the latest edition that was seen, valid or not.
     fn latest(&self) -> RulesRevision {
         self.refused.as_ref().map_or(self.revision, |refused| RulesRevision::new(refused.revision))
     }
 
-    /// Takes editions of the store, the latest first. The first valid one comes into force.
+    /// Takes editions from the store, the latest first, and puts the first valid one in force.
     fn take(&mut self, editions: &[Edition]) {
         self.known = true;
         self.trouble = None;
@@ -144,8 +141,8 @@ impl Rulebook {
     }
 }
 
-/// The first valid one of these editions, and why the one that comes first is refused, if it is.
-/// Faults name `source` as their file.
+/// Returns the first valid edition, and why the first edition is refused if it is invalid. Faults give
+/// `source` as their file.
 pub(crate) fn latest_valid(
     editions: &[Edition],
     source: &Path,
@@ -160,14 +157,14 @@ pub(crate) fn latest_valid(
     (None, refused)
 }
 
-/// The rules in the text of an edition; none if it was deleted.
+/// Parses the text of an edition; a deleted one has no rules.
 fn read(text: Option<&[u8]>, source: &Path) -> Result<Rules, String> {
     let Some(text) = text else { return Ok(Rules::default()) };
     let text = std::str::from_utf8(text).map_err(|error| format!("no text: {error}"))?;
     parse_stored_rules(source, text).map_err(|error| error.to_string())
 }
 
-/// Keeps the result up to date until the last reader is dropped. Nothing is known at first.
+/// Keeps the result up to date until the last receiver is dropped. It begins unknown.
 pub(crate) fn keep(client: Client, denials: Denials, prefix: Name, replicas: usize) -> RulebookReceiver {
     let (book, read) = watch::channel(Rulebook::default());
     tokio::spawn(async move {
@@ -188,8 +185,8 @@ pub(crate) fn keep(client: Client, denials: Denials, prefix: Name, replicas: usi
     read
 }
 
-/// Returns when the store sends no news any more. The bucket is made only at the first start: a
-/// bucket that is lost later is not made again.
+/// Follows the store until its watch ends. The bucket is created only at the first start; one that is
+/// lost later is not created again.
 async fn follow(
     store: &mut Option<RuleStore>,
     (client, prefix, replicas): (&Client, &Name, usize),
@@ -222,9 +219,8 @@ async fn follow(
     }
 }
 
-/// Keeps a copy of the edition in force once a later one is refused. Otherwise many invalid
-/// editions could push it out of the history. A copy takes a revision of its own; without invalid
-/// editions, there is none.
+/// Keeps a copy of the edition in force once a later one is refused, or else many invalid editions could
+/// push it out of the history. A copy takes a revision of its own.
 async fn keep_copy_in_force(store: &RuleStore, book: &watch::Sender<Rulebook>, edition_in_force: &mut Option<Edition>) {
     let (revision, is_refused) = (book.borrow().revision, book.borrow().refused.is_some());
     if let Some(edition) = edition_in_force.take_if(|edition| is_refused && edition.revision == revision)

@@ -1,7 +1,7 @@
-//! The rules for operators without rights in the store: a scheduler reads and writes them.
+//! Lets operators without rights in the store read and write rules, through a scheduler.
 //!
-//! A user that may use JetStream's API can have stored bytes delivered to any subject of its account,
-//! for example as the state of a resource. Operators therefore ask a scheduler.
+//! Operators get no rights in the store because a user of JetStream's API can have stored bytes
+//! delivered to any subject of its account, for example as the state of a resource.
 
 use crate::limits::present_rules::{PresentRules, write};
 use crate::messages::inbound::answer_to;
@@ -18,26 +18,26 @@ use std::time::Duration;
 
 /// The longest wait for a scheduler. NATS does not answer users that may not ask.
 const ANSWER: Duration = Duration::from_secs(5);
-/// The same for the first question, behind which the bucket is tried.
+/// The longest wait for the first answer, after which the bucket is tried.
 const FIRST_ANSWER: Duration = Duration::from_secs(1);
-/// The most characters of an error in an answer, so that the server takes it.
+/// Bound on the characters of an error in an answer, so that the server accepts it.
 const MAX_ERROR: usize = 4096;
-/// The queue group of schedulers: one of them answers.
+/// The queue group of schedulers, so that only one answers.
 const GROUP: &str = "rules";
 /// The name of the rules in faults.
 const SOURCE: &str = "rules";
 
-/// The first line of a message with rules. The rest is their text, empty without rules.
+/// The first line of a message with rules. The rest is their text, which is empty if there are none.
 #[derive(Debug, Serialize, Deserialize)]
 struct Head {
-    /// The revision of the latest edition; when writing, the one that is to be replaced.
+    /// The revision of the latest edition, or in an order the one to be replaced.
     revision: RulesRevision,
     /// Why the latest edition is invalid, if it is.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     refused: Option<String>,
 }
 
-/// The outcome of a question.
+/// The answer to an order.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Outcome {
@@ -45,7 +45,7 @@ enum Outcome {
     Error(String),
 }
 
-/// Reads and writes rules, by a scheduler if one answers, or else in the bucket.
+/// Reads and writes rules through a scheduler if one answers, else in the bucket.
 #[derive(Debug)]
 pub struct RulesDesk {
     client: Client,
@@ -54,7 +54,7 @@ pub struct RulesDesk {
 }
 
 impl RulesDesk {
-    /// The desk and the present rules.
+    /// Opens the desk, and reads the present rules.
     ///
     /// # Errors
     /// If a scheduler or the store can't read them.
@@ -71,7 +71,7 @@ impl RulesDesk {
     /// Writes `after` if nothing was written since `present`, and returns the new revision.
     ///
     /// # Errors
-    /// If another edition was written meanwhile, or this one is not taken.
+    /// If another edition was written meanwhile, or this one is refused.
     pub async fn write(&self, present: &PresentRules, after: &Rules) -> anyhow::Result<RulesRevision> {
         if !self.is_scheduler {
             let store = RuleStore::open_beside_state(&self.client, self.subjects.prefix()).await?;
@@ -87,7 +87,7 @@ impl RulesDesk {
     }
 }
 
-/// Answers questions for rules until the connection is closed.
+/// Serves reads and writes of rules until the connection is closed.
 ///
 /// # Errors
 /// If it is closed already.
@@ -117,7 +117,7 @@ async fn read(client: &Client, subjects: &Subjects) -> anyhow::Result<PresentRul
     }
 }
 
-/// Writes the rules of an order.
+/// Carries out an order to write rules.
 async fn take(client: &Client, subjects: &Subjects, order: &[u8]) -> anyhow::Result<Vec<u8>> {
     let (Head { revision, .. }, after) = parts(order)?;
     let present = PresentRules { revision, ..PresentRules::default() };

@@ -1,4 +1,4 @@
-//! What comes in for a permit loop, and where its answer goes.
+//! Messages to a permit loop, and where their answers go.
 
 use crate::messages::message_trace::MessageTrace;
 use async_nats::{Message, Subject};
@@ -11,35 +11,35 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use tokio::sync::mpsc;
 
-/// The most accounts that are remembered. A server has as many as its configuration says; without
-/// permissions, any client can make some up.
+/// Bound on remembered accounts. A server has as many as its configuration says, but without
+/// permissions any client can make some up.
 const MAX_ACCOUNTS: usize = 64;
 
 /// A reply, with the number of the message that it answers.
 pub type NumberedReply = (u64, InboxReply);
 
-/// Where an answer goes.
+/// The destination of an answer.
 #[derive(Clone, Debug)]
 pub enum Address {
-    /// The answer goes to a subject, over NATS.
+    /// A NATS subject.
     Subject(Subject),
-    /// The answer goes to a task of this process, with the number of its message.
+    /// A task of this process, with the number of its message.
     Here(mpsc::Sender<NumberedReply>, u64),
 }
 
-/// The number of a connection, zero if it is unknown. Two connections may share a number.
+/// The number of a client's connection, zero if unknown. It is a hash, so two connections may share one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Connection(u16);
 
 impl Connection {
-    /// A connection that is not known.
+    /// An unknown connection.
     pub const UNKNOWN: Connection = Connection(0);
-    /// The connection that all clients of this process have in common.
+    /// The connection shared by all clients of this process.
     const HERE: Connection = Connection(1);
 }
 
 impl Address {
-    /// The connection of the client that wants an answer here: its inbox without the last token.
+    /// Returns the connection of the client at this address: its inbox without the last token.
     #[must_use]
     pub fn connection(&self) -> Connection {
         let Address::Subject(inbox) = self else { return Connection::HERE };
@@ -47,7 +47,7 @@ impl Address {
         Connection((hash_of(connection) as u16).max(Connection::HERE.0 + 1))
     }
 
-    /// The subject, unless the answer stays in this process.
+    /// Returns the subject, unless the answer stays in this process.
     pub(crate) fn into_subject(self) -> Option<Subject> {
         match self {
             Address::Subject(subject) => Some(subject),
@@ -55,7 +55,7 @@ impl Address {
         }
     }
 
-    /// This address as one for answers, or else for the mere confirmation of a message.
+    /// Splits the address: as one for full answers, or else for mere confirmations.
     pub(crate) fn answered_in_full(self) -> (Option<Self>, Option<Self>) {
         match &self {
             Address::Subject(inbox) if is_brief(inbox) => (None, Some(self)),
@@ -63,7 +63,7 @@ impl Address {
         }
     }
 
-    /// The user of NATS whose client wants an answer here.
+    /// Returns the NATS user, or account, of the client at this address.
     #[must_use]
     pub fn user(&self) -> Option<&str> {
         match self {
@@ -73,12 +73,12 @@ impl Address {
     }
 }
 
-/// The user whose inbox this is, or its account: its first token.
+/// Returns the user or account whose inbox this is: its first token.
 pub(crate) fn user_of(inbox: &str) -> &str {
     inbox.split_once('.').map_or(inbox, |(user, _)| user)
 }
 
-/// Where the answer to a message on `subject` goes, if it may go to `reply`.
+/// Returns the subject for the answer to a message on `subject`, or `None` if `reply` is not permitted.
 pub(crate) fn answer_to(subjects: &Subjects, subject: &str, reply: Subject) -> Option<Subject> {
     let of_account = match subjects.answer_to(subject, &reply)? {
         Cow::Borrowed(_) => None,
@@ -87,29 +87,29 @@ pub(crate) fn answer_to(subjects: &Subjects, subject: &str, reply: Subject) -> O
     Some(of_account.unwrap_or(reply))
 }
 
-/// A message for a permit loop, over NATS or from this process.
+/// A message to a permit loop, over NATS or from this process.
 #[derive(Debug)]
 pub struct Inbound {
-    /// What it is about.
+    /// The subject of the message.
     pub endpoint: Endpoint,
-    /// Where an answer goes, if one is wanted.
+    /// The destination of the answer, if one is wanted.
     pub reply: Option<Address>,
     /// The content.
     pub payload: Bytes,
-    /// The traces that it belongs to, if spans are recorded here.
+    /// The trace contexts of the message, if spans are recorded.
     pub trace: Option<Box<MessageTrace>>,
 }
 
-/// What a message is about.
+/// A subject of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
-    /// Requests for permits, each of the class that it names.
+    /// Requests for permits, each of the class that it asks for.
     Permit,
     /// Requests for permits of this class.
     PermitOf(Name),
-    /// What became of permits.
+    /// Reports on calls.
     Settle,
-    /// Questions for levels, queues and counters.
+    /// Requests for levels, queues and counters.
     Status,
     /// Questions why requests wait.
     Explain,
@@ -119,38 +119,38 @@ pub enum Endpoint {
     Thaw,
     /// Orders that pause limits.
     Freeze,
-    /// Orders that take the stock of limits.
+    /// Orders that set the levels of limits to zero.
     Empty,
-    /// Questions for what clients have used, which the task beside the loop answers.
+    /// Requests for the use by clients, which a task beside the loop answers.
     Usage,
-    /// Questions for rules, which a task of any scheduler answers.
+    /// Requests for rules, which a task of any scheduler answers.
     Rules,
-    /// Questions for the access token, which the task beside the loop answers.
+    /// Requests for the access token, which a task beside the loop answers.
     Token,
     /// A loop's message to itself.
     Echo,
-    /// A subject that the protocol does not have.
+    /// A subject that is not in the protocol.
     Unknown(Subject),
 }
 
-/// A subject on which a leader answers, and whose messages are counted.
+/// A subject whose messages are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndpointKind {
     /// Requests for permits, also those of one class.
     Permit,
     /// Reports on calls.
     Settle,
-    /// Questions for levels, queues and counters.
+    /// Requests for levels, queues and counters.
     Status,
 }
 
 impl EndpointKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [EndpointKind; 3] = [EndpointKind::Permit, EndpointKind::Settle, EndpointKind::Status];
 }
 
 impl Endpoint {
-    /// The counter of such messages, if they are counted.
+    /// Returns the counter of such messages, if they are counted.
     pub(crate) fn kind(&self) -> Option<EndpointKind> {
         match self {
             Endpoint::Permit | Endpoint::PermitOf(_) => Some(EndpointKind::Permit),
@@ -169,7 +169,7 @@ impl Endpoint {
         }
     }
 
-    /// The subject of such messages.
+    /// Returns the subject of such messages.
     #[must_use]
     pub fn subject(&self, subjects: &Subjects, resource: &Name) -> Subject {
         match self {
@@ -191,15 +191,14 @@ impl Endpoint {
     }
 }
 
-/// The subjects of one resource, by what they are about.
+/// The subjects of one resource.
 #[derive(Debug)]
 pub(crate) struct Endpoints {
     subjects: Subjects,
     resource: Name,
     known: [(Subject, Endpoint); 12],
-    /// Whether spans are recorded, so that headers are read.
+    /// Whether spans are recorded, so that headers are parsed.
     traces: bool,
-    /// The accounts that messages have come from.
     accounts: BTreeSet<Box<str>>,
 }
 
@@ -223,13 +222,13 @@ impl Endpoints {
         Endpoints { known, subjects: subjects.clone(), resource: resource.clone(), traces, accounts: BTreeSet::new() }
     }
 
-    /// The subject of all messages.
+    /// Returns the wildcard subject of all messages.
     pub(crate) fn all(&self) -> String {
         format!("{}.*.{}", self.subjects.prefix(), self.resource)
     }
 
-    /// A message that came in over NATS; `None` if it wants an answer where none may go: no message
-    /// makes a loop write to a subject of its own protocol, or speaks for another user.
+    /// Converts a message from NATS. `None` if its reply subject is not permitted: no message makes a loop
+    /// write to a subject of its own protocol, or speaks for another user.
     pub(crate) fn inbound(&mut self, message: Message) -> Option<Inbound> {
         self.note_account(&message.subject);
         let reply = match message.reply {
@@ -241,12 +240,12 @@ impl Endpoints {
         Some(Inbound { reply, endpoint: self.endpoint(subject), payload: message.payload, trace })
     }
 
-    /// Where the answer to a message on `subject` goes, if it may go to `reply`.
+    /// Returns the address for the answer to a message on `subject`, or `None` if `reply` is not permitted.
     pub(crate) fn address(&self, subject: &str, reply: Subject) -> Option<Address> {
         answer_to(&self.subjects, subject, reply).map(Address::Subject)
     }
 
-    /// The accounts that messages have come from.
+    /// Returns the accounts that messages have come from.
     pub(crate) fn accounts(&self) -> impl Iterator<Item = &str> {
         self.accounts.iter().map(|account| &**account)
     }

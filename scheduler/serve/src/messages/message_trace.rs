@@ -1,31 +1,28 @@
-//! What the headers of a message tell of the traces that its requests belong to.
+//! The trace contexts in the headers of a message.
 
 use async_nats::HeaderMap;
 use axum::http;
 use rampmeter_protocol::trace_context::{TRACEPARENT, TRACESTATE, TraceContext, TraceContexts, trace_state};
 
-/// The trace of one element of a message, as far as the message tells.
+/// The trace context of one element of a message, if it has one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ElementTrace<'a> {
-    /// The trace of the message.
     pub(crate) message: Option<&'a MessageTrace>,
-    /// The place of the element.
     pub(crate) index: usize,
 }
 
 impl ElementTrace<'_> {
-    /// The context of the element.
     pub(crate) fn context(self) -> Option<TraceContext> {
         self.message?.contexts.at(self.index)
     }
 
-    /// What tracing systems have added to the context.
+    /// Returns the `tracestate` of the context.
     pub(crate) fn state(self) -> Option<Box<str>> {
         self.message?.state.clone()
     }
 }
 
-/// The trace contexts of one message. Invalid contexts in its headers are ignored.
+/// The trace contexts of one message, without invalid ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageTrace {
     contexts: TraceContexts,
@@ -33,7 +30,7 @@ pub struct MessageTrace {
 }
 
 impl MessageTrace {
-    /// What the headers of a message over NATS tell. A state counts only if there is one context.
+    /// Reads the headers of a NATS message. A `tracestate` counts only if there is exactly one context.
     #[must_use]
     pub fn of(headers: Option<&HeaderMap>) -> Option<Box<Self>> {
         let headers = headers?;
@@ -42,7 +39,7 @@ impl MessageTrace {
         Self::with(contexts, headers.get(TRACESTATE).filter(|_| is_one).map(|value| value.as_str()))
     }
 
-    /// What the headers of a request over HTTP tell: it has one context for all.
+    /// Reads the headers of an HTTP request, which has one context for all elements.
     #[must_use]
     pub fn of_http(headers: &http::HeaderMap) -> Option<Box<Self>> {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
@@ -54,12 +51,12 @@ impl MessageTrace {
         contexts.has_any().then(|| Box::new(MessageTrace { contexts, state }))
     }
 
-    /// The memory that it takes, in bytes.
+    /// Returns the memory used, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(self) + self.contexts.bytes() + self.state.as_ref().map_or(0, |state| state.len())
     }
 
-    /// The headers with which the message goes on over NATS.
+    /// Returns the headers that pass the contexts on over NATS.
     #[must_use]
     pub fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();

@@ -1,4 +1,4 @@
-//! Messages for a permit loop, and its answers.
+//! Messages to a permit loop, and its answers.
 
 pub mod inbound;
 pub mod message_trace;

@@ -1,5 +1,4 @@
-//! Where answers go: to a message of their own, or into an array that answers an array, element by
-//! element in the same order.
+//! Destinations of answers: a message of its own, or a place in an array that answers an array.
 
 use crate::messages::inbound::Address;
 use crate::messages::request_trace::RequestTrace;
@@ -8,23 +7,22 @@ use rampmeter_protocol::id::PermitId;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The answer of one element: its index, and where its text is.
+/// The place of one answer in an array of answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArrayPlace {
     array: usize,
     element: usize,
 }
 
-/// The answer to an array, as far as it is complete. Nearly always all answers come at once and in
-/// order.
+/// An incomplete array of answers. Nearly always all answers come at once and in order.
 #[derive(Debug)]
 struct OpenArray {
     reply: Address,
-    /// The answers, one behind the other.
+    /// The text of all answers, concatenated.
     text: Vec<u8>,
     answers: Vec<AnswerRange>,
     elements: usize,
-    /// Whether every element of the request is counted in `elements`.
+    /// Whether `elements` is final.
     sealed: bool,
 }
 
@@ -32,15 +30,15 @@ struct OpenArray {
 #[derive(Debug, Default)]
 pub struct Arrays {
     open: Vec<Option<OpenArray>>,
-    /// Memory of finished arrays, for the next ones.
+    /// Memory of finished arrays, for reuse.
     spare: Vec<(Vec<u8>, Vec<AnswerRange>)>,
 }
 
-/// Which element an answer is for, and where its text is.
+/// The element that an answer is for, and the range of its text.
 type AnswerRange = (usize, Range<usize>);
 
 impl Arrays {
-    /// Begins the answer to an array.
+    /// Begins an array of answers, and returns its index.
     pub fn begin(&mut self, reply: Address) -> usize {
         let (text, answers) = self.spare.pop().unwrap_or_default();
         let array = OpenArray { reply, text, answers, elements: 0, sealed: false };
@@ -56,14 +54,14 @@ impl Arrays {
         }
     }
 
-    /// A place for the next element that is answered in the array.
+    /// Returns a place for the next answer in the array.
     pub fn place(&mut self, array: usize) -> ArrayPlace {
         let open = self.get(array);
         open.elements += 1;
         ArrayPlace { array, element: open.elements - 1 }
     }
 
-    /// Has `write` write the answer for `place`. The array is to be [closed](Arrays::close) next.
+    /// Writes the answer for `place` with `write`. Try to [close](Arrays::close) the array next.
     pub fn answer(&mut self, place: ArrayPlace, write: impl FnOnce(&mut Vec<u8>)) {
         let open = self.get(place.array);
         let begin = open.text.len();
@@ -71,12 +69,12 @@ impl Arrays {
         open.answers.push((place.element, begin..open.text.len()));
     }
 
-    /// Notes that the array has no more elements than those with a place.
+    /// Marks the array as having no more elements.
     pub fn seal(&mut self, array: usize) {
         self.get(array).sealed = true;
     }
 
-    /// Ends the answer to an array if it is complete: `write` gets its text in pieces. Returns its
+    /// Ends the array if it is sealed and complete, passing its text in pieces to `write`. Returns its
     /// address.
     pub fn close(&mut self, array: usize, mut write: impl FnMut(&[u8])) -> Option<Address> {
         self.open[array].as_ref().filter(|open| open.sealed && open.answers.len() == open.elements)?;
@@ -102,31 +100,28 @@ impl Arrays {
 }
 
 impl ArrayPlace {
-    /// The array.
+    /// Returns the index of the array.
     #[must_use]
     pub fn array(self) -> usize {
         self.array
     }
 }
 
-/// Where the answer to one element of a message goes, and what it is to say. The core carries it
-/// along.
+/// The destination of one answer, and what to add to it. The core carries it along.
 #[derive(Clone, Debug)]
 pub struct ReplyTo {
     pub(crate) envelope: Envelope,
-    /// Whether a permit says what is left of its limits.
+    /// Whether a grant reports what is left of its limits.
     pub(crate) tells_left: bool,
-    /// What a permit says that the call costs, if that was computed.
+    /// The computed cost, which a grant reports.
     pub(crate) cost: Option<Arc<Cost<'static>>>,
-    /// The span that the answer ends.
+    /// The span that ends with the answer.
     pub(crate) trace: Option<Arc<RequestTrace>>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Envelope {
-    /// A message of its own.
     Alone(Address),
-    /// An array of answers.
     InArray(ArrayPlace),
 }
 
@@ -135,12 +130,12 @@ impl ReplyTo {
         ReplyTo { envelope, tells_left: false, cost: None, trace: None }
     }
 
-    /// A message of its own.
+    /// Creates the destination of an answer that is a message of its own.
     pub fn alone(to: Address) -> Self {
         ReplyTo::new(Envelope::Alone(to))
     }
 
-    /// The subject that the answer goes to, if it goes there alone.
+    /// Returns the subject of an answer that is a NATS message of its own.
     pub(crate) fn inbox(&self) -> Option<&str> {
         match &self.envelope {
             Envelope::Alone(Address::Subject(inbox)) => Some(inbox),
@@ -149,11 +144,11 @@ impl ReplyTo {
     }
 }
 
-/// The request that has waited for an answer.
+/// A request that has waited for its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Waited {
     pub(crate) id: PermitId,
-    /// Whether the answer is its grant, and not an update.
+    /// Whether the answer is a grant rather than an update.
     pub(crate) is_grant: bool,
 }
 

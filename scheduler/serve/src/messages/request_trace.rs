@@ -1,4 +1,4 @@
-//! A request that is recorded as a span, while it waits for its answer.
+//! A request that is recorded as a span.
 
 use rampmeter_policy::Resource;
 use rampmeter_protocol::cost::{Cost, REQUESTS};
@@ -11,10 +11,10 @@ use rampmeter_telemetry::{Kind, Span, SpanIds, Value};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-/// Attributes of a span, to which more are added.
+/// Attributes of a span, to which more may be added.
 pub(crate) type Attributes = Vec<(Cow<'static, str>, Value)>;
 
-/// A request that is recorded, until it is answered. The core carries it with the address.
+/// A recorded request until it is answered. The core carries it with the address.
 #[derive(Debug)]
 pub struct RequestTrace {
     ids: SpanIds,
@@ -22,12 +22,12 @@ pub struct RequestTrace {
     start: Time,
     mode: Mode,
     class: Option<Name>,
-    /// The expected cost by unit, of units that the resource counts.
+    /// The expected cost by unit, in units that the resource counts.
     estimate: Vec<(String, f64)>,
     waiting: OnceLock<Waiting>,
 }
 
-/// What held a request when it came.
+/// What held a request when it arrived.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
     pub(crate) position: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Waiting {
 }
 
 impl RequestTrace {
-    /// A request that came with these ids and this state of its trace.
+    /// Creates the trace of a request with these ids and this `tracestate`.
     pub(crate) fn new(
         start: Time,
         ids: SpanIds,
@@ -56,7 +56,6 @@ impl RequestTrace {
         }
     }
 
-    /// The span, for the log and for links.
     pub(crate) fn context(&self) -> TraceContext {
         self.ids.context
     }
@@ -65,12 +64,12 @@ impl RequestTrace {
         self.waiting.set(waiting).ok();
     }
 
-    /// Why it had to wait, if it had to.
+    /// Returns why the request had to wait, if it had to.
     pub(crate) fn reason(&self) -> Option<Reason> {
         self.waiting.get().map(|waiting| waiting.reason)
     }
 
-    /// The span of the request to `resource` that is answered now, without the answer.
+    /// Returns the span of a request to `resource` that is answered now; the answer is still to be added.
     pub(crate) fn span(&self, resource: &Name, now: Time) -> Span {
         Span {
             context: self.ids.context,
@@ -104,13 +103,13 @@ impl RequestTrace {
     }
 }
 
-/// The class that a request asks for, if the resource has it.
+/// Returns the class that a request asks for, if the resource has it.
 fn class_of(resource: &Resource, named: Option<&str>) -> Option<Name> {
     let class = named.map_or(Ok(resource.default_class()), |class| resource.class(class)).ok()?;
     Some(resource.classes()[class.index()].name.clone())
 }
 
-/// What a request is to cost. A cost that names no unit means one request.
+/// Returns the expected cost. A cost without units means one request.
 fn estimate(resource: &Resource, cost: &Cost<'_>) -> Vec<(String, f64)> {
     match cost.is_empty() && resource.counts(REQUESTS) {
         true => vec![(REQUESTS.to_owned(), 1.0)],
@@ -118,18 +117,17 @@ fn estimate(resource: &Resource, cost: &Cost<'_>) -> Vec<(String, f64)> {
     }
 }
 
-/// A client can name any unit: those that no limit counts are left out.
+/// Returns the amounts in units that the resource counts. Clients can send any unit.
 pub(crate) fn counted(resource: &Resource, cost: &Cost<'_>) -> Vec<(String, f64)> {
     let counted = cost.iter().filter(|(unit, _)| resource.counts(unit));
     counted.map(|(unit, amount)| (unit.to_owned(), amount.units())).collect()
 }
 
-/// An attribute for each unit.
+/// Returns an attribute for each unit.
 pub(crate) fn amounts(prefix: &str, amounts: &[(String, f64)]) -> Attributes {
     amounts.iter().map(|(unit, amount)| (Cow::from(format!("{prefix}.{unit}")), Value::Number(*amount))).collect()
 }
 
-/// An attribute that is a text.
 pub(crate) fn text(key: &'static str, value: &str) -> (Cow<'static, str>, Value) {
     (Cow::from(key), Value::from(value))
 }

@@ -1,4 +1,4 @@
-//! How the rest of the process reaches a permit loop.
+//! Channels between a permit loop and the rest of the process.
 
 use crate::messages::inbound::Inbound;
 use crate::permits::answers::loop_request::{LoopRequest, LoopState, Report};
@@ -6,25 +6,25 @@ use rampmeter_protocol::name::Name;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// How long a loop may take to tell something.
+/// How long a loop may take to answer.
 const ANSWER: Duration = Duration::from_secs(1);
-/// Orders that may be under way: a report or two, a checkpoint, and the handover.
+/// Capacity for orders: a report or two, a checkpoint, and the handover.
 const ORDERS: usize = 16;
-/// Messages from this process that may be under way. All other requests go over NATS.
+/// Capacity for messages from this process. All other requests go over NATS.
 const INBOUND: usize = 1024;
 
-/// Publishes the handle of a resource's loop, while this process leads the resource.
+/// Publishes the handle of a resource's loop while this process leads the resource.
 pub type LoopPublisher = watch::Sender<Option<LoopHandle>>;
 
-/// Sees the handle of a resource's loop.
+/// Receives the handle of a resource's loop.
 pub type LoopWatch = watch::Receiver<Option<LoopHandle>>;
 
-/// The two ways into a loop of the same process.
+/// Senders to a permit loop of this process.
 #[derive(Clone, Debug)]
 pub struct LoopHandle {
     /// Orders to the loop.
     pub orders: mpsc::Sender<LoopRequest>,
-    /// Messages, as over NATS.
+    /// Messages, like those over NATS.
     pub inbound: mpsc::Sender<Inbound>,
 }
 
@@ -35,24 +35,24 @@ pub struct LoopChannels {
     pub orders: mpsc::Receiver<LoopRequest>,
     /// Messages of this process.
     pub inbound: mpsc::Receiver<Inbound>,
-    /// Where checkpoints go.
+    /// Checkpoints to be written.
     pub checkpoints: mpsc::Sender<LoopState>,
-    /// Hears when permits are granted.
+    /// Signals that permits are granted.
     pub opened: oneshot::Sender<()>,
 }
 
-/// The leader's ends of the same channels.
+/// The leader's ends of these channels.
 #[derive(Debug)]
 pub struct LeaderChannels {
-    /// The ways into the loop.
+    /// The senders to the loop.
     pub handle: LoopHandle,
     /// Checkpoints to be written.
     pub checkpoints: mpsc::Receiver<LoopState>,
-    /// Resolves when permits are granted.
+    /// Resolves once permits are granted.
     pub opened: oneshot::Receiver<()>,
 }
 
-/// The channels between a loop and its leader.
+/// Creates the channels between a loop and its leader.
 #[must_use]
 pub fn channels() -> (LeaderChannels, LoopChannels) {
     let (orders, orders_taken) = mpsc::channel(ORDERS);
@@ -66,7 +66,7 @@ pub fn channels() -> (LeaderChannels, LoopChannels) {
     )
 }
 
-/// The orders to the loop of the next term; `None` if `led` is closed.
+/// Waits for the loop of the next term, and returns its sender of orders. `None` if `led` is closed.
 pub(crate) async fn next_term(led: &mut LoopWatch) -> Option<mpsc::Sender<LoopRequest>> {
     led.wait_for(Option::is_some).await.ok()?.as_ref().map(|handle| handle.orders.clone())
 }
@@ -79,32 +79,32 @@ pub struct Reporter {
 }
 
 impl Reporter {
-    /// A reporter of the loop of `resource` that `led` shows.
+    /// Creates a reporter of `resource` for the loop that `led` receives.
     #[must_use]
     pub fn new(resource: Name, led: LoopWatch) -> Self {
         Reporter { resource, led }
     }
 
-    /// The resource of the loop.
+    /// Returns the resource.
     #[must_use]
     pub fn resource(&self) -> &Name {
         &self.resource
     }
 
-    /// Whether this process leads the resource.
+    /// Returns whether this process leads the resource.
     #[must_use]
     pub fn is_leading(&self) -> bool {
         self.led.borrow().is_some()
     }
 
-    /// A report; `None` if another scheduler leads, or the loop does not answer in time.
+    /// Requests a report. `None` if another scheduler leads, or the loop does not answer in time.
     pub async fn report(&self) -> Option<Report> {
         let LoopHandle { orders, .. } = self.led.borrow().clone()?;
         ask(&orders, LoopRequest::Report).await
     }
 }
 
-/// The answer to a question to the loop; `None` if the loop has ended, or does not answer in time.
+/// Sends a question to the loop, and returns the answer. `None` if the loop has ended or is too slow.
 pub(crate) async fn ask<A>(
     orders: &mpsc::Sender<LoopRequest>,
     question: impl FnOnce(oneshot::Sender<A>) -> LoopRequest,

@@ -1,4 +1,4 @@
-//! What the rest of the process asks of a permit loop, and what people ask about it.
+//! Handles requests from the rest of the process, and questions about the loop.
 
 use crate::limits::limit_sources::limit_news;
 use crate::limits::provider_view::{ProviderNews, levels_by_limit};
@@ -15,7 +15,7 @@ use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::event::Event;
 
 impl PermitLoop {
-    /// Does what the rest of the process asks for, but for the end of the term.
+    /// Handles a request from the rest of the process, except for the end of the term.
     pub(super) fn handle_request(&mut self, request: LoopRequest) {
         let (now, driver) = (self.timer.now(), &mut self.driver);
         match request {
@@ -64,7 +64,7 @@ impl PermitLoop {
         }
     }
 
-    /// Takes other rules, and then what the provider's contract makes of them.
+    /// Applies changed rules, and then the provider's contract to them.
     fn take_rules(&mut self, now: Time) {
         let Some(resource) = self.limits.take_rules() else { return };
         let revision = self.limits.revision().get();
@@ -103,7 +103,6 @@ impl PermitLoop {
         self.driver.outbox.send_text(reply, text);
     }
 
-    /// A report with all that was counted.
     fn report(&mut self, now: Time) -> Report {
         if let Some(known) = self.reports.known_report(now) {
             return known;

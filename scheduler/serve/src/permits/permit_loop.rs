@@ -1,4 +1,4 @@
-//! The loop that answers requests for one resource: one subscription, one thread, one core.
+//! The loop that serves one resource: one subscription, one thread, one core.
 
 use crate::audit::Action;
 use crate::context::ProcessContext;
@@ -35,59 +35,59 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// The orders of operators, as the log names them.
+/// The orders of operators, with their names in the log.
 const ORDERS: [(Endpoint, &str); 4] =
     [(Endpoint::Purge, "purge"), (Endpoint::Thaw, "thaw"), (Endpoint::Freeze, "freeze"), (Endpoint::Empty, "empty")];
-/// The most messages that are taken before answers are sent. Sending wakes the server and reads the
+/// Bound on the messages handled before answers are sent. Sending wakes the server and reads the
 /// connection, which costs as much as some permits.
 const BURST: usize = 256;
-/// The longest time of such a burst, which delays no answer by much.
+/// Bound on the duration of such a burst, so that no answer is delayed by much.
 const LONGEST_BURST: Span = Span::from_nanos(250_000);
 /// How long sending the last answers may take: a small part of the time of a graceful stop.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// A scheduler that stands by has probed this loop within this time. It does so every 80 ms.
+/// A standby that probed this loop within this time counts as alive. It probes every 80 ms.
 const PROBED_WITHIN: Span = Span::from_secs(1);
-/// How long settles are kept for a scheduler that stands by, once the state is written. It takes
-/// over within a tenth of a second.
+/// How long settles are kept for a standby once the state is written. It takes over within a tenth of a
+/// second.
 const SUCCESSION: Duration = Duration::from_secs(2);
 
-/// What a loop is made of.
+/// The parts of a loop.
 #[derive(Debug)]
 pub struct Parts {
-    /// The core, restored.
+    /// The restored core.
     pub core: Scheduler<ReplyTo>,
-    /// The discovery of limits that the core was restored with.
+    /// The discovery of limits, restored with the core.
     pub discovery: Discovery,
     /// What is known of the upstream.
     pub upstream: Upstream,
-    /// What the process shares; the core was restored with its clock.
+    /// The state shared by the process. The core was restored with its clock.
     pub context: ProcessContext,
     /// The channels to the rest of the process.
     pub channels: LoopChannels,
-    /// The first checkpoint of a store without a record. It counts once the leader has listened,
-    /// unless a worker knows of another leader.
+    /// The first checkpoint of a store without a record. It counts after a time of listening, unless a
+    /// worker knows of another leader.
     pub unconfirmed: Option<CheckpointNumber>,
     /// The sources of the limits.
     pub limits: LimitSources,
 }
 
-/// What a leader knows of the upstream besides its limits.
+/// What a leader knows of the upstream, apart from its limits.
 #[derive(Clone, Debug)]
 pub struct Upstream {
-    /// Reads its responses.
+    /// Reads the upstream's responses.
     pub reader: Reader,
-    /// How costs of calls are computed, if they are.
+    /// Computes the costs of calls, if configured.
     pub pricing: Option<Pricing>,
-    /// Whether another task answers questions for the access token.
+    /// Whether another task answers requests for the access token.
     pub shares_token: bool,
 }
 
-/// Answers the requests for one resource.
+/// Serves one resource.
 ///
-/// Between two turns every event that has happened is in the core, and every answer is published.
+/// Invariant at the top of its loop: all received events are in the core, and all answers are published.
 #[derive(Debug)]
 pub struct PermitLoop {
-    /// The connection of the thread.
+    /// The connection of this thread.
     client: Client,
     pub(super) context: ProcessContext,
     pub(super) timer: Timer,
@@ -96,18 +96,18 @@ pub struct PermitLoop {
     pub(super) term: TermGuard,
     pub(super) limits: LimitSources,
     pub(super) upstream: Upstream,
-    /// When another scheduler last asked whether this loop lives.
+    /// When another scheduler last probed this loop.
     probed_at: Time,
     purges: Purges,
     pub(super) reports: Reports,
     pub(super) recent: RecentCounts,
-    /// When the loop began, as text in UTC.
+    /// When the loop began, in UTC.
     pub(super) since: String,
     pub(super) log: LogThrottle,
 }
 
 impl PermitLoop {
-    /// Subscribes to all that concerns the resource.
+    /// Subscribes to the subjects of the resource.
     ///
     /// # Errors
     /// If the connection is closed.
@@ -144,7 +144,7 @@ impl PermitLoop {
         })
     }
 
-    /// Answers until the orders end or the connection is closed for good.
+    /// Runs until the channel of orders or the connection is closed for good.
     pub async fn run(mut self) {
         self.term.start(&mut self.driver);
         let ended = match self.lead().await {
@@ -156,7 +156,7 @@ impl PermitLoop {
         }
     }
 
-    /// Answers until the end of the term. Returns where the state goes, if it is to be handed over.
+    /// Runs until the end of the term. Returns the receiver of the state if it is to be handed over.
     async fn lead(&mut self) -> Option<oneshot::Sender<Handover>> {
         loop {
             // 1. The next checkpoint is written in time, so that promised starts have room under
@@ -187,7 +187,7 @@ impl PermitLoop {
         }
     }
 
-    /// What has come in; `None` if the time of the next look came first.
+    /// Returns the next event, or `None` when it is time for the next look.
     async fn receive(&mut self) -> Option<Received> {
         let next_look = self.term.next_look(self.timer.now(), &self.driver);
         self.timer.set(next_look);
@@ -203,7 +203,7 @@ impl PermitLoop {
         }
     }
 
-    /// Whether the next step of a walk along waiting requests can be taken.
+    /// Returns whether a walk along waiting requests can take its next step.
     fn can_walk(&self) -> bool {
         self.term.may_answer(&self.driver) && (self.driver.outbox.undelivered.has_walk() || !self.purges.is_empty())
     }
@@ -228,13 +228,13 @@ impl PermitLoop {
         }
     }
 
-    /// Takes a message at `now`, and returns when that was done.
+    /// Handles a message at `now`, once its costs are known. Returns when that was done.
     fn take(&mut self, now: Time, inbound: Inbound) -> Time {
         let Some(PricedMessage { inbound, prices }) = self.intake.without_prices(inbound) else { return now };
         self.handle(now, inbound, &prices)
     }
 
-    /// Takes a message whose costs are known by now.
+    /// Handles a message whose costs have been computed.
     fn take_priced(&mut self, PricedMessage { inbound, prices }: PricedMessage) {
         match self.term.reads() {
             true => drop(self.handle(self.timer.now(), inbound, &prices)),
@@ -277,7 +277,7 @@ impl PermitLoop {
         done
     }
 
-    /// Logs an operator's order that came over NATS. The page of this process has logged its own.
+    /// Logs an operator's order that came over NATS. Orders from this process's page are logged there.
     fn audit(&self, endpoint: &Endpoint, reply: Option<&Address>, order: &[u8]) {
         let what = ORDERS.iter().find(|(order, _)| order == endpoint).map(|(_, what)| *what);
         if let (Some(what), Some(who)) = (what, reply.and_then(Address::user)) {
@@ -291,8 +291,7 @@ impl PermitLoop {
         }
     }
 
-    /// Takes the notices of *no responders* that are here. It takes no longer than a burst of
-    /// messages.
+    /// Handles the present notices of *no responders*, for at most the time of a burst.
     fn take_no_responders(&mut self, first: &Message) {
         let began = self.timer.now();
         self.driver.take_no_responders(began, first);
@@ -310,8 +309,8 @@ impl PermitLoop {
         }
     }
 
-    /// Notes that the store has taken a checkpoint. Clients with unread requests may have given up
-    /// or asked another leader, so they are told to ask again.
+    /// Handles a stored checkpoint. Clients of messages that were left unread may have given up or asked
+    /// another leader, so they are told to ask again.
     pub(super) fn note_checkpoint(&mut self, now: Time, safe: Event<ReplyTo>) {
         if self.term.note_checkpoint(now, &mut self.driver, safe) {
             for inbound in self.intake.backlog() {
@@ -320,7 +319,7 @@ impl PermitLoop {
         }
     }
 
-    /// Takes what has come in from the connection. Messages without room are counted and logged.
+    /// Moves messages from the connection to the waiting ones. Those without room are counted and logged.
     async fn take_in(&mut self) {
         self.intake.take_in().await;
         let (now, driver) = (self.timer.now(), &mut self.driver);
@@ -353,8 +352,8 @@ impl PermitLoop {
         }
     }
 
-    /// Does what is due. While answers can't go out, no start is committed. Otherwise the answers
-    /// would all go out after the reconnect, and their calls would come at once.
+    /// Runs overdue work, but not while answers can't go out: starts granted now would all be answered on
+    /// reconnect, and their calls would come at once.
     fn keep_time(&mut self) {
         if !self.term.may_answer(&self.driver) {
             return;
@@ -369,8 +368,8 @@ impl PermitLoop {
         self.recent.advance(now, driver.core().counters(), &driver.tally);
     }
 
-    /// Sends all requests of this process elsewhere. A leader that was replaced leaves messages over
-    /// NATS to its successor, which has received them too.
+    /// Sends all requests of this process elsewhere. Messages over NATS are left to the successor, which has
+    /// received them too.
     async fn step_down(&mut self) -> anyhow::Result<()> {
         tokio::time::timeout(FAREWELL, async {
             self.driver.send_elsewhere(self.timer.now()).await;
@@ -380,8 +379,8 @@ impl PermitLoop {
         .await?
     }
 
-    /// Gives the resource up: sends all waiting requests elsewhere, takes all that was sent so far,
-    /// says what a successor must know, and passes on the settles that come later.
+    /// Gives the resource up: sends all waiting requests elsewhere, handles everything sent so far, returns
+    /// the state for the successor, and passes on the settles that come later.
     async fn hand_over(&mut self, to: oneshot::Sender<Handover>) -> anyhow::Result<()> {
         let (resource, epoch) = (self.driver.core().resource().name().clone(), self.driver.core().epoch());
         let succession =
@@ -399,7 +398,7 @@ impl PermitLoop {
         taken?
     }
 
-    /// Ends the subscription, and takes what was sent until now.
+    /// Ends the subscription, and handles the messages sent until now.
     async fn take_last_messages(&mut self) -> anyhow::Result<()> {
         self.intake.drain().await?;
         while let Some(inbound) = self.intake.last().await {
@@ -410,14 +409,14 @@ impl PermitLoop {
         self.driver.outbox.flush().await
     }
 
-    /// Takes the last messages of this process.
+    /// Handles the last messages of this process.
     fn close_here(&mut self) {
         for inbound in self.intake.close_here() {
             self.take(self.timer.now(), inbound);
         }
     }
 
-    /// Answers probes while the state is being written, because the resource is not vacant before.
+    /// Answers probes while the state is being written, since the resource is not vacant until then.
     async fn until_written(&mut self, succession: &mut Succession) {
         loop {
             tokio::select! {

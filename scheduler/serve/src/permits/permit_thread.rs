@@ -1,6 +1,5 @@
-//! The threads on which permit loops run. Each has a connection of its own, so that neither KV nor
-//! HTTP delays an answer. A resource shares its thread only if there are more resources than
-//! threads.
+//! The threads on which permit loops run. Each has its own connection, so that neither KV nor HTTP delays
+//! an answer. Resources share threads only if there are more resources than threads.
 
 use crate::connection::round_trip;
 use crate::permits::permit_loop::{Parts, PermitLoop};
@@ -21,21 +20,19 @@ pub struct PermitThreads {
 #[derive(Debug)]
 struct PermitThread {
     new_loops: mpsc::UnboundedSender<NewLoop>,
-    /// Each loop of the thread holds a clone.
     loops: Arc<()>,
 }
 
 struct NewLoop {
     parts: Parts,
     started: oneshot::Sender<RunningLoop>,
-    /// The place on its thread, for as long as the loop lasts.
     place: Arc<()>,
 }
 
-/// A loop that has subscribed. Resolves when it has ended.
+/// A loop that has subscribed. Resolves when the loop has ended.
 pub type RunningLoop = oneshot::Receiver<()>;
 
-/// Tells when threads have ended, and their connections with them.
+/// Signals that threads, and with them their connections, have ended.
 #[derive(Debug)]
 pub struct Ended(pub(crate) FuturesUnordered<oneshot::Receiver<()>>);
 
@@ -52,10 +49,10 @@ impl Ended {
 }
 
 impl PermitThreads {
-    /// Starts `count` threads. Each thread runs what `connect` returns for its number.
+    /// Starts `count` threads. Each runs on the connection that `connect` returns for its number.
     ///
     /// # Errors
-    /// If the system gives no thread, or a connection fails.
+    /// If the system can't start a thread, or a connection fails.
     pub async fn start<F>(count: usize, connect: impl Fn(usize) -> F) -> anyhow::Result<(Self, Ended)>
     where
         F: Future<Output = anyhow::Result<Client>> + Send + 'static,
@@ -103,7 +100,6 @@ impl PermitThread {
     }
 }
 
-/// The first with the fewest loops.
 fn least_busy(threads: &[PermitThread]) -> Option<&PermitThread> {
     threads.iter().min_by_key(|thread| Arc::strong_count(&thread.loops))
 }
@@ -149,7 +145,7 @@ async fn start_loop(client: &Client, running: &mut JoinSet<()>, NewLoop { parts,
     }
 }
 
-/// Subscribes, and returns when the server knows of it.
+/// Subscribes, and returns once the server has processed the subscriptions.
 async fn subscribe(client: &Client, parts: Parts) -> anyhow::Result<PermitLoop> {
     let permit_loop = PermitLoop::subscribe(client.clone(), parts).await?;
     round_trip(client).await?;

@@ -1,4 +1,4 @@
-//! What a permit loop has counted in the last minutes.
+//! Counts of the last minutes.
 
 use crate::permits::answers::tally::Tally;
 use rampmeter_protocol::recent::Recent;
@@ -6,21 +6,21 @@ use rampmeter_protocol::status::{Counters, RejectionCause};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 
-/// How long a period lasts. The present one counts together with the one before.
+/// The length of a period. The current one counts together with the one before.
 const PERIOD: Span = Span::from_secs(300);
 
-/// What was counted until the beginning of the former period, and until that of the present one.
+/// The counts at the beginnings of the former and the current period.
 #[derive(Clone, Debug)]
 pub(crate) struct RecentCounts([(Time, Counters, Tally); 2]);
 
 impl RecentCounts {
-    /// The counts of a loop that begins.
+    /// Creates the counts of a loop that begins at `now`.
     pub(crate) fn new(now: Time) -> Self {
         let nothing = (now, Counters::default(), Tally::default());
         RecentCounts([nothing.clone(), nothing])
     }
 
-    /// Begins another period, if the present one is over.
+    /// Begins another period if the current one is over.
     pub(crate) fn advance(&mut self, now: Time, counters: Counters, tally: &Tally) {
         let [_, present] = &self.0;
         if now.since(present.0) >= PERIOD {
@@ -28,12 +28,12 @@ impl RecentCounts {
         }
     }
 
-    /// Forgets the rejections under former limits, of which people need not be told any more.
+    /// Forgets the rejections under former limits, which need no attention any more.
     pub(crate) fn limits_changed(&mut self, counters: Counters) {
         self.0.iter_mut().for_each(|(_, then, _)| then.rejections = counters.rejections);
     }
 
-    /// What was counted since the former period began.
+    /// Returns the counts since the former period began.
     pub(crate) fn report(&self, now: Time, counters: Counters, tally: &Tally) -> Recent {
         let [(since, then, tally_then), _] = &self.0;
         let grown = |of: fn(&Counters) -> u64| of(&counters).saturating_sub(of(then));

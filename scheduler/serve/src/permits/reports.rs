@@ -1,4 +1,4 @@
-//! Reports of a permit loop, which are made again as long as there is time for them.
+//! Reports of a permit loop, within a bound on the time for them.
 
 use crate::permits::answers::loop_request::Report;
 use bytes::Bytes;
@@ -7,50 +7,49 @@ use rampmeter_protocol::status::{Status, StatusQuery};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 
-/// Reports take one part in this many of the loop's time, because status, explanations and metrics
+/// Reports take at most one part in this many of the loop's time, because status, explanations and metrics
 /// walk along buckets and queues while requests wait.
 const PART: u64 = 5;
-/// The time that reports may take at once, after a pause.
+/// The time for reports that accumulates during a pause.
 const SAVED: Span = Span::from_millis(20);
-/// The greatest age of a report that is sent again.
+/// The greatest age of a report that is repeated.
 const OLDEST: Span = Span::from_secs(1);
 
-/// The last reports. A flood of questions gets them again for at most a second.
+/// The last reports. A flood of questions is answered with them, for at most a second.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
-    /// The time at which all that was spent on reports is paid for.
+    /// When all time spent on reports is paid for.
     paid_at: Time,
-    /// Statuses as the protocol has them, by question.
+    /// Encoded statuses, by question.
     texts: BTreeMap<StatusQuery, (Time, Bytes)>,
     report: Option<(Time, Report)>,
-    /// The forecasts of limits, and when they were made.
+    /// The forecasts of limits, and when they were computed.
     forecasts: (Time, Vec<LimitForecast>),
 }
 
 impl Reports {
-    /// Whether there is time for a report that is not known.
+    /// Returns whether there is time for a new report.
     pub(crate) fn allows(&self, now: Time) -> bool {
         self.paid_at <= now + paid(SAVED)
     }
 
-    /// Notes that a report took this long.
     pub(crate) fn spend(&mut self, now: Time, took: Span) {
         self.paid_at = self.paid_at.max(now) + paid(took);
     }
 
-    /// The last status, if it is to be sent again.
+    /// Returns the last status, if it is at most a second old and there is no time for another.
     pub(crate) fn known_text(&self, now: Time, asked: StatusQuery) -> Option<Bytes> {
         self.again(now, self.texts.get(&asked))
     }
 
-    /// Keeps a status that was made at `now`, as text.
+    /// Keeps the status of `now` for repetition, and returns it encoded.
     pub(crate) fn note_text(&mut self, now: Time, asked: StatusQuery, status: &Status) -> Bytes {
         let text = Bytes::from(serde_json::to_vec(status).expect("a status is plain data"));
         self.texts.insert(asked, (now, text.clone()));
         text
     }
 
-    /// The last report, if it is to be given again.
+    /// Returns the last report, under the same rule as [`known_text`](Self::known_text).
     pub(crate) fn known_report(&self, now: Time) -> Option<Report> {
         self.again(now, self.report.as_ref())
     }
@@ -64,12 +63,11 @@ impl Reports {
         (now.since(*made) <= OLDEST).then(|| known.clone())
     }
 
-    /// Takes forecasts that were made just now.
     pub(crate) fn note_forecasts(&mut self, now: Time, forecasts: Vec<LimitForecast>) {
         self.forecasts = (now, forecasts);
     }
 
-    /// The last forecasts for a reader at `now`. Their times shrink by their age.
+    /// Returns the last forecasts, with times relative to `now`.
     pub(crate) fn forecasts(&self, now: Time) -> Vec<LimitForecast> {
         let (made, forecasts) = &self.forecasts;
         let passed = now.since(*made).millis();
@@ -77,7 +75,7 @@ impl Reports {
     }
 }
 
-/// The time in which the loop earns this much time for reports.
+/// Returns the time in which the loop earns `spent` for reports.
 fn paid(spent: Span) -> Span {
     Span::from_nanos(spent.nanos().saturating_mul(PART))
 }

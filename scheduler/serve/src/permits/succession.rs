@@ -1,11 +1,9 @@
-//! The settles that come in while nobody leads: after the last state of this loop, and before its
-//! successor has subscribed.
+//! Keeps settles that arrive after the last state of this loop and before its successor has subscribed.
 //!
-//! Most settles have no reply subject, so that their senders never repeat them. The old leader
-//! therefore stays subscribed until its successor announces itself, and then publishes again what
-//! has come in, with the clients' own reply subjects. Clients in other accounts get no answer, and
-//! repeat what they want confirmed. A settle that the successor has received too changes nothing
-//! twice.
+//! Most settles have no reply subject, so their senders never repeat them. The old leader therefore stays
+//! subscribed until its successor announces itself, and then publishes again what has come in, with the
+//! clients' own reply subjects. Clients in other accounts get no answer, and repeat what they want
+//! confirmed. A settle that the successor has received too changes nothing twice.
 
 use crate::connection::round_trip;
 use crate::messages::inbound::{Address, Endpoint, Inbound};
@@ -26,16 +24,15 @@ pub(crate) struct Succession {
     client: Client,
     subject: Subject,
     settles: SelectAll<Subscriber>,
-    /// What schedulers announce to all clients.
+    /// Announcements of schedulers to all clients.
     news: Subscriber,
-    /// The epoch of the term that ends.
     epoch: Epoch,
     is_over: bool,
     kept: WaitingMessages,
 }
 
 impl Succession {
-    /// Begins to keep settles, also of these accounts, at the end of the term `epoch`.
+    /// Begins to keep settles at the end of the term `epoch`, including those from `accounts`.
     ///
     /// # Errors
     /// If the connection is closed.
@@ -63,12 +60,12 @@ impl Succession {
         })
     }
 
-    /// Whether a successor has subscribed, or nothing more can come in.
+    /// Returns whether a successor has subscribed, or nothing more can arrive.
     pub(crate) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Keeps settles until a successor has subscribed. Cancelling loses nothing.
+    /// Keeps settles until a successor has subscribed. Cancel-safe.
     pub(crate) async fn keep_settles(&mut self) {
         while !self.is_over {
             tokio::select! {

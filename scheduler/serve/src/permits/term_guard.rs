@@ -1,4 +1,4 @@
-//! Whether the answers of this term may go out: leadership, checkpoints and announcements.
+//! Guards the answers of a term: leadership, checkpoints and announcements.
 
 use crate::messages::reply::ReplyTo;
 use crate::permits::answers::core_driver::CoreDriver;
@@ -18,8 +18,8 @@ use tokio::sync::{mpsc, oneshot};
 /// How often a lost connection is checked.
 const RECONNECT_POLL: Span = Span::from_millis(5);
 
-/// Decides whether the answers of a core may go out, and tells the core of every doubt before its
-/// next event.
+/// Decides whether the answers of a core may go out, and reports every doubt to the core before its next
+/// event.
 ///
 /// Checkpoints are handed out one at a time, and only while this loop receives its own messages, so
 /// that a loop that receives nothing does not lead for ever.
@@ -28,14 +28,13 @@ pub(crate) struct TermGuard {
     leadership: LeadershipCheck,
     loopback: LoopbackCheck,
     epochs: NamedEpoch,
-    /// The name of this scheduler process.
     leader: String,
-    /// Hears once in a term that permits are granted.
+    /// Signals, once in a term, that permits are granted.
     opened: Option<oneshot::Sender<()>>,
-    /// Takes checkpoints, to write them.
+    /// Receives the checkpoints to be written.
     writer: mpsc::Sender<LoopState>,
     is_writing: bool,
-    /// How often the connection had been made when it was last looked at.
+    /// The connection count at the last check.
     connects: u64,
 }
 
@@ -52,8 +51,8 @@ impl TermGuard {
         TermGuard { leadership, loopback, epochs, leader, opened, writer, is_writing: false, connects }
     }
 
-    /// Begins the term. While this leader listens, it names no epoch: workers that wait for a former
-    /// leader ask again, and one that names any epoch has seen another leader.
+    /// Begins the term. While this leader listens, it announces no epoch: workers waiting for a former leader
+    /// then ask again, and one that knows any epoch has seen another leader.
     pub(crate) fn start(&mut self, driver: &mut CoreDriver) {
         match self.leadership.is_listening() {
             false => self.begin(driver),
@@ -61,22 +60,22 @@ impl TermGuard {
         }
     }
 
-    /// Whether messages are read.
+    /// Returns whether messages are read.
     pub(crate) fn reads(&self) -> bool {
         self.leadership.reads()
     }
 
-    /// Whether answers may go out, and can reach clients.
+    /// Returns whether answers may go out and can reach clients.
     pub(crate) fn may_answer(&self, driver: &CoreDriver) -> bool {
         driver.outbox.is_connected() && self.leadership.reads()
     }
 
-    /// Whether requests are sent back because they are older than the last doubt.
+    /// Returns whether requests are sent back because they may be older than the last doubt.
     pub(crate) fn is_clearing(&self) -> bool {
         self.leadership.is_clearing()
     }
 
-    /// When the loop has something to do even if nothing comes in.
+    /// Returns when the loop must run next, even if nothing arrives.
     pub(crate) fn next_look(&self, now: Time, driver: &CoreDriver) -> Time {
         let heartbeat = now + HEARTBEAT;
         match (driver.outbox.is_connected(), self.leadership.grants()) {
@@ -122,7 +121,7 @@ impl TermGuard {
         }
     }
 
-    /// Sends the echo that is due, as long as it can arrive.
+    /// Sends the echo if one is due and can arrive.
     pub(crate) fn send_due_echo(&mut self, now: Time, driver: &mut CoreDriver) {
         if !self.may_answer(driver) {
             // While nothing is read, no echo comes in.
@@ -136,7 +135,7 @@ impl TermGuard {
         }
     }
 
-    /// Hands out the next checkpoint if it is due, under this revision of the rules.
+    /// Hands out the next checkpoint if one is due, under this revision of the rules.
     pub(crate) fn keep_checkpointed(&mut self, now: Time, driver: &mut CoreDriver, rules_revision: RulesRevision) {
         let due = self.next_checkpoint(now, driver).is_some_and(|due| due <= now);
         if !due || self.leadership.is_listening() || !driver.outbox.is_connected() {
@@ -149,15 +148,15 @@ impl TermGuard {
         }
     }
 
-    /// The whole state, for a successor.
+    /// Returns the whole state for a successor.
     pub(crate) fn handover(&self, now: Time, driver: &mut CoreDriver, rules_revision: RulesRevision) -> Handover {
         let mut handover = driver.handover(now, rules_revision);
         handover.state.epoch = self.epochs.stored(handover.state.epoch);
         handover
     }
 
-    /// Notes that the store or the standbys have taken a checkpoint, which shows that no other
-    /// scheduler led at that time. Returns whether messages that were left unread are to be taken now.
+    /// Notes that the store or the standbys have taken a checkpoint, which shows that no other scheduler
+    /// led at that time. Returns whether messages that were left unread are to be handled now.
     pub(crate) fn note_checkpoint(&mut self, now: Time, driver: &mut CoreDriver, safe: Event<ReplyTo>) -> bool {
         self.is_writing = false;
         let stored = if let Event::CheckpointStored(number) = safe { Some(number) } else { None };
@@ -176,13 +175,13 @@ impl TermGuard {
         clears
     }
 
-    /// Notes that the store has refused a checkpoint because of its size: a smaller one follows.
+    /// Notes that the store has refused a checkpoint as too large. A smaller one follows.
     pub(crate) fn note_refused_checkpoint(&mut self, now: Time, driver: &mut CoreDriver, number: CheckpointNumber) {
         self.is_writing = false;
         driver.handle(now, Event::CheckpointRefused(number));
     }
 
-    /// Takes one of this loop's own messages.
+    /// Handles an echo.
     pub(crate) fn take_echo(&mut self, now: Time, driver: &mut CoreDriver, payload: &[u8]) {
         if let Some(sent_at) = self.loopback.take_echo(now, payload) {
             driver.handle(now, Event::Delivered);
@@ -190,15 +189,15 @@ impl TermGuard {
         }
     }
 
-    /// Notes that nothing has come in: if the echo has become late, so have answers.
+    /// Checks the echo when nothing has arrived: if it has become late, so have answers.
     pub(crate) fn notice_late_echo(&mut self, now: Time, driver: &mut CoreDriver) {
         if self.loopback.notice_late(now) {
             driver.handle(now, Event::AnswersLate);
         }
     }
 
-    /// Takes the epoch that a client has seen. A leader that listens, and has told nobody its epoch,
-    /// knows of no epoch before that.
+    /// Notes the epoch in a client's request. A leader that listens and has revealed its epoch to nobody
+    /// knows of no epoch, so any epoch counts.
     pub(crate) fn note_named_epoch(&mut self, now: Time, driver: &mut CoreDriver, named: Option<Epoch>) {
         let is_secret = self.leadership.is_listening() && !driver.outbox.has_answered;
         let unknown = if is_secret { Epoch::FIRST } else { driver.core().epoch().next() };
@@ -217,8 +216,7 @@ impl TermGuard {
         }
     }
 
-    /// Raises the epoch above one that a client has named, after the store has confirmed that this
-    /// scheduler leads.
+    /// Raises the epoch above one that a client has named, once the store has confirmed the leadership.
     fn raise_epoch(&self, now: Time, driver: &mut CoreDriver, epoch: Epoch) {
         let resource = driver.core().resource().name();
         tracing::warn!(
@@ -231,7 +229,6 @@ impl TermGuard {
         self.announce(driver, epoch);
     }
 
-    /// Begins to grant permits.
     fn begin(&mut self, driver: &mut CoreDriver) {
         if let Some(opened) = self.opened.take() {
             opened.send(()).ok();
@@ -240,14 +237,14 @@ impl TermGuard {
         self.announce(driver, epoch);
     }
 
-    /// Tells workers who leads, in this epoch. Those that wait ask again.
+    /// Announces the leader and this epoch to workers. Those that wait ask again.
     fn announce(&self, driver: &mut CoreDriver, epoch: Epoch) {
         driver.outbox.announce(&News::Leader { epoch, leader: self.leader.clone() });
     }
 }
 
-/// Begins in a store without a record of the resource, although a worker knows of a leader: there
-/// was another store.
+/// Begins in a store without a record of the resource, although a worker knows of a leader, which shows
+/// that there was another store.
 fn begin_in_another_store(now: Time, driver: &mut CoreDriver, epoch: Epoch) {
     let resource = driver.core().resource().name();
     tracing::error!(

@@ -1,4 +1,4 @@
-//! The time of a permit loop.
+//! The clock and the wake-up timer of a permit loop.
 
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Time;
@@ -6,9 +6,9 @@ use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::Sleep;
 
-/// Wakes a loop at the time it was set to, or before.
+/// Wakes a loop at the time that was set, or earlier.
 ///
-/// A timer that is set to an earlier time is left alone: setting it costs more than an early look.
+/// A timer that is set to an earlier time is left alone, because resetting costs more than waking early.
 #[derive(Debug)]
 pub(crate) struct Timer {
     clock: Clock,
@@ -31,7 +31,7 @@ impl Timer {
         }
     }
 
-    /// Returns at the time of the alarm.
+    /// Waits until the timer fires.
     pub(crate) async fn ring(&mut self) {
         self.timer.as_mut().await;
     }

@@ -1,4 +1,4 @@
-//! Standing by, until no scheduler leads a resource.
+//! Stands by until no scheduler leads a resource.
 
 use crate::health::ServingState;
 use crate::leadership::last_seen::LastSeenRecord;
@@ -15,50 +15,42 @@ use std::time::Duration;
 const PROBE_EVERY: Duration = Duration::from_millis(80);
 /// How long one probe waits for its answer.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
-/// A leader that has not answered for this long is replaced. A leader that was merely slow loses
-/// only the lead.
+/// A leader that has not answered for this long is replaced. One that was merely slow loses only the lead.
 const SILENT_FOR: Span = Span::from_millis(700);
-/// A leader that answers but writes no checkpoint for this long is replaced, because it can't reach
-/// the store. An election of the store's own leader takes less.
+/// A leader that answers but writes no checkpoint for this long is replaced, because it can't reach the
+/// store. An election of the store's own leader takes less.
 const LONGEST_WITHOUT_CHECKPOINT: Span = Span::from_secs(12);
-/// How long a released resource is left to the scheduler that the record names.
+/// How long a released resource is left to the scheduler named in the record.
 const COURTESY: Span = Span::from_millis(500);
-/// The pause after a failed attempt to read the store.
+/// Pause after a failed attempt to read the store.
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
 
-/// The time within which a new leader subscribes, counted from the write that made it the leader.
+/// The time in which a new leader subscribes, from the write that made it the leader.
 const SUBSCRIBING: Span = Span::from_millis(100);
 
-/// What the record says of the resource's leader.
+/// The leader according to the record.
 enum RecordedLeader {
-    /// The store does not know the resource.
     Unknown,
     /// The last leader has released it, or was this process.
     Released,
-    /// The last leader has just left it to another scheduler.
+    /// The last leader has just released it for another scheduler.
     LeftToAnother,
-    /// The named scheduler leads it.
     Led(String),
 }
 
-/// What a leader's private subject shows.
+/// The result of a probe of a leader.
 enum ProbeResult {
-    /// The leader lives.
     Alive,
-    /// No process subscribes to it: the leader is gone.
+    /// No process subscribes to its subject.
     Gone,
-    /// No answer came.
     Silent(String),
 }
 
-/// Watches the leader of one resource.
-///
-/// A leader is replaced if it is gone, silent, or writes no checkpoint.
+/// Watches the leader of one resource, which is replaced if it is gone, silent, or writes no checkpoint.
 pub(crate) struct Failover<'a> {
     state: &'a mut ResourceState,
-    /// When the leader last answered.
     answered_at: Time,
-    /// Whether no process subscribes to the leader's subjects any more.
+    /// Whether no process subscribes to the leader's subject any more.
     is_gone: bool,
 }
 
@@ -67,8 +59,8 @@ impl<'a> Failover<'a> {
         Failover { answered_at: state.now(), is_gone: false, state }
     }
 
-    /// Returns when no scheduler leads any more, and it is this scheduler's turn. Tells whether the
-    /// last leader is gone, so that it hears nothing that clients say from now on.
+    /// Waits until no scheduler leads and it is this scheduler's turn. Returns whether the last leader is gone,
+    /// so that it receives no further messages of clients.
     pub(crate) async fn until_vacant(mut self) -> bool {
         while let Err(error) = self.state.look().await {
             let reason = self.state.reason(&error);
@@ -115,7 +107,7 @@ impl<'a> Failover<'a> {
         }
     }
 
-    /// Whether `leader` is gone, or has been silent for too long, and it is this scheduler's turn.
+    /// Returns whether `leader` is gone or was silent for too long, and it is this scheduler's turn.
     async fn is_lost(&mut self, leader: &str) -> bool {
         let peers = Arc::clone(&self.state.context.peers);
         peers.leads(&self.state.name, leader);
@@ -139,15 +131,15 @@ impl<'a> Failover<'a> {
         }
     }
 
-    /// Whether the present leader has certainly subscribed by now, if it lives.
+    /// Returns whether the present leader, if alive, has certainly subscribed by now.
     fn has_subscribed(&self) -> bool {
         let by_now =
             |seen: &LastSeenRecord| seen.record.checkpoint > 1 || self.state.now().since(seen.led_since) >= SUBSCRIBING;
         self.state.seen().is_some_and(by_now)
     }
 
-    /// Whether no scheduler answers for a resource that the store does not know. The state of a
-    /// scheduler that answers is better than a fresh start.
+    /// Returns whether no scheduler answers for a resource that the store does not know. The state of one that
+    /// answers is better than a fresh start.
     async fn nothing_answers(&mut self) -> bool {
         let context = &self.state.context;
         let status = context.subjects.status(&self.state.name);
@@ -160,8 +152,7 @@ impl<'a> Failover<'a> {
         !answered
     }
 
-    /// Lets schedulers that lead fewer resources go first. Returns whether the resource is still
-    /// free.
+    /// Lets schedulers that lead fewer resources go first. Returns whether the resource is still vacant.
     async fn takes_turn(&mut self) -> bool {
         let peers = Arc::clone(&self.state.context.peers);
         peers.vacant(&self.state.name);
@@ -178,7 +169,7 @@ impl<'a> Failover<'a> {
         self.state.seen().map(|seen| seen.revision)
     }
 
-    /// Whether neither the store nor this process has had a checkpoint for too long.
+    /// Returns whether neither the store nor this process has received a checkpoint for too long.
     async fn is_stale(&mut self) -> bool {
         self.has_expired() && self.state.look().await.is_ok() && self.has_expired()
     }
@@ -189,8 +180,7 @@ impl<'a> Failover<'a> {
         last.is_some_and(|last| self.state.now().since(last) > LONGEST_WITHOUT_CHECKPOINT)
     }
 
-    /// Waits for the next probe, or for a change of the record. Returns whether another scheduler
-    /// leads now.
+    /// Waits for the next probe or a change of the record. Returns whether another scheduler leads now.
     async fn pause(&mut self, watch: &mut Option<kv::Watch>) -> bool {
         let news = async {
             match watch {

@@ -1,9 +1,9 @@
-//! What a standby holds of checkpoints that the store has not taken.
+//! Holds checkpoints, on standbys, that the store has not taken.
 //!
-//! While the store is silent, a leader goes on under a checkpoint that every standby in the store's
-//! record has acknowledged. Whoever takes over seals at least one of these memories first, and goes on
-//! from the latest checkpoint that it or the store has. A sealed memory acknowledges nothing more, so
-//! that the former leader cannot go on either.
+//! While the store is silent, a leader goes on under a checkpoint that every standby in the store's record has
+//! acknowledged. A successor first seals at least one of these memories, and goes on from the latest
+//! checkpoint that it or the store has. A sealed memory acknowledges nothing more, so that the former
+//! leader cannot go on either.
 
 use crate::context::ProcessContext;
 use crate::leadership::last_seen::LastSeenRecord;
@@ -14,7 +14,7 @@ use rampmeter_protocol::time::Time;
 use rampmeter_store::{Revision, StateRecord};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The answer to a checkpoint that is held from now on.
+/// The acknowledgement of a checkpoint.
 pub(crate) const HELD: &[u8] = b"held";
 const REFUSED: &[u8] = b"refused";
 
@@ -24,16 +24,15 @@ pub(crate) struct StandbyMemory(Arc<Mutex<Memory>>);
 
 #[derive(Debug, Default)]
 struct Memory {
-    /// The position of the latest record that the store has shown.
+    /// The position of the latest record in the store.
     stored: Option<Position>,
-    /// The latest checkpoint of a leader.
     held: Option<LastSeenRecord>,
-    /// The revision over which a scheduler is about to write. Until a later one shows whether it did,
-    /// nothing is acknowledged.
+    /// The revision that a scheduler is about to replace. Until a later one shows whether it did, nothing is
+    /// acknowledged.
     sealed_at: Option<Revision>,
 }
 
-/// Where a record stands in the sequence of all records of a resource.
+/// The position of a record in the sequence of all records of a resource.
 #[derive(Clone, Copy, Debug)]
 struct Position {
     epoch: Epoch,
@@ -46,14 +45,14 @@ impl Position {
         Position { epoch: record.epoch, nonce: record.nonce, checkpoint: record.checkpoint }
     }
 
-    /// Whether a record here may have been written before one at `other`.
+    /// Returns whether a record here may have been written before one at `other`.
     fn is_behind(self, other: Position) -> bool {
         if self.nonce == other.nonce { self.checkpoint < other.checkpoint } else { self.epoch <= other.epoch }
     }
 }
 
 impl StandbyMemory {
-    /// Holds a checkpoint; false if the memory is sealed or knows a later one.
+    /// Holds a checkpoint. Returns `false` if the memory is sealed or has a later one.
     pub(crate) fn hold(&self, now: Time, record: StateRecord) -> bool {
         self.with(|memory| {
             let (position, held) = (Position::of(&record), memory.held.as_ref().map(|held| Position::of(&held.record)));
@@ -66,8 +65,7 @@ impl StandbyMemory {
         })
     }
 
-    /// Acknowledges nothing more until the store shows a record after `revision`. Returns the
-    /// checkpoint that is held.
+    /// Seals the memory until the store shows a record after `revision`. Returns the held checkpoint.
     pub(crate) fn seal(&self, revision: Revision) -> Option<LastSeenRecord> {
         self.with(|memory| {
             memory.sealed_at = memory.sealed_at.max(Some(revision));
@@ -75,7 +73,7 @@ impl StandbyMemory {
         })
     }
 
-    /// Notes what the store has shown.
+    /// Notes a record that the store has shown.
     pub(crate) fn note_stored(&self, record: &StateRecord, revision: Revision) {
         self.with(|memory| {
             let position = Position::of(record);
@@ -86,7 +84,7 @@ impl StandbyMemory {
         });
     }
 
-    /// When a leader last gave a sign of life through this memory.
+    /// Returns when a leader last sent a checkpoint to this memory.
     pub(crate) fn heard_at(&self) -> Option<Time> {
         self.with(|memory| memory.held.as_ref().map(|held| held.since))
     }
@@ -96,8 +94,7 @@ impl StandbyMemory {
     }
 }
 
-/// Answers leaders that have checkpoints held, and successors that ask for them, as long as the
-/// process runs.
+/// Serves leaders that have checkpoints held, and successors that ask for them, until the process ends.
 pub(crate) async fn answer(context: ProcessContext, resource: Name, memory: StandbyMemory) {
     let ProcessContext { client, subjects, store, clock, leader, .. } = context;
     let Ok(mut messages) = client.subscribe(subjects.witness(&resource, &leader)).await else { return };

@@ -1,4 +1,4 @@
-//! Standing by: watching for a vacant lead, and holding checkpoints of a leader whose store is silent.
+//! Standing by: watching for a vacant lead, and holding checkpoints while the store is silent.
 
 pub(crate) mod failover;
 pub(crate) mod memory;

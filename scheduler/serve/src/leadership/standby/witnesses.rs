@@ -1,4 +1,4 @@
-//! The standbys that a leader's stored record lists, and what they hold.
+//! The standbys listed in a leader's stored record, which hold its checkpoints.
 
 use crate::context::ProcessContext;
 use crate::leadership::last_seen::LastSeenRecord;
@@ -10,16 +10,15 @@ use rampmeter_store::{Revision, StateRecord};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The most standbys of a record. Each has to acknowledge every checkpoint while the store is silent.
+/// Bound on the standbys of a record. Each must acknowledge every checkpoint while the store is silent.
 pub(crate) const MAX_STANDBYS: usize = 8;
-/// How long the store has for a checkpoint before the standbys are asked. A healthy store takes some
-/// milliseconds.
+/// How long the store has for a checkpoint before the standbys are asked. A healthy store takes milliseconds.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
-/// A leader goes on without the store for this long: through elections and short outages.
+/// How long a leader goes on without the store: through elections and short outages.
 pub(crate) const LONGEST_RIDE: Span = Span::from_secs(40);
-/// A leader that wrote a record so long ago rides no more, and what it has granted has started.
+/// After this age of its last record, a leader grants nothing more, and what it has granted has started.
 pub(crate) const CERTAINLY_OVER: Span = Span::from_secs(45);
-/// How long a standby has for its answer.
+/// How long a standby has to answer.
 const ANSWER: Duration = Duration::from_millis(250);
 /// The pause before standbys are asked again.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -28,18 +27,18 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 pub(crate) struct Witnesses {
     listed: BTreeSet<String>,
-    /// Whether each of those records lists any. A successor asks nobody else.
+    /// Whether each of those records lists any. A successor asks only listed ones.
     all_list: bool,
 }
 
-/// The state that a successor goes on from.
+/// The state from which a successor goes on.
 #[derive(Debug)]
 pub(crate) enum Latest {
     /// The store's record.
     Stored,
     /// A later checkpoint of the same term.
     Held(Box<LastSeenRecord>),
-    /// No standby of the record answers: a leader may have gone on with them.
+    /// No standby of the record answers. A leader may have gone on with them.
     Unknown,
 }
 
@@ -50,12 +49,12 @@ impl Witnesses {
         self.all_list &= !record.standbys.is_empty();
     }
 
-    /// The standbys of the one record that the store holds.
+    /// Returns the standbys of the only record that the store may hold.
     pub(crate) fn of(record: &StateRecord) -> Self {
         Witnesses { listed: record.standbys.iter().cloned().collect(), all_list: !record.standbys.is_empty() }
     }
 
-    /// Returns once all standbys hold the checkpoint `record`; never if a record lists none.
+    /// Returns once all standbys hold the checkpoint `record`. Never returns if a record lists none.
     pub(crate) async fn hold(&self, context: &ProcessContext, resource: &Name, record: &StateRecord) {
         if !self.all_list {
             std::future::pending::<()>().await;
@@ -71,8 +70,8 @@ impl Witnesses {
     }
 }
 
-/// Seals the memories of the standbys in a record, this process' own or those that answer, and returns
-/// what a successor that writes over `revision` goes on from.
+/// Seals the memories of the standbys in a record, either of this process or of those that answer. Returns the
+/// state from which a successor that writes over `revision` goes on.
 pub(crate) async fn latest(
     context: &ProcessContext,
     resource: &Name,
@@ -99,7 +98,7 @@ pub(crate) async fn latest(
     later(record, last.map(|record| LastSeenRecord { record, revision: 0, since: now, led_since: now }))
 }
 
-/// What was held, if it is a later checkpoint of the term that has written `record`.
+/// Returns what was held, if it is a later checkpoint of the term that wrote `record`.
 fn later(record: &StateRecord, held: Option<LastSeenRecord>) -> Latest {
     let is_later =
         |held: &LastSeenRecord| held.record.nonce == record.nonce && held.record.checkpoint > record.checkpoint;

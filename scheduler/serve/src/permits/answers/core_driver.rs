@@ -1,4 +1,4 @@
-//! Driving the core of one resource: each event goes in, and its commands become answers.
+//! Drives the core of one resource: events go in, and commands become answers.
 
 use crate::messages::inbound::Address;
 use crate::messages::reply::{ReplyTo, Waited};
@@ -40,10 +40,10 @@ use rampmeter_scheduler_core::views::Use;
 use rampmeter_scheduler_core::wire;
 use rampmeter_store::{MAX_PERMITS, RulesRevision};
 
-/// The most answers that go out at once: one or two milliseconds of work.
+/// Bound on the answers that go out at once: one or two milliseconds of work.
 const SLICE: usize = 512;
 
-/// The core of one resource, and what becomes of its commands.
+/// The core of one resource, and the handling of its commands.
 ///
 /// After each call, except those for a hand-over, the core holds no command: each was counted, and
 /// its answer is in the outbox.
@@ -55,15 +55,14 @@ pub(crate) struct CoreDriver {
     pub(crate) outbox: Outbox,
     pub(crate) tally: Tally,
     pub(crate) traces: Traces,
-    /// Throttles log lines on changed capacities, by limit: answers that contradict each other
-    /// would fill the log.
+    /// Throttles log lines on changed capacities, by limit, because contradictory responses would fill the log.
     capacity_log: LogThrottle<Name>,
-    /// Pauses that answers of the upstream began.
+    /// Pauses that responses of the upstream began.
     pauses: Pauses,
-    /// The call whose answer is being handled, if the upstream rejected it.
+    /// The call whose response is being handled, if the upstream rejected it.
     rejected: Option<AnsweredCall>,
     costed_units: CostedUnits,
-    /// Permits granted in this term, without repeated answers.
+    /// Permits granted in this term, without repeated grants.
     grants: u64,
 }
 
@@ -84,12 +83,11 @@ impl CoreDriver {
         }
     }
 
-    /// The core, to look at.
     pub(crate) fn core(&self) -> &Scheduler<ReplyTo> {
         &self.core
     }
 
-    /// The resource with the written limits alone.
+    /// Returns the resource with only the written limits.
     pub(crate) fn written(&self) -> &Resource {
         self.discovery.written(self.core.resource())
     }
@@ -98,17 +96,17 @@ impl CoreDriver {
         self.grants
     }
 
-    /// All limits as they count now, including discovered ones.
+    /// Returns all limits in force, including discovered ones.
     pub(crate) fn limits_in_force(&self) -> Vec<LimitSpec> {
         self.discovery.limits_in_force(self.core.resource())
     }
 
-    /// The latest time at which the core wants an event, and why.
+    /// Returns the latest time at which the core needs an event, and why.
     pub(crate) fn next_wakeup(&self) -> Option<Wakeup> {
         self.discovery.next_wakeup(&self.core)
     }
 
-    /// Takes an event, and writes all answers that follow from it.
+    /// Passes an event to the core, and writes all resulting answers.
     pub(crate) fn handle(&mut self, now: Time, event: Event<ReplyTo>) {
         self.discovery.handle(&mut self.core, now, event);
         self.log_discovered();
@@ -128,7 +126,7 @@ impl CoreDriver {
         }
     }
 
-    /// Tells people that another capacity counts, because the upstream's responses state it.
+    /// Logs that the capacity in the upstream's responses now applies.
     fn log_capacity(&self, limit: &str) {
         let resource = self.core.resource();
         let Some(limit) = resource.limit(limit) else { return };
@@ -144,14 +142,14 @@ impl CoreDriver {
         }
     }
 
-    /// Tells people that the upstream states another capacity than the file, which does not count.
+    /// Logs that the upstream states another capacity than the file, which is not applied.
     fn log_announced(&self, limit: LimitId, stated: Amount) {
         let (spec, resource) = (self.core.resource()[limit].spec(), self.core.resource().name());
         let (limit, written, period) = (&spec.name, spec.capacity, spec.period);
         tracing::warn!(%resource, "the upstream states {stated} in {period} for `{limit}`, the file says {written}");
     }
 
-    /// Notes the labels of a request, and warns of keyed limits that skip all requests.
+    /// Notes the labels of a request, and warns of keyed limits that skip every request.
     pub(crate) fn note_labels(&mut self, labels: &Labels<'_>) {
         self.key_labels.warn(self.core.resource(), labels);
     }
@@ -184,7 +182,7 @@ impl CoreDriver {
         self.write(now, command);
     }
 
-    /// Handles a settle with the `status` of its answer. People are told what that has paused.
+    /// Handles a settle whose response had `status`, and logs what that has paused.
     pub(crate) fn settle(&mut self, now: Time, settle: event::Settle<ReplyTo>, status: u16, user: Option<&str>) {
         if settle.observation.as_ref().is_some_and(|seen| seen.verdict != Verdict::Passed) {
             let (class, client) = self.core.caller_of(&settle.id).unzip();
@@ -225,8 +223,8 @@ impl CoreDriver {
         }
     }
 
-    /// Writes the answer of a command. Most requests are answered at once: only for others is the
-    /// id copied, by which undelivered answers are found.
+    /// Writes the answer of a command. The id, by which undelivered answers are found, is copied only for
+    /// requests that have waited.
     fn write(&mut self, now: Time, command: Command<ReplyTo>) {
         let (mut extras, mut waited) = (wire::Extras::default(), None);
         match &command {
@@ -255,7 +253,7 @@ impl CoreDriver {
         self.core.resource()[limit].spec().name.clone()
     }
 
-    /// Records a settle that comes at `now`.
+    /// Records a settle as a span.
     pub(crate) fn note_settled(&mut self, now: Time, trace: &SettleTrace, settle: &Settle<'_>) {
         self.traces.settled(now, self.core.resource(), trace, settle);
     }
@@ -275,18 +273,18 @@ impl CoreDriver {
         }
     }
 
-    /// Refuses a request for a reason of the core's.
+    /// Refuses a request on the core's behalf.
     pub(crate) fn refuse(&mut self, now: Time, to: ReplyTo, id: Option<PermitId>, refusal: Refusal) {
         self.answer(now, Command::Refuse { to, id, refusal });
     }
 
-    /// Refuses a message that the core does not see.
+    /// Refuses a message that is not passed to the core.
     pub(crate) fn refuse_with(&mut self, now: Time, to: ReplyTo, id: Option<&PermitId>, code: Code, message: String) {
         self.note_refusal(now, &to, code, None);
         self.write_refusal(to, id, code, message);
     }
 
-    /// Refuses a message that is not of the protocol.
+    /// Refuses a malformed message.
     pub(crate) fn refuse_invalid(&mut self, now: Time, to: ReplyTo, id: Option<&PermitId>, message: String) {
         self.refuse_with(now, to, id, Code::InvalidRequest, message);
     }
@@ -296,8 +294,7 @@ impl CoreDriver {
         self.outbox.answer(to, &Answer::Refused(Refused { id, epoch, ..Refused::new(code, message) }));
     }
 
-    /// Answers why requests wait. A question without an answer counts as no refusal: it asks for no
-    /// permit.
+    /// Answers why requests wait. A failed question does not count as a refusal, since it asks for no permit.
     pub(crate) fn explain(&mut self, now: Time, to: Address, question: Result<Question, Invalid>) {
         match question {
             Ok(question) => match self.core.explain(now, &question) {
@@ -315,19 +312,18 @@ impl CoreDriver {
         }
     }
 
-    /// Answers that there is no time for a question. This counts as no refusal, either.
+    /// Answers that there is no time for a question. This does not count as a refusal either.
     pub(crate) fn put_off(&mut self, to: Address) {
         let message = "too many questions at once; ask again in a second".to_owned();
         self.write_refusal(ReplyTo::alone(to), None, Code::QueueFull, message);
     }
 
-    /// The state to be written next, if the core wants one written.
+    /// Returns the state to be written next, if the core wants one written.
     pub(crate) fn checkpoint(&mut self, now: Time, rules_revision: RulesRevision) -> Option<LoopState> {
         let checkpoint = self.core.checkpoint(now)?;
         Some(self.state(now, checkpoint, rules_revision))
     }
 
-    /// The whole state, for a successor.
     pub(crate) fn handover(&mut self, now: Time, rules_revision: RulesRevision) -> Handover {
         let last = Checkpoint { number: CheckpointNumber(u64::MAX), state: self.core.snapshot(now, MAX_PERMITS) };
         Handover { state: self.state(now, last, rules_revision), used: self.core.take_use() }
@@ -337,8 +333,8 @@ impl CoreDriver {
         LoopState::of(checkpoint, self.discovery.snapshot(now), self.core.epoch(), rules_revision)
     }
 
-    /// Sends all waiting requests elsewhere, slice by slice. Between two slices the connection
-    /// takes the answers, and other loops of this thread go on.
+    /// Sends all waiting requests elsewhere, in slices. Between two slices the connection takes the
+    /// answers, and other loops of this thread run.
     pub(crate) async fn send_elsewhere(&mut self, now: Time) {
         self.discovery.handle(&mut self.core, now, Event::HandOver);
         while let Some(first) = self.core.poll_command() {
@@ -352,8 +348,7 @@ impl CoreDriver {
         }
     }
 
-    /// Publishes all answers, and gives up on requests of this process whose tasks take no answer
-    /// any more.
+    /// Publishes all answers, and gives up on requests of this process whose tasks no longer wait.
     pub(crate) async fn publish(&mut self, now: impl Fn() -> Time) {
         self.outbox.publish().await;
         while let Some(gone) = self.outbox.undelivered.take_own() {
@@ -362,7 +357,7 @@ impl CoreDriver {
         }
     }
 
-    /// Takes the server's notice that an answer has reached no client.
+    /// Handles a notice that an answer has reached no client.
     pub(crate) fn take_no_responders(&mut self, now: Time, notice: &async_nats::Message) {
         if let Some(waited) = self.outbox.undelivered.take_no_responders(now, notice) {
             self.give_up_on(now, waited);
@@ -374,7 +369,7 @@ impl CoreDriver {
         self.handle(now, Event::Undelivered { id, is_grant });
     }
 
-    /// One step of the walk along requests whose connections may be gone.
+    /// Takes one step of the walk along requests whose connections may be gone.
     pub(crate) fn probe_on(&mut self, now: Time) {
         let Self { core, outbox, .. } = self;
         if outbox.undelivered.step(|walk, may_be_gone| core.probe(now, walk, may_be_gone)) {
@@ -382,7 +377,7 @@ impl CoreDriver {
         }
     }
 
-    /// One step of a walk that ends waits: how many it has ended, and where the walk goes on.
+    /// Takes one step of a purge. Returns how many waits it has ended, and where the walk continues.
     pub(crate) fn purge_on(
         &mut self,
         now: Time,
@@ -394,7 +389,7 @@ impl CoreDriver {
         (ended, walk)
     }
 
-    /// The status, except for the sources of the limits.
+    /// Returns the status, except for the sources of the limits.
     pub(crate) fn status(&mut self, now: Time, leader: &str) -> Status {
         let classes = self.core.class_status(now);
         let first = classes.iter().find_map(|class| class.first.as_deref());
@@ -431,7 +426,7 @@ impl CoreDriver {
         }
     }
 
-    /// Adds to the status of limits what is known outside the core.
+    /// Adds what is known outside the core to the status of limits.
     fn describe(&self, limits: &mut [LimitStatus], now: Time) {
         self.key_labels.describe(limits);
         self.discovery.describe(limits, now);
@@ -439,19 +434,18 @@ impl CoreDriver {
         self.costed_units.describe(limits, now);
     }
 
-    /// What was used since the last call.
+    /// Returns the use since the last call.
     pub(crate) fn take_use(&mut self) -> Use {
         let used = self.core.take_use();
         self.costed_units.note_use(&used);
         used
     }
 
-    /// How classes and clients share the resource.
     pub(crate) fn shares(&mut self, now: Time) -> Shares {
         self.core.shares(now)
     }
 
-    /// A report of `status` with all that was counted.
+    /// Returns a report with `status` and all counts.
     pub(crate) fn report(&self, now: Time, status: Status) -> Report {
         Report {
             status,

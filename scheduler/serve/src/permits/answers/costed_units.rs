@@ -1,4 +1,4 @@
-//! Which units calls have cost, to tell of limits that limit nothing.
+//! The units that calls have cost, which show limits that limit nothing.
 
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::status::LimitStatus;
@@ -6,10 +6,10 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::views::Use;
 use std::collections::BTreeSet;
 
-/// How long calls go on before a unit that none of them has cost is worth a remark.
+/// How long calls must go on before a unit without any cost deserves a remark.
 const WORTH_A_REMARK: Span = Span::from_secs(60);
 
-/// The units that calls have cost under this leader. There are as many as limits have.
+/// The units that calls have cost under this leader, at most those of the limits.
 #[derive(Debug, Default)]
 pub(crate) struct CostedUnits {
     first_call: Option<Time>,
@@ -26,7 +26,7 @@ impl CostedUnits {
         self.units.extend(costs.filter(|(_, micros)| *micros > 0).map(|(unit, _)| unit.clone()));
     }
 
-    /// Adds the remark to limits of units that no call has cost.
+    /// Adds a remark to limits of units that no call has cost.
     pub(crate) fn describe(&self, limits: &mut [LimitStatus], now: Time) {
         if self.first_call.is_none_or(|first| now.since(first) < WORTH_A_REMARK) {
             return;

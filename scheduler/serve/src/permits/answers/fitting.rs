@@ -1,4 +1,4 @@
-//! Answers that are larger than a message may be.
+//! Shortens answers that are larger than a message may be.
 
 use bytes::Bytes;
 use rampmeter_protocol::answer::{Answer, Refused};
@@ -9,15 +9,15 @@ use serde_json::value::RawValue;
 
 const TOO_LARGE: &str = "the answer is larger than NATS takes: send fewer elements in one message";
 
-/// The only field of an answer that a refusal in its place keeps.
+/// The only field of an answer that is kept in the refusal that replaces it.
 #[derive(Default, Deserialize)]
 struct OnlyId<'a> {
     #[serde(borrow, default)]
     id: Option<Text<'a>>,
 }
 
-/// Makes an answer fit into a message of `most` bytes. In an array, refusals replace the elements that are
-/// longer than their share. Their permits, if any, stay charged, as if the answer were lost.
+/// Makes an answer fit into a message of `most` bytes. In an array, refusals replace the elements that exceed
+/// their share. Their permits, if any, stay charged, as if the answer were lost.
 pub(super) fn fitting(answer: Bytes, most: usize) -> Bytes {
     if answer.len() <= most {
         return answer;

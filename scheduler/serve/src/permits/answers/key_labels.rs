@@ -1,4 +1,4 @@
-//! Labels that keyed limits need and that requests may lack.
+//! Labels that keyed limits need and requests may lack.
 
 use rampmeter_policy::Resource;
 use rampmeter_policy::ids::LimitId;
@@ -9,25 +9,23 @@ use rampmeter_protocol::status::LimitStatus;
 /// Once this many requests lack a label, workers evidently do not send it.
 const MANY: u32 = 10;
 
-/// The keyed limits, and their labels that no request has carried yet.
+/// The keyed limits, and those of their labels that no request has carried yet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KeyLabels(Vec<MissingLabels>);
 
-/// The missing labels of one limit.
 #[derive(Clone, Debug)]
 struct MissingLabels {
     limit: LimitId,
     name: Name,
-    /// All labels of its key.
     key: Vec<String>,
     /// Those that no request has carried.
     labels: Vec<String>,
-    /// Requests that met all conditions of the limit and lacked a label; at most [`MANY`].
+    /// Requests that met all conditions of the limit but lacked a label; at most [`MANY`].
     skipped: u32,
 }
 
 impl KeyLabels {
-    /// Notes the labels of a request, and warns of keyed limits that skip all requests.
+    /// Notes the labels of a request, and warns of keyed limits that skip every request.
     pub(crate) fn warn(&mut self, resource: &Resource, labels: &Labels<'_>) {
         for (limit, labels) in self.note(resource, labels) {
             let (resource, label) = (resource.name(), labels.join("`, `"));
@@ -35,8 +33,8 @@ impl KeyLabels {
         }
     }
 
-    /// Notes the labels of a request. Returns the limits that have just skipped many requests, and
-    /// the labels that all of these lacked.
+    /// Notes the labels of a request. Returns the limits that have now skipped many requests, with the labels
+    /// that all of these lacked.
     fn note(&mut self, resource: &Resource, labels: &Labels<'_>) -> Vec<(Name, Vec<String>)> {
         self.keep_to(resource);
         let mut noticed = Vec::new();
@@ -53,7 +51,7 @@ impl KeyLabels {
         noticed
     }
 
-    /// Adds to the status of limits the labels that requests have lacked.
+    /// Adds the labels that requests have lacked to the status of limits.
     pub(crate) fn describe(&self, limits: &mut [LimitStatus]) {
         for limit in self.0.iter().filter(|limit| limit.skipped > 0) {
             let shown = limits.iter_mut().filter(|shown| shown.name == limit.name);
@@ -61,7 +59,7 @@ impl KeyLabels {
         }
     }
 
-    /// Watches the keyed limits of `resource`. A limit that has the same key as before goes on.
+    /// Watches the keyed limits of `resource`. A limit with an unchanged key keeps its counts.
     fn keep_to(&mut self, resource: &Resource) {
         let is_known = |(known, id): (&MissingLabels, LimitId)| {
             let spec = resource[id].spec();

@@ -1,4 +1,4 @@
-//! What the rest of the process asks of a permit loop, and what the loop hands back.
+//! Requests to a permit loop from the rest of the process, and the replies.
 
 use crate::limits::provider_view::ProviderNews;
 use crate::permits::answers::tally::Tally;
@@ -13,48 +13,48 @@ use rampmeter_scheduler_core::views::Use;
 use rampmeter_store::{ClockReading, RulesRevision};
 use tokio::sync::oneshot;
 
-/// An order to the loop. Dropping the sender of orders ends the loop.
+/// A request to the loop. Dropping the sender ends the loop.
 #[derive(Debug)]
 pub enum LoopRequest {
-    /// Grant nothing more, send all waiting requests elsewhere, and say what a successor must know.
-    /// The leader drops the sender of orders once the state is written.
+    /// Grant nothing more, send all waiting requests elsewhere, and return the state for a successor. The
+    /// leader drops the sender once that is written.
     HandOver(oneshot::Sender<Handover>),
     /// The store holds this checkpoint.
     CheckpointWritten(CheckpointNumber),
     /// The standbys hold this checkpoint, while the store is silent.
     CheckpointWitnessed(CheckpointNumber),
-    /// The store has refused this checkpoint because of its size.
+    /// The store has refused this checkpoint as too large.
     CheckpointRefused(CheckpointNumber),
     /// The store does not take checkpoints.
     StoreLost,
-    /// Cut windows by another wall clock.
+    /// Align windows with another wall clock.
     WallClock {
         /// The wall clock.
         origin: WallClockOrigin,
-        /// How far the clock of this machine is ahead of it.
+        /// How far this machine's clock is ahead of that clock.
         ahead_secs: f64,
     },
-    /// Take what the provider of the limits says, or why it says nothing.
+    /// Apply news from the provider of the limits.
     Provider(ProviderNews),
-    /// Go on under the rules that are known now.
+    /// Apply the rules that are known now.
     Rules,
-    /// Report how things stand.
+    /// Report the status and counts.
     Report(oneshot::Sender<Report>),
-    /// Tell what was used since this was last asked.
+    /// Return the use since the last such request.
     TakeUse(oneshot::Sender<Use>),
-    /// Show when limits end.
+    /// Include these forecasts in the status.
     Forecasts(Vec<LimitForecast>),
 }
 
-/// The state of a loop, for the store. The loop hands out no other checkpoint before it learns what
-/// became of this one.
+/// The state of a loop, for the store. The loop hands out no other checkpoint before it learns the fate of
+/// this one.
 #[derive(Clone, Debug)]
 pub struct LoopState {
-    /// The state of the core, with the budget of what may be granted.
+    /// The state of the core, with the grant budget.
     pub checkpoint: Checkpoint,
     /// The discovered limits.
     pub discovered: Vec<DiscoveredSnapshot>,
-    /// The epoch.
+    /// The epoch of the checkpoint.
     pub epoch: Epoch,
     /// When the state was taken.
     pub moment: ClockReading,
@@ -65,7 +65,7 @@ pub struct LoopState {
 }
 
 impl LoopState {
-    /// The present state around `checkpoint`.
+    /// Creates the state around `checkpoint`, as of now.
     #[must_use]
     pub fn of(checkpoint: Checkpoint, discovered: Vec<DiscoveredSnapshot>, epoch: Epoch, rules: RulesRevision) -> Self {
         let moment = ClockReading::now();
@@ -73,18 +73,18 @@ impl LoopState {
     }
 }
 
-/// How things stand.
+/// The status and counts of a loop.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The status as the protocol has it.
+    /// The status in the form of the protocol.
     pub status: Status,
-    /// What was counted.
+    /// The counts.
     pub tally: Tally,
-    /// Permits that are remembered.
+    /// The number of remembered permits.
     pub remembered: usize,
-    /// Calls that have started and were not settled.
+    /// The number of calls that have started and were not settled.
     pub calls_in_flight: u64,
-    /// Workers that the limits can feed, if calls have told how long they take.
+    /// The number of workers that the limits can keep busy, if the duration of calls is known.
     pub useful_workers: Option<f64>,
 }
 
@@ -93,6 +93,6 @@ pub struct Report {
 pub struct Handover {
     /// The whole state.
     pub state: LoopState,
-    /// What was used and not yet reported.
+    /// The use that was not yet reported.
     pub used: Use,
 }

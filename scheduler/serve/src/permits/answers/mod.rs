@@ -1,4 +1,4 @@
-//! The core of one resource, its answers, and their way out.
+//! The core of one resource, and the way out for its answers.
 
 pub(crate) mod core_driver;
 mod costed_units;

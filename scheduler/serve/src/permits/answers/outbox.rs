@@ -1,4 +1,4 @@
-//! Writes answers, and publishes them in the order in which they were written.
+//! Writes answers, and publishes them in that order.
 
 use crate::connection::round_trip;
 use crate::messages::inbound::{Address, user_of};
@@ -20,38 +20,36 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::mpsc::error::TrySendError;
 
-/// The size of the blocks of memory that answers are written into: some hundred answers each.
+/// The size of memory blocks for answers: some hundred answers each.
 const BLOCK: usize = 64 << 10;
 
-/// Everything that leaves a loop.
+/// The output of a loop.
 ///
-/// If an answer to a request that has waited reaches no client, `undelivered` learns that.
+/// Answers that reach no client, of requests that have waited, are reported to `undelivered`.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     client: Client,
-    /// The first token of this process's own inboxes.
     user: Arc<str>,
     outgoing: Vec<Outgoing>,
     arrays: Arrays,
     buffer: BytesMut,
-    /// Whether any client may know the epoch of this leader from an answer.
+    /// Whether any client may know this leader's epoch from an answer.
     pub(crate) has_answered: bool,
     pub(crate) undelivered: Undelivered,
-    /// Why a message could not be sent, until it is logged.
+    /// Why a message could not be sent, until that is logged.
     failure: Option<PublishError>,
-    /// Where announcements go.
+    /// The subject of announcements.
     event: Address,
-    /// Where this loop's own messages come in again.
+    /// The subject of echoes.
     echo: Address,
 }
 
-/// A message to be published.
 #[derive(Debug)]
 struct Outgoing {
     to: Address,
-    /// The request that has waited for it, if one has.
+    /// The request that has waited for this message, if one has.
     waited: Option<Waited>,
-    /// Only refusals have some: they cost the receiver time.
+    /// Only refusals have headers, which cost the receiver time.
     headers: Option<HeaderMap>,
     payload: Bytes,
 }
@@ -73,8 +71,8 @@ impl Outbox {
         }
     }
 
-    /// The NATS user of clients whose inbox does not tell it. HTTP clients have this user, whether
-    /// the front asks here or over NATS.
+    /// Returns the NATS user of clients whose inbox shows none. HTTP clients have this user, whether the
+    /// front asks here or over NATS.
     pub(crate) fn own_user(&self) -> Arc<str> {
         Arc::clone(&self.user)
     }
@@ -83,17 +81,16 @@ impl Outbox {
         self.client.connection_state() == async_nats::connection::State::Connected
     }
 
-    /// How often the connection was made.
+    /// Returns how often the connection was made.
     pub(crate) fn connects(&self) -> u64 {
         self.client.statistics().connects.load(Ordering::Relaxed)
     }
 
-    /// Answers one element of a message.
     pub(crate) fn answer(&mut self, to: ReplyTo, answer: &Answer<'_>) {
         self.answer_waiting(to, None, answer);
     }
 
-    /// Answers a request that has waited for this answer, if it has.
+    /// Answers a request, which has waited for this answer if `waited` is given.
     pub(crate) fn answer_waiting(&mut self, to: ReplyTo, waited: Option<Waited>, answer: &Answer<'_>) {
         self.has_answered = true;
         match to.envelope {
@@ -108,50 +105,47 @@ impl Outbox {
         }
     }
 
-    /// Begins the answer to an array.
+    /// Begins an array of answers.
     pub(crate) fn begin_array(&mut self, to: Address) -> usize {
         self.arrays.begin(to)
     }
 
-    /// Where the answer to the next element of an array goes.
+    /// Returns the place of the next answer in an array.
     pub(crate) fn place(&mut self, array: usize) -> ReplyTo {
         ReplyTo::new(Envelope::InArray(self.arrays.place(array)))
     }
 
-    /// Notes that all elements of an array have been read. The array goes out with its last answer.
+    /// Ends an array, which goes out with its last answer.
     pub(crate) fn end_array(&mut self, array: usize) {
         self.arrays.seal(array);
         self.send_array(array);
     }
 
-    /// Forgets the answers that are ready to be published. Their permits stay charged, and waiting
-    /// clients ask again. Announcements stay: nobody would ask for them.
+    /// Discards the unpublished answers. Their permits stay charged, and waiting clients ask again.
+    /// Announcements are kept, because nobody would ask for them.
     pub(crate) fn forget(&mut self) {
         forget_answers(&mut self.outgoing, &self.event);
     }
 
-    /// Tells all workers.
+    /// Announces news to all workers.
     pub(crate) fn announce(&mut self, news: &News) {
         self.send(self.event.clone(), news);
     }
 
-    /// Sends a message to this loop itself, on the way that requests and answers take.
+    /// Sends an echo, on the path of requests and answers.
     pub(crate) fn send_echo(&mut self, message: &impl Serialize) {
         self.send(self.echo.clone(), message);
     }
 
-    /// Sends any other message.
     pub(crate) fn send(&mut self, to: Address, message: &impl Serialize) {
         serde_json::to_writer((&mut self.buffer).writer(), message).expect("answers are plain data");
         self.push(to, None, None);
     }
 
-    /// Sends a text as it is.
     pub(crate) fn send_text(&mut self, to: Address, text: Bytes) {
         self.outgoing.push(Outgoing { to, waited: None, headers: None, payload: text });
     }
 
-    /// Publishes all that was written.
     pub(crate) async fn publish(&mut self) {
         for Outgoing { to, waited, headers, payload } in self.outgoing.drain(..) {
             match to {
@@ -171,12 +165,12 @@ impl Outbox {
         }
     }
 
-    /// Takes why a message could not be sent since the last call.
+    /// Returns why a message could not be sent since the last call.
     pub(crate) fn take_failure(&mut self) -> Option<PublishError> {
         self.failure.take()
     }
 
-    /// Publishes all that was written, and returns when the server has it.
+    /// Publishes everything written, and returns once the server has it.
     pub(crate) async fn flush(&mut self) -> anyhow::Result<()> {
         self.publish().await;
         round_trip(&self.client).await
@@ -206,7 +200,7 @@ fn write_answer(to: &mut impl BufMut, answer: &Answer<'_>) {
     answer.write(to.writer()).expect("answers are plain data");
 }
 
-/// The headers of a refusal, by which tools see that it is one.
+/// Returns the headers by which tools recognise a refusal.
 pub(crate) fn headers(answer: &Answer<'_>) -> Option<HeaderMap> {
     let Answer::Refused(Refused { code, message, .. }) = answer else { return None };
     let mut headers = HeaderMap::new();
@@ -215,7 +209,6 @@ pub(crate) fn headers(answer: &Answer<'_>) -> Option<HeaderMap> {
     Some(headers)
 }
 
-/// Publishes a message.
 pub(crate) async fn send(
     client: &Client,
     to: Subject,

@@ -1,4 +1,4 @@
-//! Which answers of the upstream began the present pauses, and what they asked for.
+//! The responses that began the present pauses, and the pauses they asked for.
 
 use crate::wall_time;
 use rampmeter_protocol::log_throttle::LogThrottle;
@@ -9,16 +9,16 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::command::PauseNote;
 use std::collections::BTreeMap;
 
-/// The call whose answer is being handled.
+/// The call whose response is being handled.
 #[derive(Clone, Debug)]
 pub(crate) struct AnsweredCall {
     pub(crate) status: u16,
     pub(crate) class: Option<Name>,
-    /// The client for the fair share, or else the user of NATS.
+    /// The client of the fair share, or else the NATS user.
     pub(crate) client: Option<String>,
 }
 
-/// The last pause of each limit. There are as many as limits.
+/// The last pause of each limit.
 #[derive(Debug, Default)]
 pub(crate) struct Pauses {
     told: BTreeMap<Name, Told>,
@@ -30,13 +30,13 @@ struct Told {
     key: Option<String>,
     until: Time,
     sentence: String,
-    /// The longest pause that the upstream ever asked for.
+    /// The longest pause that the upstream has ever asked for.
     longest: Span,
 }
 
 impl Pauses {
-    /// Notes a pause of `limit`, and logs it: the first one, one a minute, and each that is a tenth
-    /// longer than the upstream has ever asked for.
+    /// Notes a pause of `limit`. Logs the first one, one a minute, and each that is a tenth longer than any
+    /// before.
     pub(crate) fn note(&mut self, now: Time, resource: &Name, limit: Name, pause: &PauseNote, call: &AnsweredCall) {
         let (sentence, asked) = (sentence(pause, call), pause.asked.unwrap_or_default());
         let longest = self.told.get(&limit).map(|told| told.longest).unwrap_or_default();
@@ -53,7 +53,6 @@ impl Pauses {
         }
     }
 
-    /// Adds the sentences on present pauses to the status of limits.
     pub(crate) fn describe(&self, limits: &mut [LimitStatus]) {
         for limit in limits.iter_mut().filter(|limit| is_of_the_upstream(limit.paused_by)) {
             let told = self.told.get(&limit.name).filter(|told| told.key == limit.key);
@@ -66,7 +65,7 @@ fn is_of_the_upstream(cause: Option<PauseCause>) -> bool {
     matches!(cause, Some(PauseCause::Upstream | PauseCause::Quota))
 }
 
-/// The sentence of `status`, the page, `explain` and the log.
+/// Returns the sentence shown by `status`, the page, `explain` and the log.
 fn sentence(pause: &PauseNote, call: &AnsweredCall) -> String {
     let client = call.client.as_ref().map(|client| format!("client `{}`", client.escape_debug()));
     let limit = (!pause.is_certain).then(|| "limit unknown".to_owned());
@@ -87,7 +86,7 @@ fn sentence(pause: &PauseNote, call: &AnsweredCall) -> String {
     format!("the upstream {asked} at {at}{by}: {end}, then one probe")
 }
 
-/// Seconds, in tenths.
+/// Converts to seconds, in tenths.
 fn seconds(span: Span) -> f64 {
     (span.millis() / 100.0).round() / 10.0
 }

@@ -1,4 +1,4 @@
-//! Counting on the permit loop's thread, without locks: plain numbers, copied for each report.
+//! The counters of a permit loop: plain numbers on its own thread, copied for each report.
 
 use crate::messages::inbound::EndpointKind;
 use rampmeter_account::FailureKind;
@@ -15,16 +15,16 @@ pub const BUCKETS: [f64; 16] =
 /// A histogram of durations.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Histogram {
-    /// All durations together, in seconds.
+    /// The sum of all durations, in seconds.
     pub sum: f64,
-    /// How many there were.
+    /// The number of durations.
     pub count: u64,
-    /// How many fell into each bucket, not accumulated; the last is for what is above all.
+    /// The number in each bucket, not accumulated. The last bucket is for longer durations.
     pub buckets: [u64; BUCKETS.len() + 1],
 }
 
 impl Histogram {
-    /// Notes one duration.
+    /// Adds a duration.
     pub fn observe(&mut self, span: Span) {
         let secs = span.secs();
         let bucket = BUCKETS.iter().position(|bound| secs <= *bound).unwrap_or(BUCKETS.len());
@@ -43,7 +43,7 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// Notes one refusal.
+    /// Counts a refusal.
     pub fn count(&mut self, code: Code) {
         if let Some(index) = Code::ALL.iter().position(|known| *known == code) {
             self.counts[index] += 1;
@@ -52,60 +52,60 @@ impl Refusals {
         }
     }
 
-    /// All refusals.
+    /// Returns the number of all refusals.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// All codes and how often each was given.
+    /// Returns all codes with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (Code, u64)> {
         Code::ALL.into_iter().zip(self.counts)
     }
 }
 
-/// The messages of one kind that were handled. An array of requests is one message.
+/// The handled messages of one kind. An array of requests is one message.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Handled {
-    /// How many there were.
+    /// The number of messages.
     pub messages: u64,
-    /// Messages with a refusal in the immediate answer.
+    /// The number of messages whose immediate answer has a refusal.
     pub refused: u64,
     /// The last refusal.
     pub last_refusal: Option<Code>,
-    /// The time from reading them to having their answers.
+    /// The total time from reading a message to having its answers.
     pub spent: Span,
 }
 
-/// Answers of the upstream by class of status.
+/// Responses of the upstream by class of status.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Answers([u64; Answers::CLASSES.len()]);
 
 impl Answers {
-    /// Counts by the first digit of a status. A status outside 100 to 599 is `other`.
+    /// The classes, by the first digit of a status. A status outside 100 to 599 is `other`.
     const CLASSES: [&str; 6] = ["other", "1xx", "2xx", "3xx", "4xx", "5xx"];
 
-    /// Notes one answer.
+    /// Counts a response.
     pub fn count(&mut self, status: u16) {
         let hundreds = usize::from(status / 100);
         let class = if hundreds < Self::CLASSES.len() { hundreds } else { 0 };
         self.0[class] += 1;
     }
 
-    /// All classes and how many answers were of each.
+    /// Returns all classes with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Self::CLASSES.into_iter().zip(self.0)
     }
 }
 
-/// Headers that are told apart in counts. Workers choose their names.
+/// Bound on the headers that are counted separately. Workers choose their names.
 pub const MAX_UNREADABLE: usize = 64;
-/// Bytes of a value that are shown.
+/// Bound on the shown bytes of a value.
 const MAX_VALUE: usize = 64;
-/// The name of all headers beyond the bound.
+/// The name for all headers beyond the bound.
 const OTHER: &str = "other";
 
-/// Headers of the upstream's that could not be read.
+/// Headers of the upstream that could not be read.
 #[derive(Clone, Debug, Default)]
 pub struct UnreadableHeaders {
     counts: BTreeMap<String, u64>,
@@ -113,7 +113,7 @@ pub struct UnreadableHeaders {
 }
 
 impl UnreadableHeaders {
-    /// Notes a header and its value.
+    /// Counts a header, and remembers its value.
     pub fn note(&mut self, header: String, value: &str) {
         let is_known = self.counts.contains_key(&header) || self.counts.len() < MAX_UNREADABLE;
         let name = if is_known { header.clone() } else { OTHER.to_owned() };
@@ -122,46 +122,46 @@ impl UnreadableHeaders {
         self.last = Some(UnreadableHeader { header, value });
     }
 
-    /// The last of them.
+    /// Returns the last unreadable header.
     #[must_use]
     pub fn last(&self) -> Option<&UnreadableHeader> {
         self.last.as_ref()
     }
 
-    /// All headers, and how often each could not be read.
+    /// Returns all headers, with how often each could not be read.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.counts.iter().map(|(header, count)| (&**header, *count))
     }
 }
 
-/// What one permit loop has counted.
+/// The counts of one permit loop.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// The times from reading a message to having its answers, without waiting in the queue.
     pub decisions: Histogram,
-    /// The waits from asking to the start, by class.
+    /// The waits from request to start, by class.
     pub waits: Vec<Histogram>,
-    /// The times from start to settle, of calls that were settled.
+    /// The times from start to settle, of settled calls.
     pub calls: Histogram,
     /// Refusals by code.
     pub refusals: Refusals,
-    /// Answers of the upstream, as far as workers tell of them.
+    /// Responses of the upstream, as reported by workers.
     pub answers: Answers,
-    /// Headers of the upstream's that could not be read.
+    /// Headers of the upstream that could not be read.
     pub unreadable: UnreadableHeaders,
     /// Checkpoints that the store has taken.
     pub checkpoints: u64,
-    /// Checkpoints that counted because all standbys held them, before the store took them.
+    /// Checkpoints that counted because all standbys held them before the store did.
     pub witnessed: u64,
-    /// How often the store has not taken one in time.
+    /// How often the store has not taken a checkpoint in time.
     pub store_losses: u64,
-    /// Answers to waiting requests that have reached no client.
+    /// Answers to waiting requests that reached no client.
     pub undelivered: u64,
-    /// Messages that were lost because too many waited.
+    /// Messages dropped because too many waited.
     pub lost_messages: u64,
-    /// Messages that wanted answers where none may go, and were dropped.
+    /// Messages dropped because of their reply subject.
     pub foreign_replies: u64,
-    /// How far the clock of this machine is ahead of the store's, by which windows are cut.
+    /// How far this machine's clock is ahead of the store's, by which windows are cut.
     pub clock_ahead_secs: f64,
     /// How often this process stood still.
     pub standstills: u64,
@@ -171,27 +171,25 @@ pub struct Tally {
     pub named_epochs: u64,
     /// Settles that were refused, by code, whether or not an answer was wanted.
     pub refused_settles: Refusals,
-    /// Questions that the provider did not answer, by kind of failure in the order of
-    /// [`FailureKind::ALL`].
+    /// Failed questions to the provider, by kind of failure in the order of [`FailureKind::ALL`].
     pub provider_failures: [u64; FailureKind::ALL.len()],
-    /// The messages that were handled, by kind.
+    /// The handled messages, by kind.
     handled: [Handled; EndpointKind::ALL.len()],
 }
 
 impl Tally {
-    /// A tally in which nothing is counted yet, for this many classes.
+    /// Creates an empty tally for this many classes.
     #[must_use]
     pub fn new(classes: usize) -> Self {
         Tally { waits: vec![Histogram::default(); classes], ..Tally::default() }
     }
 
-    /// The messages of one kind that were handled.
+    /// Returns the handled messages of one kind.
     #[must_use]
     pub fn handled(&self, kind: EndpointKind) -> Handled {
         self.handled[kind as usize]
     }
 
-    /// The refusals in answers to messages of one kind.
     fn refusals_of(&self, kind: EndpointKind) -> &Refusals {
         match kind {
             EndpointKind::Permit | EndpointKind::Status => &self.refusals,
@@ -199,14 +197,14 @@ impl Tally {
         }
     }
 
-    /// How many answers to messages of one kind were refusals so far.
+    /// Returns how many answers to messages of one kind were refusals so far.
     #[must_use]
     pub fn refused(&self, kind: EndpointKind) -> u64 {
         self.refusals_of(kind).total()
     }
 
-    /// Notes that handling a message took `took`. Before it, `refused_before` answers were
-    /// [refusals](Tally::refused).
+    /// Counts a message that took `took`. `refused_before` is the number of [refusals](Tally::refused)
+    /// before it.
     pub fn note_handled(&mut self, kind: EndpointKind, took: Span, refused_before: u64) {
         let (is_refused, last) = (self.refused(kind) > refused_before, self.refusals_of(kind).last);
         let handled = &mut self.handled[kind as usize];

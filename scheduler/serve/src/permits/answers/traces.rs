@@ -1,6 +1,5 @@
-//! The spans of one permit loop: one for each recorded request, and one for its settle.
-//!
-//! The loop notes numbers and names. Another task makes spans of them, and sends them.
+//! Records the spans of a permit loop, one for each traced request and one for its settle. Another task
+//! exports them.
 
 use crate::messages::message_trace::ElementTrace;
 use crate::messages::request_trace::{Attributes, RequestTrace, amounts, counted, text};
@@ -20,11 +19,10 @@ use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-/// Recorded permits whose settle is still to come. An older one is forgotten: its settle has no
-/// link.
+/// Bound on recorded permits without a settle. An older one is forgotten, and its settle has no link.
 const MAX_GRANTED: usize = 16_384;
 
-/// Makes spans, if the process sends any.
+/// Records spans, if the process exports any.
 #[derive(Debug, Default)]
 pub(crate) struct Traces(Option<Box<Recorder>>);
 
@@ -33,7 +31,6 @@ struct Recorder {
     spans: Spans,
     resource: Name,
     granted: GrantedTraces,
-    /// The span of the settle that reported the latest 429.
     rejection: Option<TraceContext>,
 }
 
@@ -46,7 +43,7 @@ impl Traces {
         Traces(spans.map(recorder))
     }
 
-    /// The trace of a request that came at `now`, if it is recorded.
+    /// Begins the trace of a request that came at `now`, if it is recorded.
     pub(crate) fn begin(
         &self,
         now: Time,
@@ -59,7 +56,6 @@ impl Traces {
         Some(Arc::new(RequestTrace::new(now, ids, trace.state(), resource, request, permitted)))
     }
 
-    /// Notes that a request was granted.
     pub(crate) fn granted<R>(&mut self, now: Time, trace: &Arc<RequestTrace>, grant: &Grant<R>, limit: Option<Name>) {
         let Some(recorder) = &mut self.0 else { return };
         let was_paused = trace.reason().is_some_and(is_upstream_pause);
@@ -77,7 +73,6 @@ impl Traces {
         recorder.answered(now, trace, answer.into_iter().chain(limit).collect(), links, None);
     }
 
-    /// Notes that a request was refused.
     pub(crate) fn refused(&mut self, now: Time, trace: &Arc<RequestTrace>, code: Code, limit: Option<Name>) {
         let Some(recorder) = &self.0 else { return };
         let answer = vec![text("rampmeter.result", "refused"), text("error.type", code.as_str())];
@@ -85,8 +80,8 @@ impl Traces {
         recorder.answered(now, trace, answer.into_iter().chain(limit).collect(), Vec::new(), Some(code.as_str()));
     }
 
-    /// The trace of a settle, under its message's span if that is recorded, else under its
-    /// permit's. Nothing if neither is recorded.
+    /// Returns the trace of a settle, under its message's span if that is recorded, else under its permit's.
+    /// `None` if neither is.
     pub(crate) fn of_settle(&self, settle: &Settle<'_>, trace: ElementTrace<'_>) -> Option<SettleTrace> {
         let recorder = self.0.as_ref()?;
         let permit = recorder.granted.get(&settle.id);
@@ -94,7 +89,6 @@ impl Traces {
         Some(SettleTrace { ids: recorder.spans.begin(Some(parent))?, permit })
     }
 
-    /// Notes that a settle was taken.
     pub(crate) fn settled(&mut self, now: Time, resource: &Resource, trace: &SettleTrace, settle: &Settle<'_>) {
         let Some(recorder) = &mut self.0 else { return };
         let result = match &settle.fate {
@@ -155,7 +149,6 @@ impl Recorder {
     }
 }
 
-/// The trace of one settle.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SettleTrace {
     ids: SpanIds,
@@ -163,17 +156,16 @@ pub(crate) struct SettleTrace {
 }
 
 impl SettleTrace {
-    /// The span, for the log.
     pub(crate) fn context(&self) -> TraceContext {
         self.ids.context
     }
 }
 
-/// The spans of recorded permits, by id. An id is a secret: no span has it.
+/// The spans of recorded permits, by id. An id is a secret, which no span contains.
 #[derive(Debug, Default)]
 struct GrantedTraces {
     by_id: HashMap<PermitId, TraceContext>,
-    /// All noted ids, the oldest first, including those that were settled.
+    /// All noted ids, the oldest first, including those of settled permits.
     order: VecDeque<PermitId>,
 }
 
@@ -197,7 +189,7 @@ impl GrantedTraces {
     }
 }
 
-/// Whether a request with this reason waits because the upstream asked for a pause.
+/// Returns whether a request with this reason waits because the upstream asked for a pause.
 fn is_upstream_pause(reason: Reason) -> bool {
     matches!(reason, Reason::Frozen | Reason::Probe)
 }

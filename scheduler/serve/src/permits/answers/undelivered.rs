@@ -1,8 +1,8 @@
-//! Answers that have reached no client: NATS says at once that an inbox has no subscription.
+//! Detects answers that have reached no client.
 //!
-//! Every answer to a request that has waited carries a reply subject of this loop's own. If the
-//! answer meets no subscription, the server says *no responders* there, and only on the connection
-//! that has sent the answer.
+//! Every answer to a request that has waited carries a reply subject of this loop. If no subscription
+//! receives the answer, the server sends *no responders* there, at once, on the connection that sent the
+//! answer.
 
 use crate::messages::reply::{ReplyTo, Waited};
 use async_nats::{Message, StatusCode, Subject};
@@ -13,38 +13,38 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::scheduler::waiting::QueueCursor;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Pause between two probes of one connection's requests: probes under way are answered by then.
+/// Pause between two probes of one connection's requests, by which earlier probes are answered.
 const PROBED_EVERY: Span = Span::from_secs(1);
-/// The most connections that are remembered as perhaps gone: more than fail at once when hosts
-/// fail. Requests of further connections are found when their turns come.
+/// Bound on connections that are remembered as perhaps gone: more than fail at once when hosts fail. The
+/// requests of further connections are found when their turns come.
 const MAX_GONE: usize = 256;
-/// The token of a notice about the grant of a request that has waited.
+/// The subject token of notices about the grant of a request that has waited.
 const GRANT: &str = "g";
-/// The token of a notice about an update.
+/// The subject token of notices about an update.
 const UPDATE: &str = "u";
-/// Longer inboxes get no notice: a server closes a connection whose subjects fill a line of 4 KiB.
+/// Longer inboxes get no notice, because a server closes a connection whose subjects fill a line of 4 KiB.
 const LONGEST_INBOX: usize = 512;
-/// The most permits that are remembered as repeated. A notice about the earlier answer and the
-/// question that led to the repetition arrive almost at once.
+/// Bound on the permits remembered as repeated. A notice about the earlier answer and the repeated request
+/// arrive almost at once.
 const MAX_REPEATED: usize = 64;
 
 /// Permits and connections whose answers have reached no client.
 ///
-/// A walk is under way whenever a connection was found gone and its requests are not all probed.
+/// A walk is under way from the discovery of a lost connection until all its requests are probed.
 #[derive(Debug)]
 pub(crate) struct Undelivered {
-    /// The beginning of the notices' subjects. It has a random token, which only clients that have
-    /// waited know; no client may publish there.
+    /// The prefix of the notices' subjects. No client may publish there, and its random token is known
+    /// only to clients that have waited.
     prefix: String,
-    /// Answers that no task of this process takes.
+    /// Answers that no task of this process awaits.
     here: Vec<Waited>,
-    /// Permits that were asked for again. A notice about one is about its earlier answer.
+    /// Permits that were requested again. A notice about one concerns its earlier answer.
     repeated: VecDeque<PermitId>,
-    /// Connections that may be gone, and when they were found to be.
+    /// Connections that may be gone, with the time of discovery.
     gone: BTreeMap<Box<str>, Time>,
     /// The walk along all other waiting requests.
     walk: Option<QueueCursor>,
-    /// Whether another connection was found since the walk began.
+    /// Whether another connection was lost since the walk began.
     again: bool,
 }
 
@@ -60,20 +60,20 @@ impl Undelivered {
         }
     }
 
-    /// Where notices of *no responders* come in.
+    /// Returns the wildcard subject of all notices.
     pub(crate) fn all(&self) -> String {
         format!("{}>", self.prefix)
     }
 
-    /// Where the server reports that an answer has met no subscription to `inbox`; nothing if the
-    /// inbox is too long.
+    /// Returns the subject for the server's notice that nothing receives at `inbox`, or `None` if the inbox is
+    /// too long.
     pub(crate) fn notice_subject(&self, Waited { id, is_grant }: &Waited, inbox: &str) -> Option<Subject> {
         let kind = if *is_grant { GRANT } else { UPDATE };
         let subject = || format!("{}{kind}.{}.{inbox}", self.prefix, id.as_str().replace('.', "=")).into();
         (inbox.len() <= LONGEST_INBOX).then(subject)
     }
 
-    /// The answer and the inbox of a notice; nothing for any other message on this subject.
+    /// Parses a notice into the answer and its inbox. `None` for any other message.
     fn read<'a>(&self, notice: &'a Message) -> Option<(Waited, &'a str)> {
         let (kind, rest) = notice.subject.strip_prefix(&self.prefix)?.split_once('.')?;
         let (id, inbox) = rest.split_once('.')?;
@@ -81,19 +81,19 @@ impl Undelivered {
         (notice.status == Some(StatusCode::NO_RESPONDERS)).then_some((waited, inbox))
     }
 
-    /// Notes that no task of this process takes an answer.
+    /// Notes that no task of this process awaits an answer.
     pub(crate) fn note_here(&mut self, waited: Waited) {
         self.here.push(waited);
     }
 
-    /// Notes that a permit which was granted before has been asked for again.
+    /// Notes that a granted permit has been requested again.
     pub(crate) fn note_repeated(&mut self, id: &PermitId) {
         self.repeated.truncate(MAX_REPEATED - 1);
         self.repeated.push_front(id.clone());
     }
 
-    /// The permits of this process whose answers no task takes; nothing if there are none. A permit
-    /// that was asked for again is left out: its new request listens elsewhere.
+    /// Removes and returns the answers that no task of this process awaits, or `None` if there are none. Leaves
+    /// out permits that were requested again, since the new request listens elsewhere.
     pub(crate) fn take_own(&mut self) -> Option<Vec<Waited>> {
         if self.here.is_empty() {
             return None;
@@ -103,7 +103,7 @@ impl Undelivered {
         Some(own)
     }
 
-    /// The answer to give up on, if `notice` says that it has reached no client.
+    /// Returns the answer to give up on, if `notice` shows that it has reached no client.
     pub(crate) fn take_no_responders(&mut self, now: Time, notice: &Message) -> Option<Waited> {
         let (waited, inbox) = self.read(notice)?;
         if self.repeated.contains(&waited.id) {
@@ -117,8 +117,8 @@ impl Undelivered {
         self.walk.is_some()
     }
 
-    /// Has `probe` take one step of the walk, along requests whose connections may be gone. Returns
-    /// whether there was a step to take.
+    /// Takes one step of the walk with `probe`, along requests whose connections may be gone. Returns whether
+    /// there was a step to take.
     pub(crate) fn step(
         &mut self,
         probe: impl FnOnce(QueueCursor, &dyn Fn(&ReplyTo) -> bool) -> Option<QueueCursor>,
@@ -131,15 +131,14 @@ impl Undelivered {
         true
     }
 
-    /// Notes that a client has spoken: its connection is not gone, or is back.
+    /// Notes a message of a client, whose connection is therefore not gone, or back.
     pub(crate) fn note_alive(&mut self, inbox: &str) {
         if !self.gone.is_empty() {
             self.gone.remove(connection(inbox));
         }
     }
 
-    /// Has all other waiting requests of the connection of `inbox` probed, because they may be gone
-    /// too.
+    /// Has all other waiting requests of the connection of `inbox` probed, since they may be gone too.
     fn suspect(&mut self, now: Time, inbox: &str) {
         if self.walk.is_none() {
             self.gone.retain(|_, found| now.since(*found) < PROBED_EVERY);
@@ -151,8 +150,8 @@ impl Undelivered {
     }
 }
 
-/// What the inboxes of one connection have in common. Most clients subscribe once, and tell answers
-/// apart by the last token. An inbox with fewer tokens has nothing in common with other inboxes.
+/// Returns the prefix common to the inboxes of one connection. Most clients subscribe once, and distinguish
+/// answers by the last token. An inbox with fewer tokens stands for itself.
 fn connection(inbox: &str) -> &str {
     match inbox.rsplit_once('.') {
         Some((all, _)) if all.contains('.') => all,

@@ -1,4 +1,4 @@
-//! All that comes in for a permit loop.
+//! The input of a permit loop.
 
 use crate::messages::inbound::{Address, Endpoints, Inbound};
 use crate::permits::answers::loop_request::LoopRequest;
@@ -9,53 +9,51 @@ use futures::{FutureExt, Stream, StreamExt};
 use tokio::sync::mpsc;
 use tokio::task::unconstrained;
 
-/// Messages that are taken from the connection at once, before one is handled: a fraction of a
-/// millisecond.
+/// Bound on messages taken from the connection at once, before one is handled: a fraction of a millisecond.
 const MAX_AT_ONCE: usize = 4096;
-/// The most reads of the connection before a message is handled. Each read takes some megabytes.
+/// Bound on reads of the connection before a message is handled. Each read takes some megabytes.
 const MAX_READS: usize = 8;
 
 /// Reads orders, messages, probes and notices of *no responders*.
 ///
-/// Nothing that was read is lost: a message that cannot be answered yet is put back.
+/// A message read while leadership is in doubt is kept and handled later. Messages beyond the bounds are
+/// dropped and counted; see [`WaitingMessages`].
 #[derive(Debug)]
 pub(crate) struct Intake {
     orders: mpsc::Receiver<LoopRequest>,
     subscription: Subscriber,
-    /// What has come over NATS. The connection's own buffer has no bound in bytes.
+    /// Messages received over NATS, since the connection's own buffer has no bound in bytes.
     pub(crate) waiting: WaitingMessages,
     probes: Subscriber,
-    /// Where NATS says which answers have reached no client.
+    /// Notices of NATS about answers that have reached no client.
     no_responders: Subscriber,
     /// Messages of this process.
     here: mpsc::Receiver<Inbound>,
-    /// Messages whose costs are computed, if the resource computes any.
+    /// Messages whose costs are being computed, if the resource computes any.
     prices: Option<Prices>,
     pub(crate) endpoints: Endpoints,
-    /// A message that was read just before the loop began to doubt.
+    /// A message that was read just before a doubt began.
     unread: Option<Inbound>,
 }
 
-/// What has come in.
+/// An input of the loop.
 #[derive(Debug)]
 pub(crate) enum Received {
-    /// An order of this process.
     LoopRequest(LoopRequest),
-    /// A message.
     Inbound(Inbound),
-    /// A message whose costs are known by now.
+    /// A message whose costs have been computed.
     Priced(PricedMessage),
-    /// Another scheduler asks whether this loop lives, and wants the answer there.
+    /// A probe by another scheduler, with the address for the answer.
     Probe(Option<Address>),
     /// An answer has reached no client.
     NoResponders(Message),
-    /// The end: nothing more will come.
+    /// The end of all input.
     End,
 }
 
 impl Intake {
-    /// Subscribes to all messages of the resource. Probes come in at `probes`, and notices of *no
-    /// responders* at `no_responders`.
+    /// Subscribes to all messages of the resource, to the subject `probes`, and to notices at
+    /// `no_responders`.
     pub(crate) async fn subscribe(
         client: &Client,
         endpoints: Endpoints,
@@ -77,7 +75,7 @@ impl Intake {
         })
     }
 
-    /// The next of all that comes in, without messages unless `reads`. Cancelling loses nothing.
+    /// Returns the next input, without messages unless `reads`. Cancel-safe.
     pub(crate) async fn next(&mut self, reads: bool) -> Received {
         tokio::select! {
             biased;
@@ -98,22 +96,21 @@ impl Intake {
         Received::Probe(reply.and_then(|reply| self.endpoints.address(&subject, reply)))
     }
 
-    /// The next message that has arrived already. It prefers messages of this process, because
+    /// Returns a message that has already arrived. Prefers messages of this process, since
     /// [`next`](Intake::next), which begins each burst, prefers those from NATS.
     pub(crate) fn ready_message(&mut self) -> Option<Inbound> {
         self.here.try_recv().ok().or_else(|| self.waiting.pop())
     }
 
-    /// Takes what has come over NATS from the connection, which reads in a task of its own on this
-    /// thread. While messages wait, that task runs first: fair turns need all messages, also those
-    /// that are still in the socket.
+    /// Moves messages from the connection to `waiting`. The connection reads in another task on this thread,
+    /// which runs first while messages wait: fair turns need all messages, even those still in the socket.
     pub(crate) async fn take_in(&mut self) {
         let Intake { subscription, waiting, endpoints, .. } = self;
         take_in(subscription, waiting, |message| endpoints.inbound(message)).await;
     }
 
-    /// The message, unless costs in it have to be computed first. Then it comes back with them, or at once
-    /// if too many wait for that.
+    /// Returns the message if it needs no computed costs. Otherwise it comes back from [`next`](Intake::next)
+    /// with them, or is returned at once if too many wait for that.
     pub(crate) fn without_prices(&mut self, inbound: Inbound) -> Option<PricedMessage> {
         match self.prices.as_mut().filter(|_| wants_price(&inbound)) {
             Some(prices) => prices.push(inbound),
@@ -121,33 +118,33 @@ impl Intake {
         }
     }
 
-    /// A notice of *no responders* that is here already. It is older than the messages that are
-    /// here: a client that was cut off asks again only after the notice.
+    /// Returns a notice of *no responders* that has already arrived. It is older than the present messages: a
+    /// client that was cut off asks again only after the notice.
     pub(crate) fn ready_no_responders(&mut self) -> Option<Message> {
         self.no_responders.next().now_or_never()?
     }
 
-    /// Keeps a message until the loop is sure to lead.
+    /// Keeps a message until the loop is certain to lead.
     pub(crate) fn put_back(&mut self, inbound: Inbound) {
         self.unread = Some(inbound);
     }
 
-    /// The messages of this process, whose age no echo tells, and the one that was put back.
+    /// Returns the messages of this process, whose age no echo shows, and the one that was put back.
     pub(crate) fn backlog(&mut self) -> Vec<Inbound> {
         self.unread.take().into_iter().chain(std::iter::from_fn(|| self.here.try_recv().ok())).collect()
     }
 
-    /// Ends the subscription. What was sent until now is still to be [read](Self::last).
+    /// Ends the subscription. Messages sent before are still to be [read](Self::last).
     pub(crate) async fn drain(&mut self) -> anyhow::Result<()> {
         Ok(self.subscription.drain().await?)
     }
 
-    /// The next of the last messages that came over NATS.
+    /// Returns the next message from the drained subscription.
     pub(crate) async fn last(&mut self) -> Option<Inbound> {
         next_message(&mut self.subscription, &mut self.waiting, &mut self.endpoints, true).await
     }
 
-    /// The next order or probe.
+    /// Returns the next order or probe.
     pub(crate) async fn next_order(&mut self) -> Received {
         tokio::select! {
             biased;
@@ -156,7 +153,7 @@ impl Intake {
         }
     }
 
-    /// The last messages of this process. What it would send later goes elsewhere at once.
+    /// Closes the channel from this process, and returns its last messages. Later senders fail at once.
     pub(crate) fn close_here(&mut self) -> Vec<Inbound> {
         self.here.close();
         std::iter::from_fn(|| self.here.try_recv().ok()).collect()
@@ -178,7 +175,7 @@ async fn take_in<M>(
     }
 }
 
-/// Takes what the connection has read. Returns how many messages.
+/// Takes what the connection has read, and returns the number of messages.
 fn take_ready<M>(messages: &mut (impl Stream<Item = M> + Unpin), mut take: impl FnMut(M)) -> usize {
     for taken in 0..MAX_AT_ONCE {
         // The runtime's budget for this task is spent on what the loop handles, not on reading.
@@ -195,8 +192,8 @@ async fn next_priced(prices: &mut Option<Prices>) -> PricedMessage {
     }
 }
 
-/// The oldest message, or the next one; nothing at the end of the subscription. Unless `reads`, all
-/// messages are kept. Cancelling loses nothing.
+/// Returns the next waiting message in turn, or waits for one. `None` at the end of the subscription. Unless
+/// `reads`, all messages are kept waiting. Cancel-safe.
 async fn next_message(
     subscription: &mut Subscriber,
     waiting: &mut WaitingMessages,

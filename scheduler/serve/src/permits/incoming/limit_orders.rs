@@ -1,5 +1,5 @@
-//! Orders of an operator about limits: to pause them, to end their pauses, or to take their stock.
-//! An order without a reply subject has no effect, because an operator wants an answer.
+//! Operators' orders about limits: to pause them, to end their pauses, or to set their levels to zero. An
+//! order without a reply subject is ignored, because an operator wants an answer.
 
 use crate::messages::inbound::Address;
 use crate::messages::reply::ReplyTo;
@@ -12,7 +12,7 @@ use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::event::Event;
 
 impl CoreDriver {
-    /// Ends the pauses of limits, and tells clients.
+    /// Ends the pauses of limits, and informs clients.
     pub(crate) fn thaw(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {
         let Some((to, chosen)) = self.read_order(now, reply, payload) else { return };
         let paused = self.core().paused(now, chosen);
@@ -28,7 +28,7 @@ impl CoreDriver {
         self.confirm(to, limits, more);
     }
 
-    /// Pauses limits. Each key has a bucket of its own, which no order pauses.
+    /// Pauses limits, except those with keys, whose buckets no order pauses.
     pub(crate) fn freeze(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {
         let Some(to) = reply else { return };
         let order = FreezeOrder::parse(payload).map_err(|invalid| invalid.to_string());
@@ -44,7 +44,7 @@ impl CoreDriver {
         self.confirm(to, limits, false);
     }
 
-    /// The limit of this name, or all limits, without those that have keys.
+    /// Returns the limit of this name, or all limits, except those with keys.
     fn without_keys(&self, limit: Option<Name>) -> Result<Vec<LimitId>, String> {
         let chosen = self.find_limit(limit)?;
         let wanted = |limit: &LimitId| chosen.is_none_or(|chosen| chosen == *limit);
@@ -56,7 +56,6 @@ impl CoreDriver {
         }
     }
 
-    /// Sets the levels of limits to zero.
     pub(crate) fn empty(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) {
         let Some((to, chosen)) = self.read_order(now, reply, payload) else { return };
         let all = || self.core().resource().limits_by_id().map(|(limit, _)| limit).collect();
@@ -68,8 +67,7 @@ impl CoreDriver {
         self.confirm(to, limits, false);
     }
 
-    /// Where the answer goes, and the limit that the order names. A payload that is no order is
-    /// refused.
+    /// Returns the address for the answer, and the limit of the order. Refuses a malformed order.
     fn read_order(&mut self, now: Time, reply: Option<Address>, payload: &[u8]) -> Option<(Address, Option<LimitId>)> {
         let to = reply?;
         match LimitOrder::parse(payload)

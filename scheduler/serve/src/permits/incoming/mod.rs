@@ -1,4 +1,4 @@
-//! Messages for a permit loop: how they come in, and which events they become.
+//! Reads messages to a permit loop, and converts them to events of the core.
 
 pub(crate) mod intake;
 pub(crate) mod limit_orders;

@@ -1,4 +1,4 @@
-//! Requests for permits: from a payload to events of the core.
+//! Parses requests for permits, and passes them to the core.
 
 use crate::messages::inbound::Address;
 use crate::messages::message_trace::{ElementTrace, MessageTrace};
@@ -20,27 +20,26 @@ use rampmeter_scheduler_core::event::Event;
 use rampmeter_scheduler_core::wire;
 use std::sync::Arc;
 
-/// The first token of the inboxes of clients that configure no other.
+/// The first token of inboxes of clients that configure no prefix.
 pub(super) const COMMON_INBOX: &str = "_INBOX";
 
-/// How far the clocks of worker and scheduler may differ before a request counts as forgotten.
+/// The tolerated difference between the clocks of worker and scheduler before a request counts as forgotten.
 const CLOCK_TOLERANCE: Span = Span::from_secs(60);
 
-/// What applies to all requests of one message.
+/// The terms that apply to all requests of one message.
 #[derive(Clone, Copy)]
 struct RequestTerms<'a> {
-    /// The user of NATS, as far as the inbox tells.
+    /// The NATS user, as far as the inbox shows it.
     user: &'a str,
-    /// The class that the subject names: the only one that the sender may ask for.
+    /// The class in the subject: the only one that the sender may ask for.
     class: Option<&'a Name>,
-    /// The cost of each request, if it was computed.
+    /// The computed cost of each request, if any was computed.
     prices: &'a [Option<Priced>],
-    /// The traces that the requests belong to.
     trace: Option<&'a MessageTrace>,
 }
 
 impl PermitLoop {
-    /// Takes a message with requests. A sender that wants no answer gets no permit.
+    /// Handles a message with requests. Without a reply subject it is ignored.
     pub(crate) fn ask(
         &mut self,
         now: Time,
@@ -72,8 +71,8 @@ impl PermitLoop {
         }
     }
 
-    /// The place of an answer. Waiting requests of an array are answered one by one, all other
-    /// requests together.
+    /// Returns the place for an answer. Waiting requests of an array are answered one by one, all others
+    /// together.
     fn place(
         &mut self,
         reply: &Address,
@@ -142,13 +141,13 @@ impl PermitLoop {
     }
 }
 
-/// Adds the trace to log lines, until the returned value is dropped.
+/// Adds the trace to log lines until the returned value is dropped.
 pub(super) fn in_trace(context: TraceContext) -> tracing::span::EnteredSpan {
     tracing::error_span!("traced", trace_id = %context.trace()).entered()
 }
 
-/// Gives a request the cost that was computed for it, and returns that cost. Units that no limit
-/// counts are left out: the worker could not know.
+/// Sets the computed cost of a request, and returns it. Units that no limit counts are left out, since
+/// the worker could not know.
 fn with_price(
     resource: &Resource,
     request: &mut PermitRequest<'_>,
@@ -168,7 +167,7 @@ fn with_price(
     Ok(Some(Arc::clone(cost)))
 }
 
-/// For how many milliseconds the sender of a request has certainly given up, in spite of the
+/// Returns for how many milliseconds the sender of a request has certainly given up, allowing for the
 /// difference of clocks. Such a request was held back while its sender was disconnected.
 fn forgotten_for(request: &PermitRequest<'_>) -> Option<u64> {
     let (sent, most) = (request.sent_unix_ms?, request.max_wait_ms?);

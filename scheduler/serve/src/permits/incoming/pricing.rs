@@ -1,5 +1,5 @@
-//! Computes the costs of requests that give a body in place of a cost. A thread of its own does it,
-//! so that no other request waits.
+//! Computes the costs of requests that give a body instead of a cost, on a thread of its own so that no
+//! other request waits.
 
 use crate::messages::inbound::{Endpoint, Inbound};
 use crate::permits::incoming::waiting_messages::WaitingMessages;
@@ -13,16 +13,16 @@ use rampmeter_sentinel_hub::{Api, Estimate, Given};
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// The most bodies in one message. Each may take a tenth of a second.
+/// Bound on the bodies in one message. Each may take a tenth of a second.
 const MAX_BODIES: usize = 16;
-/// The longest body, in bytes: as much as a message over NATS may have.
+/// Bound on the bytes of a body: as many as a message over NATS may have.
 const LONGEST_BODY: usize = 1024 * 1024;
-/// The key of a price, as every client of JSON writes it.
+/// The key of a price, as every JSON client writes it.
 const PRICE: &[u8] = b"\"price\"";
-/// The most messages in each channel between loop and thread.
+/// Capacity of each channel between loop and thread, in messages.
 const UNDER_WAY: usize = 1;
 
-/// The most bytes of messages that wait for the thread, which reads them within a second or two.
+/// Bound on the bytes of messages that wait for the thread, which reads them within a second or two.
 const WAITING_BYTES: usize = 16 << 20;
 
 /// A computed cost, or why there is none.
@@ -31,13 +31,13 @@ pub(crate) type Priced = Result<Arc<Cost<'static>>, Unpriced>;
 /// Why there is no cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unpriced {
-    /// The request is wrong, or its body tells too little.
+    /// The request is invalid, or its body lacks information.
     Wrong(String),
     /// Too many bodies wait to be read.
     TooMany,
 }
 
-/// A message, and the computed costs of its elements; `None` for elements that name their cost.
+/// A message with the computed costs of its elements; `None` for elements that state their cost.
 #[derive(Debug)]
 pub(crate) struct PricedMessage {
     pub(crate) inbound: Inbound,
@@ -53,7 +53,7 @@ pub(crate) struct Prices {
 }
 
 impl Prices {
-    /// Starts the thread, which ends when this is dropped. `None` if the system gives no thread.
+    /// Starts the thread, which ends when this is dropped. `None` if the system can't start one.
     pub(crate) fn start(pricing: Pricing) -> Option<Self> {
         let (to_thread, unpriced) = mpsc::channel(UNDER_WAY);
         let (done, priced) = mpsc::channel(UNDER_WAY);
@@ -66,14 +66,14 @@ impl Prices {
         Some(Prices { waiting: WaitingMessages::in_room(WAITING_BYTES), to_thread, priced })
     }
 
-    /// Takes a message whose elements have prices, or gives it back if too many wait. Users take turns.
+    /// Queues a message whose elements have prices, or returns it if too many wait. Users take turns.
     pub(crate) fn push(&mut self, inbound: Inbound) -> Option<PricedMessage> {
         let refused = self.waiting.try_push(inbound).err();
         self.feed();
         refused.map(|inbound| PricedMessage { inbound, prices: vec![Some(Err(Unpriced::TooMany)); MAX_BATCH] })
     }
 
-    /// The next message whose costs are known. Cancelling loses nothing.
+    /// Returns the next message whose costs have been computed. Cancel-safe.
     pub(crate) async fn next(&mut self) -> PricedMessage {
         let priced = self.priced.recv().await.expect("the thread ends with this");
         self.feed();
@@ -88,7 +88,6 @@ impl Prices {
     }
 }
 
-/// Computes costs until either end is gone.
 fn run(pricing: Pricing, mut unpriced: mpsc::Receiver<Inbound>, done: &mpsc::Sender<PricedMessage>) {
     while let Some(inbound) = unpriced.blocking_recv() {
         let prices = prices(pricing, &inbound.payload);
@@ -98,7 +97,7 @@ fn run(pricing: Pricing, mut unpriced: mpsc::Receiver<Inbound>, done: &mpsc::Sen
     }
 }
 
-/// Whether some element of a message may have a price. A message without one is not read twice.
+/// Returns whether an element of the message may have a price. Messages without any are not parsed twice.
 pub(crate) fn wants_price(message: &Inbound) -> bool {
     let is_permit = matches!(message.endpoint, Endpoint::Permit | Endpoint::PermitOf(_));
     is_permit && message.reply.is_some() && contains(&message.payload, PRICE)
@@ -108,7 +107,7 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
-/// What the elements of a message cost.
+/// Computes the cost of each element of a message.
 fn prices(pricing: Pricing, payload: &[u8]) -> Vec<Option<Priced>> {
     let requests = match Incoming::<PermitRequest<'_>>::parse(payload) {
         Incoming::One(request) => vec![request],

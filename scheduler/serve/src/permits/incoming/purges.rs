@@ -1,4 +1,4 @@
-//! Ends waits by hand, a few at a time, so that other requests are answered meanwhile.
+//! Ends waits on an operator's order, a few at a time, so that other requests are answered meanwhile.
 
 use crate::messages::inbound::Address;
 use crate::messages::reply::ReplyTo;
@@ -9,16 +9,15 @@ use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::scheduler::waiting::{QueueCursor, Selection};
 use std::collections::VecDeque;
 
-/// The most purges that may be under way: people order them.
+/// Bound on the purges under way, which people order.
 const MAX_PURGES: usize = 16;
 
-/// Purges in the order in which they came in. The first one is carried out.
+/// Purges in order of arrival. Only the first one is being carried out.
 #[derive(Debug, Default)]
 pub(crate) struct Purges {
     queue: VecDeque<Purging>,
 }
 
-/// A purge that is carried out.
 #[derive(Debug)]
 struct Purging {
     to: Address,
@@ -32,8 +31,7 @@ impl Purges {
         self.queue.is_empty()
     }
 
-    /// Takes a purge. A purge without a reply subject has no effect, because an operator wants an
-    /// answer.
+    /// Queues a purge. Without a reply subject it is ignored, because an operator wants an answer.
     pub(crate) fn take(&mut self, now: Time, core: &mut CoreDriver, reply: Option<Address>, payload: &[u8]) {
         let Some(to) = reply else { return };
         let Purge { client, class } = match Purge::parse(payload) {
@@ -58,7 +56,6 @@ impl Purges {
         }
     }
 
-    /// Ends the next waits of the first purge.
     pub(crate) fn step(&mut self, now: Time, core: &mut CoreDriver) {
         let Some(mut purging) = self.queue.pop_front() else { return };
         let (ended, walk) = core.purge_on(now, purging.walk, &purging.selection);

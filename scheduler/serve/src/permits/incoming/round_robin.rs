@@ -1,8 +1,8 @@
-//! Serves lanes in turn. The bytes of a lane's messages count against its turn.
+//! Serves lanes in turn, by bytes.
 //!
-//! This is surplus round robin (Adiseshu, Parulkar, Varghese: A Reliable and Scalable Striping
-//! Protocol, SIGCOMM 1996). A lane that overdraws its quantum with a large message pays for it in
-//! later rounds. Lanes may hold lanes.
+//! This is surplus round robin (Adiseshu, Parulkar, Varghese: A Reliable and Scalable Striping Protocol,
+//! SIGCOMM 1996). A lane that overdraws its quantum with a large message pays in later rounds. Lanes
+//! may contain lanes.
 
 use hashbrown::HashMap;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ const QUANTUM: isize = 16 << 10;
 pub(crate) trait UserQueue: Default {
     type Message;
 
-    /// Takes the next message out. Its cost is in bytes.
+    /// Removes the next message, and returns it with its size in bytes.
     fn pop(&mut self) -> Option<(Self::Message, usize)>;
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct RoundRobin<K, L> {
 struct Share<L> {
     lane: L,
     bytes: usize,
-    /// What the lane may still take in this round.
+    /// The bytes that the lane may still serve in this round.
     surplus: isize,
 }
 
@@ -41,17 +41,15 @@ impl<K, L> Default for RoundRobin<K, L> {
 }
 
 impl<K: Copy + Eq + Hash, L: UserQueue> RoundRobin<K, L> {
-    /// The bytes in a lane.
     pub(crate) fn bytes(&self, key: K) -> usize {
         self.shares.get(&key).map_or(0, |share| share.bytes)
     }
 
-    /// A lane.
     pub(crate) fn get(&self, key: K) -> Option<&L> {
         self.shares.get(&key).map(|share| &share.lane)
     }
 
-    /// The lane to which a message of `bytes` bytes is added. A new lane is the last of the round.
+    /// Returns the lane for a message of `bytes` bytes, which the caller adds. A new lane is last in the round.
     pub(crate) fn add(&mut self, key: K, bytes: usize) -> &mut L {
         let share = self.shares.entry(key).or_insert_with(|| {
             self.order.push_back(key);

@@ -1,4 +1,4 @@
-//! Settles: from a payload to events of the core.
+//! Parses settles, and passes them to the core.
 
 use crate::messages::inbound::Address;
 use crate::messages::message_trace::{ElementTrace, MessageTrace};
@@ -14,11 +14,11 @@ use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Time;
 use rampmeter_scheduler_core::wire;
 
-/// What to do about a header that can't be read.
+/// The hint for a header that can't be read.
 const UNREADABLE: &str = "is it another `dialect`, or one for [resource.headers]?";
 
 impl PermitLoop {
-    /// Takes a message with settles.
+    /// Handles a message with settles.
     pub(crate) fn settle(&mut self, now: Time, reply: Option<Address>, payload: &[u8], trace: Option<&MessageTrace>) {
         let user = reply.as_ref().and_then(Address::user).map(str::to_owned).filter(|user| user != COMMON_INBOX);
         let of = |index| (user.as_deref(), ElementTrace { message: trace, index });
@@ -69,8 +69,8 @@ impl PermitLoop {
         }
     }
 
-    /// Reads what the upstream's response says about its limits, and counts it. The log is
-    /// throttled, because a header that cannot be read often comes with every response.
+    /// Reads what the upstream's response states about its limits, and counts it. The log is throttled because
+    /// an unreadable header often comes with every response.
     fn observe(&mut self, now: Time, settle: &Settle<'_>) -> Option<Observation> {
         let (response, id) = (settle.response()?, &settle.id);
         let read = self.upstream.reader.read(response, unix_ms());

@@ -1,47 +1,44 @@
-//! Messages that wait for a permit loop: in fair turns, and bounded in number and in bytes.
+//! Messages that wait for a permit loop, in fair turns, and bounded in number and bytes.
 //!
-//! Users take turns, and so do the connections of each user: a client that sends a flood delays
-//! only itself. An echo of the loop stays behind all messages that came before it, because it tells
-//! their age.
+//! Users take turns, and so do the connections of each user, so that a client that sends a flood delays
+//! only itself. An echo of the loop stays behind all messages that arrived before it, since it shows their age.
 
 use crate::messages::inbound::{Address, Connection, Endpoint, Inbound};
 use crate::permits::incoming::round_robin::{RoundRobin, UserQueue};
 use rampmeter_scheduler_core::identity::hash_of;
 use std::collections::VecDeque;
 
-/// The most messages that wait: the burst of a fleet whose workers all ask again.
+/// Bound on the waiting messages: the burst of a fleet whose workers all ask again.
 const MOST: usize = 1 << 17;
-/// The most bytes that waiting messages take. Each counts with its payload and [`OVERHEAD`]; one
-/// payload may have a mebibyte.
+/// Bound on the bytes of waiting messages. Each counts with its payload, of up to a mebibyte, and
+/// [`OVERHEAD`].
 const MAX_BYTES: usize = 64 << 20;
 const OVERHEAD: usize = 256;
-/// A user may take twice as much room as it leaves free: two thirds of the room, if no other user
-/// waits.
+/// A user may take this many times the room that it leaves free: two thirds of all if no other user waits.
 const SHARE_OF_USER: usize = 2;
 
 type User = u64;
 type Connections = RoundRobin<Connection, VecDeque<Numbered>>;
 
-/// Messages that wait. A message without room is lost and counted: its client asks again. A
-/// connection may take as much room as it leaves free: half of the room, if no other connection
-/// waits.
+/// The waiting messages. A message without room is dropped and counted; its client asks again. A connection
+/// may take as much room as it leaves free: half of all if no other connection waits.
 #[derive(Debug)]
 pub(crate) struct WaitingMessages {
     users: RoundRobin<User, Connections>,
-    /// The echoes that wait, the oldest first.
+    /// The waiting echoes, the oldest first.
     echoes: VecDeque<Echo>,
-    /// How many echoes have come.
+    /// The number of echoes received.
     echoes_so_far: u64,
-    /// How many messages wait that came after the last echo.
+    /// The number of waiting messages that arrived after the last echo.
     behind: usize,
-    /// How many messages and echoes wait.
+    /// The number of waiting messages and echoes.
     waiting: usize,
     bytes: usize,
-    /// The most that `bytes` may be.
+    /// The bound on `bytes`.
     room: usize,
-    /// Messages that were lost since the last call of `take_lost`.
+    /// Messages dropped since the last call of `take_lost`.
     lost: u64,
-    /// Messages that were dropped unread since the last call of `take_foreign`.
+    /// Messages refused since the last call of `take_foreign`.
     foreign: u64,
 }
 
@@ -52,7 +49,7 @@ impl Default for WaitingMessages {
 }
 
 impl WaitingMessages {
-    /// Room for messages of this many bytes together.
+    /// Creates a queue with room for messages of this many bytes together.
     pub(crate) fn in_room(room: usize) -> Self {
         let (users, echoes) = (RoundRobin::default(), VecDeque::new());
         let (echoes_so_far, behind, waiting, bytes, lost, foreign) = (0, 0, 0, 0, 0, 0);
@@ -63,7 +60,7 @@ impl WaitingMessages {
         self.lost += u64::from(self.try_push(message).is_err());
     }
 
-    /// Takes a message, or gives it back if there is no room.
+    /// Adds a message, or returns it if there is no room.
     pub(crate) fn try_push(&mut self, message: Inbound) -> Result<(), Inbound> {
         let (user, connection) = sender(&message);
         let bytes = size(&message);
@@ -84,7 +81,7 @@ impl WaitingMessages {
         Ok(())
     }
 
-    /// Adds a message, or counts one that is dropped because no answer may go where it wants one.
+    /// Adds a message, or counts it as dropped if its reply subject is not permitted.
     pub(crate) fn push_or_drop(&mut self, message: Option<Inbound>) {
         match message {
             Some(message) => self.push(message),
@@ -92,7 +89,7 @@ impl WaitingMessages {
         }
     }
 
-    /// The next in turn.
+    /// Removes the next message in turn.
     pub(crate) fn pop(&mut self) -> Option<Inbound> {
         let message = match self.echoes.pop_front_if(|echo| echo.ahead == 0) {
             Some(echo) => echo.message,
@@ -117,12 +114,12 @@ impl WaitingMessages {
         self.waiting == 0
     }
 
-    /// How many were lost since the last call, because too many waited.
+    /// Returns how many messages were dropped for lack of room since the last call.
     pub(crate) fn take_lost(&mut self) -> u64 {
         std::mem::take(&mut self.lost)
     }
 
-    /// How many were dropped since the last call, because they wanted answers at inboxes of no user.
+    /// Returns how many messages were dropped since the last call because of their reply subject.
     pub(crate) fn take_foreign(&mut self) -> u64 {
         std::mem::take(&mut self.foreign)
     }
@@ -143,7 +140,6 @@ impl WaitingMessages {
     }
 }
 
-/// The messages of one connection, in the order in which they came.
 impl UserQueue for VecDeque<Numbered> {
     type Message = Numbered;
 
@@ -154,21 +150,21 @@ impl UserQueue for VecDeque<Numbered> {
     }
 }
 
-/// A message, and how many echoes had come before it.
+/// A message, with the number of echoes before it.
 #[derive(Debug)]
 pub(crate) struct Numbered {
     echoes: u64,
     message: Inbound,
 }
 
-/// An echo, and how many messages wait that came before it and after the echo before.
+/// An echo, with the number of waiting messages between the previous echo and this one.
 #[derive(Debug)]
 struct Echo {
     message: Inbound,
     ahead: usize,
 }
 
-/// The user and the connection of a message. All messages without a reply subject have one lane.
+/// Returns the user and the connection of a message. All messages without a reply subject share a lane.
 fn sender(message: &Inbound) -> (User, Connection) {
     let user = message.reply.as_ref().and_then(Address::user);
     (hash_of(user), message.reply.as_ref().map_or(Connection::UNKNOWN, Address::connection))

@@ -1,4 +1,4 @@
-//! Whether a permit loop is sure to lead.
+//! Checks whether a permit loop certainly leads.
 
 use crate::permits::watch::stall_detector::{ProcessWatch, StallDetector, uptime};
 use rampmeter_protocol::time::{Span, Time};
@@ -7,49 +7,45 @@ use std::sync::Arc;
 
 /// How long the loop waits for its own echo: far more than a round trip.
 const ECHO: Span = Span::from_secs(1);
-/// How long a leader listens. Workers of another leader ask after pauses of at most a quarter of a
-/// second, so that all of them arrive. A request that wants its answer at once waits little longer.
+/// How long a leader listens. Workers of another leader ask again after at most a quarter of a second, so
+/// all of them arrive. A request that wants its answer at once waits little longer.
 const LISTEN: Span = Span::from_millis(270);
 
-/// Whether a loop is sure to lead, or how it becomes sure.
+/// The certainty of leadership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeadershipState {
     /// The loop leads.
     Sure,
-    /// The loop leads in a store that was made just now, and no former leader is known. A worker
-    /// that knows of another leader shows that there was another store.
+    /// The loop leads in a new store, and knows of no former leader. A worker that knows of one shows
+    /// that there was another store.
     Listening {
-        /// The end of listening.
         until: Time,
-        /// The checkpoint that counts from then on.
+        /// The checkpoint that counts after listening.
         checkpoint: CheckpointNumber,
     },
-    /// The loop was away. It answers nothing until the store has taken another checkpoint.
+    /// The process stood still. The loop answers nothing until the store has taken another checkpoint.
     Rechecking,
-    /// The loop leads. Until its own echo comes, requests are sent back, because they came in while
-    /// it was away.
+    /// The loop leads, and sends requests back until its own echo arrives, because they may have come
+    /// in before the check.
     Clearing {
-        /// The echo is sent after this.
+        /// The echo must have been sent after this.
         since: Time,
-        /// When the loop stops waiting for the echo.
         until: Time,
     },
 }
 
-/// What a look at the clocks shows.
+/// The result of a look at the clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
-    /// The process stood still for this long: another scheduler may lead by now.
+    /// The process stood still for this long, so another scheduler may lead by now.
     StoodStill(Span),
-    /// The time of listening is over: this checkpoint counts from now on, if no worker knows of
-    /// another leader.
+    /// Listening is over. This checkpoint counts from now on, unless a worker knows of another leader.
     Listened(CheckpointNumber),
 }
 
-/// Tells whether this loop leads.
+/// Decides whether this loop leads.
 ///
-/// After a doubt the loop reads no messages until the store has taken a checkpoint that was made
-/// after the doubt.
+/// After a doubt the loop reads no messages until the store has taken a checkpoint that was made later.
 #[derive(Debug)]
 pub(crate) struct LeadershipCheck {
     state: LeadershipState,
@@ -57,8 +53,8 @@ pub(crate) struct LeadershipCheck {
 }
 
 impl LeadershipCheck {
-    /// The check of a leader that begins at `now`. If there is a checkpoint to be `confirmed`, the
-    /// leader listens before that counts.
+    /// Creates the check of a leader that begins at `now`. It listens first if a checkpoint is to be
+    /// `confirmed`.
     pub(crate) fn new(now: Time, confirmed: Option<CheckpointNumber>, process: Arc<ProcessWatch>) -> Self {
         let listening = |checkpoint| LeadershipState::Listening { until: now + LISTEN, checkpoint };
         LeadershipCheck {
@@ -67,28 +63,27 @@ impl LeadershipCheck {
         }
     }
 
-    /// Whether messages are read and answered.
+    /// Returns whether messages are read and answered.
     pub(crate) fn reads(&self) -> bool {
         self.state != LeadershipState::Rechecking
     }
 
-    /// Whether the leader listens before it grants anything.
+    /// Returns whether the leader is listening before it grants anything.
     pub(crate) fn is_listening(&self) -> bool {
         matches!(self.state, LeadershipState::Listening { .. })
     }
 
-    /// Whether requests are sent back because they are older than the last doubt.
+    /// Returns whether requests are sent back because they may be older than the last doubt.
     pub(crate) fn is_clearing(&self) -> bool {
         matches!(self.state, LeadershipState::Clearing { .. })
     }
 
-    /// Whether permits can be granted.
+    /// Returns whether permits can be granted.
     pub(crate) fn grants(&self) -> bool {
         self.reads() && !self.is_listening()
     }
 
-    /// Detects a standstill, and the end of listening or clearing. After a standstill the core has
-    /// to doubt.
+    /// Detects a standstill, after which the core has to doubt, and the end of listening or clearing.
     pub(crate) fn look(&mut self, now: Time) -> Option<Finding> {
         let standstill = self.stalls.standstill(uptime(now));
         self.look_after(now, standstill)
@@ -122,8 +117,8 @@ impl LeadershipCheck {
         }
     }
 
-    /// Notes that the core is trusted again. Returns whether messages were left unread meanwhile. An
-    /// echo is to be sent behind them, and until it comes, requests are sent back.
+    /// Notes that the core is trusted again. Returns whether messages were left unread meanwhile; then an echo
+    /// is to be sent behind them, and requests are sent back until it arrives.
     pub(crate) fn clear(&mut self, now: Time) -> bool {
         let clears = !self.reads();
         if clears {
@@ -132,7 +127,7 @@ impl LeadershipCheck {
         clears
     }
 
-    /// Takes the echo that was sent at `sent_at`: messages behind it were sent after that.
+    /// Handles the echo sent at `sent_at`. Messages that come after it were sent later.
     pub(crate) fn take_echo(&mut self, sent_at: Time) {
         if let LeadershipState::Clearing { since, .. } = self.state
             && since <= sent_at

@@ -1,48 +1,48 @@
-//! A permit loop's messages to itself. A loop that receives none any more must not lead. While they
-//! are late, answers are late too, and waiting requests get no permits.
+//! A permit loop's messages to itself, called echoes. A loop that no longer receives any must not lead.
+//! While they are late, answers are late too, and waiting requests get no permits.
 
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::time::{Span, Time};
 
 /// Pause between two echoes when nothing is granted.
 const EVERY: Span = Span::from_secs(1);
-/// The shortest pause: one echo shows whether all grants before it come through in time.
+/// The shortest pause: one echo shows whether all grants before it arrive in time.
 const SOONEST: Span = Span::from_millis(10);
-/// How long a loop may receive no echo. By then, three are missing.
+/// How long a loop may receive no echo. By then three are missing.
 const DEAD_AFTER: Span = Span::from_millis(3500);
 
-/// Sends echoes on the way that requests and answers take, and receives them.
+/// Sends echoes on the path of requests and answers, and receives them.
 ///
-/// An echo follows each grant, as soon as the echo before it has come back.
+/// An echo follows each grant, as soon as the previous echo has come back.
 #[derive(Debug)]
 pub struct LoopbackCheck {
     sent_at: Time,
     alive_at: Time,
-    /// When the first echo was sent of those that have not come back.
+    /// When the oldest missing echo was sent.
     missing_since: Option<Time>,
     /// The number of grants when the last echo was sent.
     followed: u64,
-    /// Whether the core was told that answers are late.
+    /// Whether the core knows that answers are late.
     late: bool,
     name: String,
 }
 
 impl LoopbackCheck {
-    /// A check that lives at `now`, and whose echoes begin with `name`.
+    /// Creates a check that is alive at `now`, and whose echoes begin with `name`.
     #[must_use]
     pub fn new(now: Time, name: &str) -> Self {
         let name = name.to_owned();
         LoopbackCheck { sent_at: now - EVERY, alive_at: now, missing_since: None, followed: 0, late: false, name }
     }
 
-    /// When the next echo is to be sent, if `grants` permits were granted in all.
+    /// Returns when to send the next echo, if `grants` permits were granted in all.
     #[must_use]
     pub fn next_echo(&self, grants: u64) -> Time {
         let follows = grants > self.followed && self.missing_since.is_none();
         self.sent_at + if follows { SOONEST } else { EVERY }
     }
 
-    /// The echo to be sent at `now`, if one is due.
+    /// Returns the echo to send at `now`, if one is due.
     pub fn send(&mut self, now: Time, grants: u64) -> Option<String> {
         if now < self.next_echo(grants) {
             return None;
@@ -52,8 +52,7 @@ impl LoopbackCheck {
         Some(format!("{} {}", self.name, now.nanos()))
     }
 
-    /// Takes an echo that came in at `now`. Returns when this loop sent it; nothing if it is another
-    /// loop's.
+    /// Handles an echo received at `now`. Returns when this loop sent it, or `None` if another loop did.
     pub fn take_echo(&mut self, now: Time, echo: &[u8]) -> Option<Time> {
         let sent_at = self.sent_at(echo)?;
         self.alive_at = now;
@@ -73,28 +72,27 @@ impl LoopbackCheck {
         self.sent_at = now - EVERY;
     }
 
-    /// Whether an echo arrived lately.
+    /// Returns whether an echo arrived lately.
     #[must_use]
     pub fn is_alive(&self, now: Time) -> bool {
         now.since(self.alive_at) < DEAD_AFTER
     }
 
-    /// Whether the last echo has become late by `now`. Call this only when nothing else has come
-    /// in: then NATS carries no answers in time either. A busy loop receives its echo late, which
-    /// says nothing about answers.
+    /// Returns whether the last echo has become late by `now`. Call this only when nothing else has arrived,
+    /// because a busy loop receives its echo late, which does not mean that answers are late.
     pub fn notice_late(&mut self, now: Time) -> bool {
         let late = self.late_from().is_some_and(|late_from| late_from <= now);
         self.late |= late;
         late
     }
 
-    /// When to check the echo, or to send the next one.
+    /// Returns when to check the echo or to send the next one.
     #[must_use]
     pub fn next_look(&self, grants: u64) -> Time {
         self.next_echo(grants).min(self.late_from().unwrap_or(Time::NEVER))
     }
 
-    /// When the echo that is under way becomes late; none if it is late already.
+    /// Returns when the echo under way becomes late, or `None` if it already is.
     fn late_from(&self) -> Option<Time> {
         self.missing_since.filter(|_| !self.late).map(|since| since + LATENESS)
     }

@@ -1,4 +1,4 @@
-//! Whether a permit loop still leads: stalls, its own messages, and what workers have seen.
+//! Checks whether a permit loop still leads: stalls, echoes, and the epochs that workers know.
 
 pub(crate) mod leadership_check;
 pub mod loopback_check;

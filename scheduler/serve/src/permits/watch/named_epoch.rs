@@ -1,23 +1,22 @@
-//! Epochs above ours that clients name.
+//! Epochs above ours that clients name in requests.
 //!
-//! A client that names such an epoch may have seen another leader: our successor, or a leader from
-//! before the store was put back. The client may also be mistaken. Its word alone changes no level
-//! and refuses no call.
+//! Such a client may have seen another leader, our successor or one from before the store was restored,
+//! or may be mistaken. Its word alone changes no level and refuses no call.
 //!
-//! The next checkpoint asks the store. If the store takes it, this scheduler leads. Its epoch then
-//! rises, once in a term, because clients ignore answers of a lower epoch than they have seen.
+//! The next checkpoint asks the store. If the store takes it, this scheduler leads. Its epoch then rises,
+//! once in a term, because clients ignore answers of a lower epoch than they have seen.
 
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::epoch::{Epoch, highest_of_a_leader};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::checkpoint_number::CheckpointNumber;
 
-/// How often the store is asked and the log is written, however many clients name such an epoch.
+/// How often at most the store is asked and the log is written.
 const ASKED_EVERY: Span = Span::from_secs(60);
-/// How long readiness reports such an epoch after the last client has named one.
+/// How long readiness shows such an epoch after the last request with one.
 const SHOWN_FOR: Span = Span::from_secs(600);
 
-/// How far our own epoch has risen, once in a term.
+/// The rise of our own epoch, once in a term.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Rise {
     /// No client has named a higher epoch.
@@ -27,11 +26,10 @@ enum Rise {
     Wanted,
     /// The higher epoch counts once the store holds this checkpoint.
     UnderWay(Epoch, CheckpointNumber),
-    /// The epoch has risen.
     Done,
 }
 
-/// The highest epoch that clients have named in this term, and whether ours has risen above it.
+/// The highest epoch that clients have named in this term, and the rise of ours above it.
 #[derive(Debug, Default)]
 pub(crate) struct NamedEpoch {
     /// The highest named epoch, and when a client last named any above ours.
@@ -41,8 +39,8 @@ pub(crate) struct NamedEpoch {
 }
 
 impl NamedEpoch {
-    /// Takes the epoch that a client names. Returns whether a leader can have had it: it is at
-    /// least `unknown`, and no higher than any leader's.
+    /// Notes an epoch named by a client. Returns whether it is plausible: at least `unknown`, and no higher
+    /// than any leader's can be.
     pub(crate) fn note(&mut self, now: Time, unknown: Epoch, named: Option<Epoch>) -> bool {
         let possible = unknown..=epoch_bound();
         let Some(named) = named.filter(|named| possible.contains(named)) else { return false };
@@ -54,7 +52,7 @@ impl NamedEpoch {
         true
     }
 
-    /// Whether the store is to be asked at `now`.
+    /// Returns whether the store is to be asked at `now`, and notes that it is.
     pub(crate) fn asks(&mut self, now: Time) -> bool {
         let asks = self.asked.is_none_or(|asked| now.since(asked) >= ASKED_EVERY);
         if asks {
@@ -63,12 +61,12 @@ impl NamedEpoch {
         asks
     }
 
-    /// The highest epoch that was named, if a client has named one lately.
+    /// Returns the highest named epoch, if a client has named one lately.
     pub(crate) fn alarm(&self, now: Time) -> Option<Epoch> {
         self.named.filter(|(_, at)| now.since(*at) < SHOWN_FOR).map(|(named, _)| named)
     }
 
-    /// The epoch of the checkpoint with this number, where `own` is ours.
+    /// Returns the epoch for the checkpoint with this number, where `own` is ours.
     pub(crate) fn of_checkpoint(&mut self, number: CheckpointNumber, own: Epoch) -> Epoch {
         if self.rise == Rise::Wanted {
             self.rise = Rise::UnderWay(self.above_all(), number);
@@ -76,7 +74,7 @@ impl NamedEpoch {
         self.stored(own)
     }
 
-    /// The epoch that the store holds or is about to hold, where `own` is ours.
+    /// Returns the epoch that the store holds or is about to hold, where `own` is ours.
     pub(crate) fn stored(&self, own: Epoch) -> Epoch {
         match self.rise {
             Rise::UnderWay(epoch, _) => epoch,
@@ -84,8 +82,7 @@ impl NamedEpoch {
         }
     }
 
-    /// Notes that the store holds this checkpoint. Returns the new epoch, if the checkpoint makes
-    /// it rise.
+    /// Notes that the store holds this checkpoint. Returns the new epoch if that makes it rise.
     pub(crate) fn note_stored(&mut self, number: CheckpointNumber) -> Option<Epoch> {
         match self.rise {
             Rise::UnderWay(epoch, from) if from <= number => {
@@ -96,7 +93,7 @@ impl NamedEpoch {
         }
     }
 
-    /// The new epoch, if a client has named one while no leader was known.
+    /// Raises the epoch at once, if a client has named one while no leader was known.
     pub(crate) fn rise_now(&mut self) -> Option<Epoch> {
         (self.rise == Rise::Wanted).then(|| {
             self.rise = Rise::Done;
@@ -109,8 +106,8 @@ impl NamedEpoch {
     }
 }
 
-/// The highest epoch that any leader can have had by now. Epochs count changes of leader, or begin
-/// at the wall clock if the count was lost.
+/// Returns the highest epoch that any leader can have had by now. Epochs count changes of leader, or start
+/// from the wall clock if the count was lost.
 fn epoch_bound() -> Epoch {
     highest_of_a_leader(unix_ms())
 }

@@ -1,12 +1,10 @@
-//! Tells a process that was stopped, or a machine that slept, from a permit loop that was only
-//! busy.
+//! Detects that the process was stopped or the machine slept, as opposed to a loop that was only busy.
 //!
-//! Only the first two cases need doubt, because answers of such a process may be of any age. A busy
-//! loop goes on, even if a standby takes its silence of 0.7 s for its end. Until a checkpoint of
-//! the busy loop fails, all its grants are within checkpoints that the store held. Each start
-//! lies at most 2.5 s after the checkpoint that covers it. The successor counts all starts until
-//! then as spent. An early takeover therefore costs a change of
-//! leader and no stock.
+//! Only a process that stood still needs doubt, because its answers may be of any age. A busy loop goes
+//! on, even if a standby takes over after 0.7 s of silence. Until a checkpoint of the busy loop fails, all
+//! its grants are within checkpoints that the store held, and each start lies at most 2.5 s after the
+//! checkpoint that covers it. The successor counts all starts until then as spent. An early takeover
+//! therefore costs a change of leader and no capacity.
 
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::{Span, Time};
@@ -16,34 +14,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How often a loop looks, even if nothing comes in.
+/// How often a loop checks, even if nothing arrives.
 pub const HEARTBEAT: Span = Span::from_millis(100);
-/// After a longer standstill another scheduler may lead. No thread of a running machine waits this
-/// long for a core.
+/// After a longer standstill another scheduler may lead. No thread waits this long for a core.
 const STANDSTILL: Span = Span::from_millis(300);
-/// Pause between two stamps: a small part of a standstill, and no load.
+/// Pause between two stamps: a small part of a standstill, and a negligible load.
 const STAMP_EVERY: Duration = Duration::from_millis(20);
 
-/// Time since the machine was started, which does not stop while it sleeps. If the system does not
-/// tell it, `now`.
+/// Returns the time since the machine was started, including sleep, or `now` if the system can't provide it.
 #[must_use]
 pub fn uptime(now: Time) -> Time {
     boot_ms().map_or(now, |ms| Time::ORIGIN + Span::from_millis(ms))
 }
 
-/// When this process last ran, as a thread of its own records it. Only that thread writes.
+/// When this process last ran, recorded by a thread that alone writes it.
 #[derive(Debug)]
 pub struct ProcessWatch {
     stamp: AtomicU64,
-    /// The end of the last standstill; the origin of time if there was none.
+    /// The end of the last standstill, or the origin of time.
     stalled_until: AtomicU64,
 }
 
 impl ProcessWatch {
-    /// Watches until the last reference to the result is dropped.
+    /// Starts watching until the last reference to the result is dropped.
     ///
     /// # Errors
-    /// If the system gives no thread.
+    /// If the system can't start a thread.
     pub fn start(clock: Clock) -> io::Result<Arc<Self>> {
         let watch = Arc::new(Self::new(uptime(clock.now())));
         let watched = Arc::downgrade(&watch);
@@ -69,19 +65,19 @@ impl ProcessWatch {
         self.stamp.store(now.nanos(), Ordering::Release);
     }
 
-    /// Whether the process has not run since the last stamp. A loop may be awake before the
-    /// watching thread is.
+    /// Returns whether the process has not run since the last stamp. A loop may wake before the watching
+    /// thread does.
     fn is_stale(&self, now: Time) -> bool {
         now.since(Time::from_nanos(self.stamp.load(Ordering::Acquire))) > STANDSTILL
     }
 
-    /// Whether a standstill has ended between `then` and `now`.
+    /// Returns whether a standstill has ended between `then` and `now`.
     fn stood_still(&self, then: Time, now: Time) -> bool {
         self.is_stale(now) || Time::from_nanos(self.stalled_until.load(Ordering::Relaxed)) > then
     }
 }
 
-/// Tells one loop of standstills, of each of them once.
+/// Reports each standstill once to one loop.
 #[derive(Debug)]
 pub struct StallDetector {
     process: Arc<ProcessWatch>,
@@ -89,13 +85,13 @@ pub struct StallDetector {
 }
 
 impl StallDetector {
-    /// A detector that has looked at `now`, an [`uptime`].
+    /// Creates a detector that has looked at `now`, an [`uptime`].
     #[must_use]
     pub fn new(process: Arc<ProcessWatch>, now: Time) -> Self {
         StallDetector { process, looked_at: now }
     }
 
-    /// How long the loop was away until `now`, an [`uptime`], if its process stood still meanwhile.
+    /// Returns how long the loop was away until `now`, an [`uptime`], if its process stood still meanwhile.
     pub fn standstill(&mut self, now: Time) -> Option<Span> {
         let then = std::mem::replace(&mut self.looked_at, now);
         let away = now.since(then);
