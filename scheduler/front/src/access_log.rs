@@ -1,4 +1,4 @@
-//! Requests that are refused for want of a right: counted, and logged once a minute.
+//! Counts requests that are refused for lack of a right, and logs them at most once a minute.
 
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::log_throttle::LogThrottle;
@@ -7,19 +7,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 rampmeter_protocol::named! {
-    /// What a refused request lacks. Its name is the reason in metrics and in the log.
+    /// What a refused request lacks, named by the reason in metrics and the log.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     pub(super) enum Lacks {
-        /// A token that counts.
+        /// A valid token.
         Token = "unauthorized",
         /// A right of its token.
         Right = "forbidden",
-        /// A sender that is no foreign web page.
+        /// A sender other than a foreign web page.
         Program = "web_page",
     }
 }
 
-/// The refused requests. Clones share them.
+/// The refused requests, shared by all clones.
 #[derive(Clone, Debug)]
 pub(super) struct AccessLog(Arc<Refusals>);
 
@@ -27,7 +27,7 @@ pub(super) struct AccessLog(Arc<Refusals>);
 struct Refusals {
     counts: [AtomicU64; Lacks::ALL.len()],
     clock: Clock,
-    /// The lock guards when lines were written, for the time of a look.
+    /// Locked while it decides on one line.
     throttle: Mutex<LogThrottle<Lacks>>,
 }
 
@@ -36,7 +36,7 @@ impl AccessLog {
         AccessLog(Arc::new(Refusals { counts: Default::default(), clock, throttle: Mutex::default() }))
     }
 
-    /// Notes that a request of the client at `address` is refused. `token` is the name of its token.
+    /// Counts and logs a refused request of the client at `address`. `token` is the name of its token.
     pub(super) fn note(&self, lacks: Lacks, address: IpAddr, token: Option<&str>) {
         let Refusals { counts, clock, throttle } = &*self.0;
         counts[lacks as usize].fetch_add(1, Ordering::Relaxed);
@@ -47,7 +47,7 @@ impl AccessLog {
         }
     }
 
-    /// How many requests were refused, by reason.
+    /// Returns the number of refused requests, by reason.
     pub(super) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Lacks::ALL.into_iter().map(|lacks| (lacks.as_str(), self.0.counts[lacks as usize].load(Ordering::Relaxed)))
     }

@@ -1,5 +1,5 @@
-//! Requests that a web page may have sent. They are refused, except those of proxies that ask about
-//! requests of their own clients.
+//! Refuses requests that a web page may have sent, except those of proxies that ask about requests of
+//! their own clients.
 
 use super::access_log::{AccessLog, Lacks};
 use super::original_request::{CHECK, is_forwarded};
@@ -15,11 +15,11 @@ use rampmeter_listener::{BrowserGuard, Connection, Unwelcome};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Tells requests of web pages from those of programs and proxies.
+/// Distinguishes requests of web pages from those of programs and proxies.
 #[derive(Clone, Debug)]
 pub(super) struct FrontGuard {
     guard: BrowserGuard,
-    /// The proxies that pass on what browsers say to them.
+    /// The proxies that pass on the headers of browsers.
     proxies: Arc<[IpNet]>,
     access_log: AccessLog,
 }
@@ -32,7 +32,7 @@ impl FrontGuard {
         FrontGuard { guard, proxies: proxies.collect(), access_log }
     }
 
-    /// Refuses `request`, which came from `peer`, if a page of another site may have sent it.
+    /// Refuses `request` from `peer` if a page of another site may have sent it.
     fn check(&self, request: &Request, peer: IpAddr) -> Result<(), Unwelcome> {
         let headers = request.headers();
         let host = self.guard.host(request.uri(), request.version(), headers, peer)?;
@@ -42,7 +42,7 @@ impl FrontGuard {
         }
     }
 
-    /// Whether a proxy asks about a request of its own client. A page cannot add a proxy's headers
+    /// Returns whether a proxy asks about a request of its own client. A page cannot add a proxy's headers
     /// without a preflight request, which nothing here allows.
     fn is_passed_on(&self, request: &Request, peer: IpAddr) -> bool {
         let is_proxy = self.proxies.iter().any(|network| network.contains(&peer));
@@ -50,7 +50,7 @@ impl FrontGuard {
     }
 }
 
-/// Lets requests of programs through.
+/// Passes requests of programs on.
 pub(super) async fn guard(State(guard): State<FrontGuard>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Connection>().expect("the limiter adds it to every request").address();
     match guard.check(&request, peer) {
@@ -62,8 +62,8 @@ pub(super) async fn guard(State(guard): State<FrontGuard>, request: Request, nex
     }
 }
 
-/// Lets requests through that have no body, or JSON. Without a preflight request, a page may send
-/// other types to any host, and bodies without a type.
+/// Passes requests on whose body is empty or JSON. Without a preflight request, a page may send bodies of
+/// other types, or without a type, to any host.
 pub(super) async fn json_only(request: Request, next: Next) -> Response {
     let content_type = request.headers().get(header::CONTENT_TYPE);
     match request.body().is_end_stream() || content_type.is_some_and(is_json) {

@@ -1,4 +1,4 @@
-//! `/check`: reverse proxies ask here before they let a request through.
+//! `/check`, which reverse proxies query before they let a request through.
 
 use super::original_request::OriginalRequest;
 use super::permits::{Front, one};
@@ -26,20 +26,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Handle;
 
-/// All that is needed to answer a proxy.
+/// Answers the queries of proxies.
 #[derive(Debug)]
 pub(super) struct Check {
     front: Arc<Front>,
     settings: CheckSettings,
     policies: Policies,
-    /// Whether the last question got no answer from a scheduler. The log has a line for each change
-    /// of it, not for each question.
+    /// Whether the last query got no answer from a scheduler. Only changes are logged.
     is_alone: AtomicBool,
-    /// The places of requests that are held back, by the client of the proxy.
+    /// The places of requests that are held back, by the proxy's client.
     held_back: Places<Party>,
 }
 
-/// The answer to a proxy. If it is dropped, because the proxy has hung up, its permit goes back.
+/// A pending answer. If it is dropped because the proxy has hung up, its permit is given back.
 struct Held<'a> {
     check: &'a Check,
     answer: Option<Answer<'static>>,
@@ -58,14 +57,14 @@ impl Drop for Held<'_> {
 }
 
 impl Check {
-    /// Answers proxies, of whose requests at most so many are held back.
+    /// Creates a check that holds back at most `max_held_back` requests.
     pub(super) fn new(front: Arc<Front>, settings: CheckSettings, max_held_back: usize) -> Self {
         let policies = Policies::new(front.front_client.clone(), settings.resource.clone());
         let held_back = Places::new(max_held_back);
         Check { front, settings, policies, is_alone: AtomicBool::new(false), held_back }
     }
 
-    /// Asks for a permit. Without `throttle`, the answer comes at once.
+    /// Requests a permit. Without `throttle`, the answer comes at once.
     async fn ask(
         &self,
         caller: &Caller,
@@ -97,8 +96,8 @@ impl Check {
         }
     }
 
-    /// The scheduler's answer as a response. A granted request gets no body: nginx would not read
-    /// it, and would close the connection.
+    /// Converts the scheduler's answer to a response. A granted request gets no body, since nginx would not
+    /// read it and close the connection.
     async fn pass_on(&self, mut held: Held<'_>) -> Response {
         let answer = held.answer.as_ref().expect("every element is answered");
         let fields = self.policies.fields(answer);
@@ -112,7 +111,7 @@ impl Check {
         }
     }
 
-    /// What happens to calls while no scheduler answers, as text for the log.
+    /// Describes what happens to calls while no scheduler answers, for the log.
     fn fallback(&self) -> &'static str {
         match self.settings.on_unavailable {
             OnUnavailable::Refuse => "refused",
@@ -132,8 +131,8 @@ impl Check {
     }
 }
 
-/// The proxy forwards at once, so the rest of the delay passes here. Without a delay there is no
-/// timer, because the shortest takes a millisecond.
+/// Waits out the remaining delay, since the proxy forwards at once. Without a delay there is no timer,
+/// because the shortest takes a millisecond.
 async fn wait_out(delay_ms: f64) {
     let delay = Millis::new(delay_ms).map_or(Span::ZERO, Millis::span);
     if delay > Span::ZERO {
@@ -141,12 +140,12 @@ async fn wait_out(delay_ms: f64) {
     }
 }
 
-/// Whether the front itself has refused, because no scheduler has answered.
+/// Returns whether the front itself has refused because no scheduler has answered.
 fn is_of_the_front(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::UnknownResource)
 }
 
-/// Any request to `/check` or below it.
+/// Handles any request to `/check` or below it.
 pub(super) async fn check(State(check): State<Arc<Check>>, request: Request) -> Response {
     let (asked, _body) = request.into_parts();
     let caller = asked.extensions.get::<Caller>().expect("the guard adds it to every request");

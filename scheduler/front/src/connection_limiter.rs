@@ -1,4 +1,4 @@
-//! Connections: how many, how slow, and how they end.
+//! Bounds the number and the slowness of connections, and closes them in order.
 
 use super::places::{Party, Places};
 use super::token::Caller;
@@ -16,27 +16,27 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tower_service::Service;
 
-/// The most bytes of a request's line and headers: what proxies pass on by default.
+/// Bound on the bytes of a request's line and headers: what proxies pass on by default.
 const MAX_HEAD: usize = 16 * 1024;
-/// How long a client may take for its headers, which is also how long a connection may lie idle. A
-/// slower client is slow on purpose, or gone.
+/// How long a client may take for its headers, and thus how long a connection may be idle. A slower client is
+/// slow on purpose, or gone.
 const READ_HEAD: Duration = Duration::from_secs(10);
 /// How long answers may take to leave when the process stops.
 const LEAVE: Duration = Duration::from_secs(1);
-/// Connections beyond those that wait for permits: a request for health gets one of them. Fewer
-/// would let a burst of new connections close them all.
+/// Connections beyond those for requests that wait for permits, so that requests for health find room. With
+/// fewer, a burst of new connections could close them all.
 const KEPT_FOR_HEALTH: usize = 64;
-/// The answer to a client that finds every place taken by clients with an open request.
+/// The answer to a client when all places are taken by clients with an open request.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// Lets clients in. When all places are taken, the oldest connection without an open request has to
-/// leave: slow and idle clients keep no other client out.
+/// Admits clients. When all places are taken, the oldest connection without an open request is closed, so
+/// that slow and idle clients keep no other client out.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionLimiter {
     connections: Arc<Connections>,
-    /// The places of requests of the front, by their client and whether they ask for permits: those
-    /// may wait long, and the other requests of the client find room beside them.
+    /// The places of the front's requests, by client and whether they ask for permits: those may wait
+    /// long, and must leave room for other requests of the client.
     front_places: Places<(Party, bool)>,
 }
 
@@ -48,21 +48,21 @@ impl ConnectionLimiter {
         }
     }
 
-    /// Lets clients in for ever.
+    /// Accepts clients for ever.
     pub(super) async fn open(self, listener: TcpListener, certificate: Option<Certificate>, router: Router) {
         let certificate = certificate.map(Arc::new);
         let greet = |stream, connection| greet(stream, connection, certificate.clone(), router.clone());
         self.connections.let_in(&listener, greet).await;
     }
 
-    /// Closes all connections, after the answers that are owed on them.
+    /// Closes all connections, once the answers owed on them are sent.
     pub(super) async fn clear(&self) {
         tokio::time::timeout(LEAVE, self.connections.clear()).await.ok();
     }
 }
 
-/// Encrypts the connection if there is a certificate, and serves it. A client that is slow to agree on
-/// encryption leaves its place to others, like any slow one.
+/// Serves a connection, encrypted if there is a certificate. A client that is slow in the handshake loses
+/// its place to others, like any slow one.
 async fn greet(stream: TcpStream, connection: Connection, certificate: Option<Arc<Certificate>>, router: Router) {
     let Some(certificate) = certificate else { return serve(stream, connection, router).await };
     if let Some(Some(stream)) = connection.unless_sent_away(certificate.accept(stream)).await {
@@ -70,7 +70,7 @@ async fn greet(stream: TcpStream, connection: Connection, certificate: Option<Ar
     }
 }
 
-/// Serves a client on `stream`, and adds its connection to every request.
+/// Serves a client on `stream`, and adds its connection to every request's extensions.
 async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, connection: Connection, router: Router) {
     let of_requests = connection.clone();
     let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
@@ -81,7 +81,7 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin + 'static, connection
     connection.serve(&http, READ_HEAD, stream, service).await;
 }
 
-/// Serves a request of the front, which may wait, in one of the places for them.
+/// Serves a request of the front, which may wait, in a place for such requests.
 pub(super) async fn in_a_place(
     State(connection_limiter): State<ConnectionLimiter>,
     request: Request,

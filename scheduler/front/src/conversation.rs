@@ -1,4 +1,4 @@
-//! The permits of one HTTP request: a session of its own asks for them.
+//! The permits of one HTTP request, for which a session asks.
 
 use super::front_client::{Exchange, FrontClient};
 use super::settling::{MOST_SILENCE, give_back};
@@ -20,28 +20,26 @@ use tokio::runtime::Handle;
 /// The only resource of the session.
 const RESOURCE: ResourceNumber = ResourceNumber(0);
 
-/// Permits on their way. If it is dropped before its answers are taken, because its client is gone,
+/// Permits that are being requested. If it is dropped before it has answered, because its client is gone,
 /// they are given back.
 pub(super) struct Conversation<'a> {
     front_client: &'a FrontClient,
     resource: Name,
     exchange: Exchange,
     session: Session,
-    /// By the numbers of the asks.
+    /// The elements, by the numbers of their asks.
     elements: Vec<Element>,
-    /// What a client is told if no scheduler answers.
+    /// The answer to a client if no scheduler answers.
     unserved: Refused<'static>,
 }
 
-/// One element of the HTTP request.
 struct Element {
-    /// The id that the client chose.
     id: Option<PermitId>,
     answer: Option<Answer<'static>>,
 }
 
 impl<'a> Conversation<'a> {
-    /// A conversation about `resource`, in this trace.
+    /// Creates a conversation about `resource`, in this trace.
     pub(super) fn new(
         front_client: &'a FrontClient,
         resource: &Name,
@@ -56,7 +54,7 @@ impl<'a> Conversation<'a> {
         Conversation { front_client, resource, exchange, session, elements: Vec::new(), unserved }
     }
 
-    /// All answers, in the order of `asks`. Ends at once when `stopped` does.
+    /// Returns all answers in the order of `asks`. Ends at once when `stopped` does.
     pub(super) async fn answers(
         mut self,
         asks: Vec<Result<PermitRequest<'_>, Refused<'static>>>,

@@ -1,4 +1,4 @@
-//! Asking the leader of a resource: in this process, or over NATS as any other client does.
+//! Asks the leader of a resource, in this process or over NATS like any other client.
 
 use anyhow::Context;
 use async_nats::Client;
@@ -20,58 +20,51 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// How long sending may wait for room in the buffer of the NATS client. After this time, the
-/// connection counts as lost.
+/// How long sending may wait for room in the NATS client's buffer. Then the connection counts as lost.
 const SEND_TIMEOUT: Duration = Duration::from_millis(500);
-/// Replies that may wait unread: an answer and a place in the queue for each element of a batch.
-/// Further replies are lost, and asked for again.
+/// Bound on unread replies: an answer and a place in the queue for each element of a batch. Further
+/// replies are lost, and requested again.
 const MAX_UNREAD: usize = 2 * MAX_BATCH;
-/// A reply's number is that of its exchange, and in the lowest bits that of its message.
+/// A reply's number is its exchange's, with the number of the message in the lowest bits.
 const MESSAGE_BITS: u32 = 20;
 const LAST_MESSAGE: u64 = (1 << MESSAGE_BITS) - 1;
 
-/// A connection for the requests of HTTP clients. Cheap to clone.
+/// The connection for the requests of HTTP clients. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct FrontClient {
     client: Client,
     address: InboxAddress,
     pending: Arc<PendingReplies>,
     led: Arc<BTreeMap<Name, LoopWatch>>,
-    /// How long answers take, for each resource that a scheduler has answered for. The lock guards
-    /// the map, for the time of one message.
+    /// How long answers take, for each resource that a scheduler has answered for. Locked for one message.
     base_delays: Arc<Mutex<HashMap<Name, BaseDelay>>>,
     pub(super) subjects: Subjects,
     pub(super) clock: Clock,
 }
 
-/// The tasks that wait for replies. The lock guards the map, for the time of one look-up.
+/// The tasks that wait for replies. The lock is held for one look-up.
 #[derive(Debug, Default)]
 struct PendingReplies {
     numbers: AtomicU64,
     waiting: Mutex<HashMap<u64, mpsc::Sender<NumberedReply>>>,
 }
 
-/// Messages about one resource, and the replies to them. When it is dropped, later replies are
-/// dropped too.
+/// Messages about one resource, and their replies. Replies that arrive after it is dropped are discarded.
 #[derive(Debug)]
 pub(super) struct Exchange {
     front_client: FrontClient,
     resource: Name,
     number: u64,
-    /// Whether no reply was waited for yet.
+    /// Whether no reply was awaited yet.
     is_fresh: bool,
     here: mpsc::Sender<NumberedReply>,
     replies: mpsc::Receiver<NumberedReply>,
-    /// The trace that the messages belong to.
     trace: Option<Box<MessageTrace>>,
 }
 
 impl FrontClient {
-    /// Asks on the connection of `client`. Resources in `led` that this process leads are asked for
-    /// directly.
-    ///
-    /// # Errors
-    /// If the connection is closed.
+    /// Subscribes to replies on the connection of `client`, and fails if that is closed. Resources in `led`
+    /// that this process leads are asked directly.
     pub(super) async fn start(
         client: Client,
         subjects: Subjects,
@@ -89,28 +82,26 @@ impl FrontClient {
         Ok(FrontClient { client, address, pending, led: Arc::new(led), base_delays: Arc::default(), subjects, clock })
     }
 
-    /// Whether the resource is in this scheduler's own configuration: such a resource certainly
-    /// exists.
+    /// Returns whether the resource is in this scheduler's own configuration, and thus certainly exists.
     pub(super) fn knows(&self, resource: &Name) -> bool {
         self.led.contains_key(resource)
     }
 
-    /// The resources of this scheduler's own configuration.
+    /// Returns the resources of this scheduler's own configuration.
     pub(super) fn resources(&self) -> impl Iterator<Item = &Name> {
         self.led.keys()
     }
 
-    /// Whether this process leads the resource.
     pub(super) fn leads(&self, resource: &Name) -> bool {
         self.led.get(resource).is_some_and(|led| led.borrow().is_some())
     }
 
-    /// The state of a resource that this process leads.
+    /// Requests a report on a resource that this process leads.
     pub(super) async fn report(&self, resource: &Name) -> Option<Report> {
         Reporter::new(resource.clone(), self.led.get(resource)?.clone()).report().await
     }
 
-    /// Messages about `resource`, in this trace.
+    /// Begins an exchange about `resource`, in this trace.
     pub(super) fn exchange(&self, resource: &Name, trace: Option<Box<MessageTrace>>) -> Exchange {
         let number = self.pending.numbers.fetch_add(1, Ordering::Relaxed);
         let (here, replies) = replies();
@@ -118,8 +109,8 @@ impl FrontClient {
         Exchange { front_client, resource, number, is_fresh: true, here, replies, trace }
     }
 
-    /// Asks once, and waits for the reply at most so long. A question that can't be sent has no
-    /// responders.
+    /// Sends one question, and waits for the reply until the timeout. A question that can't be sent counts as
+    /// having no responders.
     pub(super) async fn ask_once(
         &self,
         resource: &Name,
@@ -134,7 +125,7 @@ impl FrontClient {
         tokio::time::timeout(longest, exchange.next()).await.ok().map(|(_, reply)| reply)
     }
 
-    /// Waits until all messages are on their way.
+    /// Waits until all messages are sent.
     pub(super) async fn flush(&self) {
         tokio::time::timeout(SEND_TIMEOUT, self.client.flush()).await.ok();
     }
@@ -145,12 +136,10 @@ impl FrontClient {
 }
 
 impl Exchange {
-    /// Asks at `endpoint`, and returns whether that could be sent. Replies have the number of their
-    /// message.
+    /// Sends a message to `endpoint`, and returns whether that was possible. Replies carry the message's number.
     ///
-    /// The first messages go to this process, if it leads. Without a connection it is not asked
-    /// either, because the leader may have changed. For the same reason all messages after the
-    /// first wait for a reply go over NATS.
+    /// The first messages go to this process if it leads and is connected; without a connection the leader may
+    /// have changed. For the same reason all messages after the first wait for a reply go over NATS.
     pub(super) async fn ask(&self, endpoint: &Endpoint, message: u64, payload: Vec<u8>) -> bool {
         if !self.front_client.is_connected() {
             return false;
@@ -160,7 +149,7 @@ impl Exchange {
             || self.ask_over_nats(endpoint, message, payload).await
     }
 
-    /// Asks this process, if it leads and has room for the message.
+    /// Sends a message to this process, if it leads and has room.
     fn ask_here(&self, endpoint: &Endpoint, message: u64, payload: Bytes) -> bool {
         let Some(led) = self.front_client.led.get(&self.resource) else { return false };
         let (reply, trace) = (Some(Address::Here(self.here.clone(), message)), self.trace.clone());
@@ -182,13 +171,13 @@ impl Exchange {
         matches!(tokio::time::timeout(SEND_TIMEOUT, sending).await, Ok(Ok(())))
     }
 
-    /// Gives access to the times that answers take.
+    /// Calls `look` with the delays of answers.
     pub(super) fn with_base_delay(&self, look: impl FnOnce(&mut BaseDelay)) {
         let mut known = self.front_client.base_delays.lock().unwrap_or_else(PoisonError::into_inner);
         look(known.entry(self.resource.clone()).or_default());
     }
 
-    /// The next reply, with the number of its message.
+    /// Returns the next reply, with the number of its message.
     pub(super) async fn next(&mut self) -> NumberedReply {
         self.is_fresh = false;
         self.replies.recv().await.expect("this keeps a sender itself")

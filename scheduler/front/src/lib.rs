@@ -1,32 +1,29 @@
 //! The HTTP front of a scheduler: permits, `/check`, health, metrics and the web page.
 //!
-//! `probes` tell programs how the scheduler is doing, and `page` tells people. The front gives
-//! permits to clients without NATS: `permits` speaks the protocol, `check` answers reverse proxies.
-//! Both ask with the session of the worker SDK (`conversation`; `settling` reports calls). Its
-//! messages go over NATS, so that every scheduler serves all resources, or directly to this process
-//! if it leads (`front_client`). `connection_limiter`, `browser`, `reading` and `token` decide which
-//! requests get that far, and `token_holder` what they may ask for.
+//! `probes` show programs how the scheduler is doing, and `page` shows people. The front grants permits to
+//! clients without NATS: `permits` speaks the protocol, `check` answers reverse proxies. Both ask with the
+//! session of the worker SDK (`conversation`; `settling` reports calls). Its messages go over NATS, so that
+//! every scheduler serves all resources, or directly to this process if it leads (`front_client`).
+//! `connection_limiter`, `browser`, `reading` and `token` decide which requests are admitted, and
+//! `token_holder` what they may ask for.
 //!
 //! # How it works
 //!
-//! * The front is an ordinary NATS client with a connection of its own. Each HTTP request for
-//!   permits has a session, which asks until every element is answered, and ends after a second of
-//!   silence. Requests share what is known of the time that answers take.
-//! * Every permit needs an id, and the session makes one if the client gives none. Only the front
-//!   asks for progress while a request waits. The progress tells a living scheduler from a dead
-//!   one.
-//! * A client that hangs up drops its conversation. The front then returns all permits of the
-//!   conversation, including those that are granted later.
-//! * A connection is either owed an answer or not. If all places are taken, the oldest connection
-//!   that is owed none is closed: an idle, slow or still reading one. Requests are therefore read
-//!   to their end first. Requests of the front cannot take all places: some are kept for health.
-//! * Any web page can make a browser send a request. The browser says so, and such a request is
-//!   refused.
-//! * A client may speak for another one only if it is configured as a proxy. A request that
-//!   contradicts itself is refused.
-//! * The IETF's `RateLimit` states what is left after the call. Only the leader knows that, and
-//!   sends it with the permit. `RateLimit-Policy` hardly ever changes, and the front reads it from
-//!   the status.
+//! * The front is an ordinary NATS client with its own connection. Each HTTP request for permits has a
+//!   session, which asks until every element is answered, and ends after a second of silence. Requests
+//!   share their knowledge of how long answers take.
+//! * Every permit needs an id, and the session makes one if the client gives none. While a request waits,
+//!   only the front asks for progress, which distinguishes a living scheduler from a dead one.
+//! * A client that hangs up drops its conversation. The front then gives back all of its permits,
+//!   including those that are granted later.
+//! * A connection is either owed an answer or not. If all places are taken, the oldest connection that is
+//!   owed none is closed: it is idle, slow, or still sending. Requests are therefore read to their end
+//!   first. Requests of the front cannot take all places: some are kept for health.
+//! * Any web page can make a browser send a request. The browser marks such a request, and it is refused.
+//! * A client may speak for another one only if it is configured as a proxy. A request that contradicts
+//!   itself is refused.
+//! * The IETF's `RateLimit` states what is left after the call. Only the leader knows that, and sends it
+//!   with the permit. `RateLimit-Policy` hardly ever changes; the front reads it from the status.
 
 mod access_log;
 mod browser;
@@ -75,13 +72,13 @@ use token::Guard;
 pub use token::check as check_settings;
 use tokio::net::TcpListener;
 
-/// The part of `max_connections` that requests may take whose answer `throttle` holds back: half.
+/// The part of `max_connections` for requests whose answer `throttle` holds back: half.
 const HELD_BACK: usize = 2;
 
-/// The protocols of encrypted clients: a request holds its connection while it waits.
+/// The protocols of encrypted clients. HTTP/2 is left out, since a request holds its connection while it waits.
 const HTTP_1: &[&[u8]] = &[b"http/1.1"];
 
-/// An address at which nothing is served yet.
+/// A bound address, not yet served.
 #[derive(Debug)]
 pub struct BoundSocket {
     listener: TcpListener,
@@ -91,16 +88,16 @@ pub struct BoundSocket {
     settings: HttpSettings,
 }
 
-/// What the program around the front knows.
+/// Functions of the program around the front.
 #[derive(Clone, Copy, Debug)]
 pub struct Program {
-    /// Tells the page what would happen.
+    /// Answers the page's what-if questions.
     pub forecaster: &'static dyn Forecaster,
-    /// Returns how many lines of the log were lost.
+    /// Returns the number of lost log lines.
     pub lost_lines: fn() -> u64,
 }
 
-/// HTTP that is served.
+/// A running HTTP server.
 #[derive(Debug)]
 pub struct HttpServer {
     address: SocketAddr,
@@ -110,7 +107,7 @@ pub struct HttpServer {
 }
 
 impl BoundSocket {
-    /// Listens at the address in `settings`, if there is one.
+    /// Binds the address in `settings`, if there is one.
     ///
     /// # Errors
     /// If the address is not available, the token or the certificate can't be read, or other hosts would reach the
@@ -141,8 +138,7 @@ impl BoundSocket {
         Ok(Some(BoundSocket { listener, address, guard, certificate, settings }))
     }
 
-    /// Serves until the process ends. The front asks on a connection of its own, as any client
-    /// does.
+    /// Serves until the process ends. The front asks on a connection of its own, like any client.
     ///
     /// # Errors
     /// If the front can't connect, or can't listen for answers.
@@ -173,26 +169,25 @@ impl BoundSocket {
     }
 }
 
-/// Connects the front as a client of schedulers.
 async fn connect(scheduler: &SchedulerView) -> anyhow::Result<FrontClient> {
     let SchedulerView { context: ProcessContext { leader, subjects, clock, .. }, nats, stopping, led, .. } = scheduler;
     let client = connect_noting(&Denials::default(), Some(stopping), nats, &format!("{leader}-http")).await?;
     FrontClient::start(client, subjects.clone(), led.clone(), *clock).await
 }
 
-/// The labels of the request that a proxy at `peer` asks about.
+/// Returns the labels of the request that a proxy at `peer` asks about.
 ///
 /// # Errors
-/// Why the original request is not clear.
+/// If the original request is ambiguous.
 pub fn labels(asked: &request::Parts, peer: IpAddr, settings: &OriginSettings) -> Result<Labels<'static>, String> {
     let origin = OriginalRequest::new(asked, peer, settings, false);
     origin.and_then(|origin| origin.labels()).map_err(|error| error.to_string())
 }
 
-/// The labels of a request that this process forwards, and that came from `peer`.
+/// Returns the labels of a request from `peer` that this process forwards.
 ///
 /// # Errors
-/// Why the request is not clear.
+/// If the request is ambiguous.
 pub fn forwarded_labels(
     request: &request::Parts,
     peer: IpAddr,
@@ -202,7 +197,7 @@ pub fn forwarded_labels(
     origin.and_then(|origin| origin.labels()).map_err(|error| error.to_string())
 }
 
-/// Answers requests for unknown paths with a list of the pages.
+/// Answers requests for unknown paths with the list of pages.
 fn with_directions(router: Router, has_front: bool, settings: &HttpSettings) -> Router {
     let pages = [
         ("GET / for people", has_front && settings.page),
@@ -218,7 +213,7 @@ fn with_directions(router: Router, has_front: bool, settings: &HttpSettings) -> 
     router.fallback(absent)
 }
 
-/// Answers a method that a page does not take.
+/// Answers a method that a path does not support.
 async fn misused(method: Method, uri: Uri) -> (StatusCode, String) {
     let takes_post = ["/v1/", "/page/waiting/", "/page/what-if/", "/page/order/"]
         .iter()
@@ -227,7 +222,6 @@ async fn misused(method: Method, uri: Uri) -> (StatusCode, String) {
     (StatusCode::METHOD_NOT_ALLOWED, format!("{} takes {right}, not {method}\n", uri.path()))
 }
 
-/// The routes of the front.
 fn routes(front: Arc<Front>, settings: &HttpSettings) -> Router {
     let mut router = Router::new()
         .route("/v1/permit/{resource}", post(permits::permit))
@@ -243,8 +237,8 @@ fn routes(front: Arc<Front>, settings: &HttpSettings) -> Router {
     router
 }
 
-/// The routes of `asked`, behind the front's guards: a request needs a token, if there are tokens. It
-/// is read then, and needs a place.
+/// Puts the routes of `asked` behind the front's guards: a request needs a token, if there are any, is read
+/// to its end, and needs a place.
 fn guarded(asked: Router, guard: Guard, access_log: AccessLog, connection_limiter: &ConnectionLimiter) -> Router {
     asked
         .method_not_allowed_fallback(misused)
@@ -254,20 +248,19 @@ fn guarded(asked: Router, guard: Guard, access_log: AccessLog, connection_limite
 }
 
 impl HttpServer {
-    /// The address.
+    /// Returns the bound address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The URL of its pages.
+    /// Returns the URL of the pages.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Closes all connections, after their answers. A later client still sees how the scheduler is
-    /// doing.
+    /// Closes all connections, once their answers are sent. Later clients still see the scheduler's health.
     pub async fn clear(&self) {
         self.connection_limiter.clear().await;
         if let Some(front_client) = &self.front_client {

@@ -12,20 +12,19 @@ use rampmeter_protocol::labels::Labels;
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
-/// Headers in which proxies write the path and the method of the original request: nginx by custom,
-/// Traefik by itself.
+/// Headers with the path and the method of the original request, used by nginx by convention, and by Traefik.
 const PATHS: [&str; 2] = ["x-original-uri", "x-forwarded-uri"];
 const METHODS: [&str; 2] = ["x-original-method", "x-forwarded-method"];
-/// Headers in which proxies write the addresses that they were asked by.
+/// Headers in which proxies record the addresses of their clients.
 const ADDRESSES: [&str; 2] = ["x-forwarded-for", "forwarded"];
 /// The path after which a proxy appends the original path.
 pub(super) const CHECK: &str = "/check";
 
-/// Why it is not certain what the original request was. Such a request is refused: a header that
-/// counted as absent would let its client choose which limits apply.
+/// Why the original request is uncertain. It is then refused: if a header counted as absent, its client
+/// could choose which limits apply.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Ambiguity {
-    /// A client has written one of two headers that a proxy would not both write.
+    /// A client has set one of two headers that no proxy would both set.
     #[error("`{0}` and `{1}` contradict each other; the proxy has to remove the one that it does not set")]
     Contradiction(&'static str, &'static str),
     #[error(transparent)]
@@ -36,29 +35,25 @@ pub(super) enum Ambiguity {
     TooFewHops { found: usize, wanted: usize },
 }
 
-/// A request that is asked about.
+/// The request that a proxy asks about.
 #[derive(Debug)]
 pub(super) struct OriginalRequest<'a> {
-    /// The question of the proxy.
+    /// The proxy's query.
     asked: &'a request::Parts,
-    /// The address of the peer.
     peer: IpAddr,
     settings: &'a OriginSettings,
-    /// Whether the request is about itself: no header names another path or method.
+    /// Whether the request is about itself, so that no header gives another path or method.
     is_direct: bool,
 }
 
-/// Whether a proxy has written about another request in `headers`.
+/// Returns whether `headers` describe another request, as only proxies write them.
 pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
     [PATHS, METHODS, ADDRESSES].as_flattened().iter().any(|name| headers.contains_key(*name))
 }
 
 impl<'a> OriginalRequest<'a> {
-    /// The request that the proxy at `peer` asks about in `asked`. One that this process forwards is
-    /// direct: it is about itself. Only trusted proxies are believed about other addresses.
-    ///
-    /// # Errors
-    /// If a trusted proxy says something twice.
+    /// Creates the request that the proxy at `peer` asks about in `asked`; a request that this process forwards is
+    /// direct. Only trusted proxies are believed about other addresses. Fails if one of those contradicts itself.
     pub(super) fn new(
         asked: &'a request::Parts,
         peer: IpAddr,
@@ -73,11 +68,8 @@ impl<'a> OriginalRequest<'a> {
         Ok(origin)
     }
 
-    /// The labels as configured. A label whose header is missing is left out. Values beyond the
-    /// protocol's length are cut.
-    ///
-    /// # Errors
-    /// If the original request is ambiguous.
+    /// Returns the configured labels, without those whose header is missing. Values are cut to the protocol's
+    /// length. Fails if the original request is ambiguous.
     pub(super) fn labels(&self) -> Result<Labels<'static>, Ambiguity> {
         let mut labels = Labels::new();
         for (key, source) in &self.settings.labels {
@@ -100,10 +92,8 @@ impl<'a> OriginalRequest<'a> {
         })
     }
 
-    /// What the original request costs by unit.
-    ///
-    /// # Errors
-    /// If the original request is ambiguous, or states no amount where one is needed.
+    /// Returns the cost of the original request by unit. Fails if it is ambiguous, or states no amount where one
+    /// is needed.
     pub(super) fn cost(&self, units: &[(String, UnitCost)]) -> Result<Cost<'static>, Ambiguity> {
         let mut cost = Cost::new();
         for (unit, amount) in units {
@@ -114,8 +104,8 @@ impl<'a> OriginalRequest<'a> {
         Ok(cost)
     }
 
-    /// The query of the original request, if `stated` is in it: that of the path which a proxy tells,
-    /// or else that behind `/check`.
+    /// Returns the query of the original request, if `stated` is in it: that of the path in the proxy's header,
+    /// else that behind `/check`.
     fn query_with(&self, stated: &Stated) -> Result<Option<&str>, Ambiguity> {
         let own = self.asked.uri.query().filter(|_| matches!(stated, Stated::Query(_)));
         let forwarded = if matches!(stated, Stated::Query(_)) { self.forwarded(PATHS)? } else { None };
@@ -127,7 +117,7 @@ impl<'a> OriginalRequest<'a> {
         }
     }
 
-    /// The path of the original request, as it was written, without its query.
+    /// Returns the path of the original request, as it was written, without its query.
     fn path(&self) -> Result<&str, Ambiguity> {
         if self.is_direct {
             return Ok(self.asked.uri.path());
@@ -148,9 +138,8 @@ impl<'a> OriginalRequest<'a> {
         Ok(self.forwarded(METHODS)?.unwrap_or(self.asked.method.as_str()))
     }
 
-    /// The address in front of all trusted proxies. Each proxy appends the address that it was
-    /// asked by. Addresses that a client has written itself stand in front of that, and are not
-    /// reached.
+    /// Returns the address in front of all trusted proxies. Each proxy appends the address of its client.
+    /// Addresses that a client has written itself come before those, and are not reached.
     pub(super) fn client_address(&self) -> Result<IpAddr, Ambiguity> {
         let mut address = self.peer;
         if !self.trusts(self.peer) {
@@ -171,7 +160,7 @@ impl<'a> OriginalRequest<'a> {
         }
     }
 
-    /// The addresses that proxies have noted, the nearest last. `Forwarded` counts only without an
+    /// Returns the addresses that proxies have recorded, the nearest last. `Forwarded` counts only without
     /// `X-Forwarded-For`. A client may have written any bytes in front.
     fn hops(&self) -> Result<Vec<Hop>, Ambiguity> {
         let elements = |list: &'a [u8]| {
@@ -186,7 +175,7 @@ impl<'a> OriginalRequest<'a> {
         })
     }
 
-    /// The value of the one header of `names` that is there, if the peer is believed.
+    /// Returns the value of the one present header of `names`, if the peer is trusted.
     fn forwarded(&self, names: [&'static str; 2]) -> Result<Option<&str>, Ambiguity> {
         if self.is_direct || !self.trusts(self.peer) {
             return Ok(None);
@@ -203,7 +192,7 @@ impl<'a> OriginalRequest<'a> {
         self.only(name)?.map(|value| text(value).ok_or_else(wrong)).transpose()
     }
 
-    /// The value of a header that may occur once at most.
+    /// Returns the value of a header that may occur only once.
     fn only(&self, name: &str) -> Result<Option<&'a [u8]>, Ambiguity> {
         let mut values = self.asked.headers.get_all(name).iter();
         match (values.next(), values.next()) {
@@ -222,18 +211,18 @@ fn unreadable(name: &str, what: &'static str) -> Ambiguity {
     Unclear::Unreadable(name.to_owned(), what).into()
 }
 
-/// The path behind `/check`.
+/// Returns the path behind `/check`.
 fn appended(uri: &Uri) -> Option<&str> {
     uri.path().strip_prefix(CHECK).filter(|path| !path.is_empty())
 }
 
-/// What a proxy has noted of the client that asked it.
+/// A client's address as recorded by a proxy.
 #[derive(Debug)]
 enum Hop {
     Address(IpAddr),
-    /// The proxy does not know the address, or does not tell it (RFC 7239, section 6).
+    /// The proxy does not know or reveal the address (RFC 7239, section 6).
     Hidden,
-    /// This header holds a text that no proxy writes.
+    /// This header holds text that no proxy writes.
     Neither(&'static str),
 }
 
@@ -248,7 +237,7 @@ impl Hop {
     }
 }
 
-/// The `for` of one element of `Forwarded` (RFC 7239); `unknown` if it has none.
+/// Returns the `for` of an element of `Forwarded` (RFC 7239), or `unknown` if it has none.
 fn forwarded_for(element: &[u8]) -> &[u8] {
     let pairs = element.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
     let node = pairs.into_iter().find(|pair| pair.get(..4).is_some_and(|name| name.eq_ignore_ascii_case(b"for=")));
@@ -256,8 +245,7 @@ fn forwarded_for(element: &[u8]) -> &[u8] {
     node.strip_prefix(b"\"").and_then(|node| node.strip_suffix(b"\"")).unwrap_or(node)
 }
 
-/// An address, perhaps in brackets, perhaps with a port. An IPv4 address that is mapped to IPv6
-/// counts as IPv4.
+/// Parses an address with optional brackets and port. An IPv4 address mapped to IPv6 counts as IPv4.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     let with_port = || text.parse::<SocketAddr>().map(|address| address.ip());

@@ -25,18 +25,16 @@ use rampmeter_serve::stop::{Stop, stopped};
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// The most resources that a client is told of.
+/// Bound on the resources that a client is shown.
 const SHOWN_RESOURCES: usize = 8;
-/// When a client is told to come back if no scheduler answers.
+/// When a client should come back if no scheduler answers.
 const COME_BACK: Span = Span::from_secs(1);
 
-/// One element of an HTTP request, or why no scheduler is asked about it.
+/// One element of an HTTP request, or the refusal of it without asking a scheduler.
 type Element<T> = Result<T, Refused<'static>>;
 
-/// Answers HTTP clients.
 #[derive(Debug)]
 pub(super) struct Front {
-    /// The connection that it asks on.
     pub(super) front_client: FrontClient,
     stopping: Stop,
 }
@@ -46,7 +44,7 @@ impl Front {
         Front { front_client, stopping }
     }
 
-    /// The answers to requests of `caller` for permits of `resource`.
+    /// Answers the requests of `caller` for permits of `resource`.
     pub(super) async fn permits(
         &self,
         caller: &Caller,
@@ -63,7 +61,7 @@ impl Front {
         conversation.answers(asks.collect(), stopped(&mut stopping)).await
     }
 
-    /// The answers to settles of `caller` for permits of `resource`.
+    /// Answers the settles of `caller` for permits of `resource`.
     async fn settles(
         &self,
         caller: &Caller,
@@ -86,7 +84,7 @@ impl Front {
         answers.collect()
     }
 
-    /// What a client is told if no scheduler answers.
+    /// Returns the refusal for clients if no scheduler answers.
     fn unserved(&self, resource: &Name) -> Refused<'static> {
         if self.front_client.knows(resource) {
             let refused = Refused::new(Code::Unavailable, format!("no scheduler answers for resource `{resource}`"));
@@ -102,7 +100,7 @@ impl Front {
     }
 }
 
-/// The response to `body`, whose elements `answers` answers.
+/// Responds to `body`, whose elements are answered by `answers`.
 async fn respond<'a, T: Deserialize<'a>, F: Future<Output = Vec<Answer<'static>>>>(
     body: &'a [u8],
     answers: impl FnOnce(Vec<Element<T>>) -> F,
@@ -145,7 +143,7 @@ pub(super) async fn settle(
     respond(&body, |settles| front.settles(&caller, &resource, trace, settles)).await
 }
 
-/// `asked` as far as the token of `caller` allows it; otherwise the refusal.
+/// Restricts `asked` to what the token of `caller` allows, or refuses it.
 fn allowed<T>(
     caller: &Caller,
     resource: &Name,
@@ -169,12 +167,12 @@ fn invalid(invalid: Invalid) -> Refused<'static> {
     refuse(invalid.id.as_ref(), Refused::new(Code::InvalidRequest, invalid.to_string()))
 }
 
-/// A refusal of the front's own. No scheduler has answered, so that it has no epoch.
+/// Returns a refusal by the front itself. It has no epoch, because no scheduler has answered.
 fn refuse(id: Option<&PermitId>, refused: Refused<'static>) -> Refused<'static> {
     Refused { id: id.map(|id| Text::from(id.as_str().to_owned())), ..refused }
 }
 
-/// The response that is one answer.
+/// Returns the response with one answer.
 pub(super) fn one(answer: &Answer<'_>) -> Response {
     let (status, headers) = match answer {
         Answer::Granted(_) | Answer::Queued(_) | Answer::Settled { .. } => (StatusCode::OK, HeaderMap::new()),
@@ -183,7 +181,7 @@ pub(super) fn one(answer: &Answer<'_>) -> Response {
     (status, [json()], headers, text(answer)).into_response()
 }
 
-/// The response to an array: each element has a status of its own.
+/// Returns the response to an array, whose elements each have a status.
 fn many(answers: &[Answer<'_>]) -> Response {
     let texts: Vec<String> = answers.iter().map(text).collect();
     ([json()], format!("[{}]", texts.join(","))).into_response()
@@ -199,12 +197,11 @@ fn json() -> (header::HeaderName, HeaderValue) {
     (header::CONTENT_TYPE, HeaderValue::from_static("application/json"))
 }
 
-/// The HTTP status of a refusal.
 pub(super) fn status(code: Code) -> StatusCode {
     StatusCode::from_u16(code.status()).expect("the protocol's numbers are those of HTTP")
 }
 
-/// `Retry-After`, if coming back is of use.
+/// Returns `Retry-After`, if coming back can help.
 fn retry_after(refused: &Refused<'_>) -> HeaderMap {
     let seconds = refused.retry_after().map(whole_seconds);
     seconds.map(|seconds| (header::RETRY_AFTER, HeaderValue::from(seconds))).into_iter().collect()

@@ -1,4 +1,4 @@
-//! Bounded places of the front, which its clients share.
+//! Bounded places that clients of the front share.
 
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::shared_places::SharedPlaces;
@@ -6,12 +6,12 @@ use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A holder may have this many times the free places: two thirds, if no other one has any.
+/// A holder may have this many times the free places: two thirds of all, if no other holder has any.
 const TIMES_FREE: usize = 2;
 /// The bits of an IPv6 address that its owner chooses: all addresses of a network are one client.
 const OWN_BITS: u32 = 64;
 
-/// A client, as far as it is told apart from others: the token that it shows, or its address.
+/// A client, identified by the token that it shows, or else by its address.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Party {
     Token(Name),
@@ -19,7 +19,7 @@ pub(super) enum Party {
 }
 
 impl Party {
-    /// The client at `address`.
+    /// Returns the client at `address`.
     pub(super) fn at(address: IpAddr) -> Self {
         Party::Address(match address {
             IpAddr::V4(address) => address.into(),
@@ -28,11 +28,10 @@ impl Party {
     }
 }
 
-/// Places of which no holder has more than twice as many as are free. Clones share them.
+/// Places of which no holder has more than twice as many as are free. Shared by all clones.
 #[derive(Clone, Debug)]
 pub(super) struct Places<H> {
     total: usize,
-    /// The lock guards the counts, for the time of one change.
     taken: Arc<Mutex<Taken<H>>>,
 }
 
@@ -42,7 +41,7 @@ struct Taken<H> {
     by_holder: SharedPlaces<H>,
 }
 
-/// A place that is taken until this is dropped.
+/// A place, taken until this is dropped.
 #[derive(Debug)]
 pub(super) struct Place<H: Eq + Hash> {
     places: Places<H>,
@@ -55,7 +54,7 @@ impl<H: Eq + Hash + Clone> Places<H> {
         Places { total, taken: Arc::new(Mutex::new(taken)) }
     }
 
-    /// A place for `holder`, if it may have one more.
+    /// Takes a place for `holder`, if it may have one more.
     pub(super) fn take(&self, holder: H) -> Option<Place<H>> {
         let mut taken = self.lock();
         if !taken.by_holder.may_take(&holder, TIMES_FREE, self.total - taken.count) {

@@ -14,7 +14,7 @@ use rampmeter_serve::context::ProcessContext;
 use rampmeter_serve::health::ServingState;
 use std::sync::Arc;
 
-/// The pages about this scheduler. They need no token.
+/// Returns the routes about this scheduler, which need no token.
 pub(super) fn router(view: Arc<SchedulerView>, lost_lines: fn() -> u64, access_log: AccessLog) -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
@@ -23,7 +23,7 @@ pub(super) fn router(view: Arc<SchedulerView>, lost_lines: fn() -> u64, access_l
         .with_state(view)
 }
 
-/// 200 while every resource has a leader; 503 with the reasons otherwise.
+/// Responds 200 while every resource has a leader, else 503 with the reasons.
 async fn ready(State(view): State<Arc<SchedulerView>>) -> Response {
     let connected = view.context.client.connection_state() == async_nats::connection::State::Connected;
     let ready = connected && view.context.health.is_ready();
@@ -44,7 +44,7 @@ async fn ready(State(view): State<Arc<SchedulerView>>) -> Response {
     (status, Json(body)).into_response()
 }
 
-/// The resources that this scheduler leads and no other one could take over.
+/// Returns the resources that this scheduler leads and no other one could take over.
 fn alone(view: &SchedulerView) -> Vec<Name> {
     let ProcessContext { clock, health, peers, .. } = &view.context;
     let (now, duties) = (clock.now(), health.duties().into_iter());

@@ -1,4 +1,4 @@
-//! The IETF's fields that tell a client of its limits (draft-ietf-httpapi-ratelimit-headers).
+//! The IETF's header fields on rate limits (draft-ietf-httpapi-ratelimit-headers).
 
 use super::front_client::FrontClient;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -15,30 +15,28 @@ use std::time::Duration;
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-/// How long a status counts before it is asked for again: limits change by hand, or with an
-/// account's contract.
+/// How long a status is valid before it is requested again, since limits change by hand or by contract.
 const FRESH: Span = Span::from_secs(10);
-/// How long a status may take: a leader answers at once.
+/// How long a status may take. A leader answers at once.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(1);
-/// The most limits that are sent: more would not fit into the headers that proxies take from an
-/// upstream.
+/// Bound on the sent limits. More would not fit into the headers that proxies accept from an upstream.
 const MAX_POLICIES: usize = 8;
 
-/// What is known of a resource's limits. Requests do not wait while it is asked for. Only the first
-/// requests wait, so that their answers tell it too.
+/// The known limits of a resource. Only the first requests wait for them, so that their answers have them
+/// too.
 #[derive(Debug)]
 pub(super) struct Policies {
-    /// The lock is held by the request that asks on behalf of all requests.
+    /// Locked by the request that asks on behalf of all.
     first: tokio::sync::Mutex<()>,
     front_client: FrontClient,
     resource: Name,
-    /// The lock guards what is known, for the time of a copy.
+    /// Locked for one copy.
     known: Arc<Mutex<KnownPolicies>>,
 }
 
 #[derive(Debug, Default)]
 struct KnownPolicies {
-    /// Whether a leader ever sent the limits.
+    /// Whether a leader has ever sent the limits.
     is_known: bool,
     policies: Option<HeaderValue>,
     asked: Option<Time>,
@@ -61,13 +59,13 @@ impl Policies {
         }
     }
 
-    /// Whether the limits are unknown, and no leader was asked for them in the last ten seconds.
+    /// Returns whether the limits are unknown, and no leader was asked for them in the last ten seconds.
     fn is_unknown(&self) -> bool {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         !known.is_known && known.asked.is_none_or(|asked| self.front_client.clock.now().since(asked) >= FRESH)
     }
 
-    /// The fields of the response to a client.
+    /// Returns the header fields of the response to a client.
     pub(super) fn fields(&self, answer: &Answer<'_>) -> HeaderMap {
         let limits = match answer {
             Answer::Granted(granted) => remaining(&granted.left),
@@ -90,7 +88,7 @@ impl Policies {
     }
 }
 
-/// A failure leaves the known limits as they are.
+/// Requests the limits. A failure leaves the known ones as they are.
 async fn refresh(front_client: FrontClient, resource: Name, known: Arc<Mutex<KnownPolicies>>) {
     let reply = front_client.ask_once(&resource, &Endpoint::Status, Vec::new(), STATUS_TIMEOUT).await;
     if let Some(InboxReply::Answer(payload)) = reply
@@ -101,8 +99,8 @@ async fn refresh(front_client: FrontClient, resource: Name, known: Arc<Mutex<Kno
     }
 }
 
-/// `"requests-per-minute";q=1000;w=60`: names need no escapes. Only limits that count requests are
-/// of use to a client.
+/// Formats limits like `"requests-per-minute";q=1000;w=60`; names need no escapes. Only limits that count
+/// requests are of use to a client.
 fn policies(limits: &[LimitStatus]) -> Option<HeaderValue> {
     let counted = limits.iter().filter(|limit| &*limit.unit == REQUESTS).take(MAX_POLICIES);
     let policy = |limit: &LimitStatus| {
@@ -113,7 +111,7 @@ fn policies(limits: &[LimitStatus]) -> Option<HeaderValue> {
     (!policies.is_empty()).then(|| HeaderValue::try_from(policies.join(", ")).ok()).flatten()
 }
 
-/// Says that nothing is left of the limit that refused the request, if `retry_after` is known.
+/// Returns the field that reports the limit of a refusal as used up, if `retry_after` is known.
 fn in_the_way(refused: &Refused<'_>) -> Option<String> {
     let limit = Name::new(refused.limited_by.as_ref()?).ok()?;
     Some(exhausted(&limit, Some(refused.retry_after()?)))

@@ -1,5 +1,5 @@
-//! Requests are read to their end before anything is done for them, within bounds. Nothing is read
-//! of a request without a token, or on a path that takes no body.
+//! Reads requests to their end before anything is done for them, within bounds. Nothing is read of a
+//! request without a token, or on a path without bodies.
 
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
@@ -11,18 +11,17 @@ use http_body_util::BodyExt;
 use rampmeter_listener::Connection;
 use std::time::Duration;
 
-/// Bytes of a body: hundreds of requests, which is more than one message should hold.
+/// Bound on the bytes of a body: hundreds of requests, more than one message should hold.
 pub(super) const MAX_BODY: usize = 64 * 1024;
 /// How long a client may take for its body.
 const READ_BODY: Duration = Duration::from_secs(5);
 
-/// Why a body is not read.
 enum Unread {
     TooLong,
     BrokenOff,
 }
 
-/// Reads the body, and marks the connection as one that is owed an answer from then on.
+/// Reads the body, and marks the connection as owed an answer from then on.
 pub(super) async fn whole(request: Request, next: Next) -> Response {
     let (head, body) = request.into_parts();
     let body = match tokio::time::timeout(READ_BODY, read(body)).await {
@@ -38,7 +37,7 @@ pub(super) async fn whole(request: Request, next: Next) -> Response {
     answer_owed(Request::from_parts(head, Body::from(body)), next).await
 }
 
-/// Refuses a request with a body, on paths that take none.
+/// Refuses a request with a body, on paths without bodies.
 pub(super) async fn bodiless(request: Request, next: Next) -> Response {
     match request.body().is_end_stream() {
         true => answer_owed(request, next).await,
@@ -52,8 +51,7 @@ async fn answer_owed(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// Copies the body into one buffer. Its frames, kept as they came, would take many times the bytes of
-/// a body in small chunks.
+/// Copies the body into one buffer. Frames kept as they came could take many times the bytes of the body.
 async fn read(mut body: Body) -> Result<Bytes, Unread> {
     let length = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
     let mut whole = Vec::with_capacity(length.unwrap_or(MAX_BODY).min(MAX_BODY));
@@ -67,7 +65,7 @@ async fn read(mut body: Body) -> Result<Bytes, Unread> {
     Ok(whole.into())
 }
 
-/// An answer that ends the connection: what is left of the body is not waited for.
+/// Returns an answer that ends the connection, without waiting for the rest of the body.
 pub(super) fn refuse(status: StatusCode, reason: String) -> Response {
     (status, [(header::CONNECTION, "close")], reason).into_response()
 }

@@ -1,4 +1,4 @@
-//! Settles of HTTP clients, which are repeated until a scheduler has answered.
+//! Settles of HTTP clients, which are repeated until a scheduler answers.
 
 use super::front_client::{Exchange, FrontClient};
 use rampmeter_nats::inbox::InboxReply;
@@ -10,16 +10,15 @@ use rampmeter_serve::messages::inbound::Endpoint;
 use rampmeter_serve::messages::message_trace::MessageTrace;
 use std::time::Duration;
 
-/// How long no scheduler may answer before a client is told so. A successor answers 0.3 s after a
-/// kill, and a second after a hang.
+/// How long schedulers may be silent before the client gets an error. A successor answers 0.3 s after a kill,
+/// and a second after a hang.
 pub(super) const MOST_SILENCE: Duration = Duration::from_secs(1);
-/// How long the answer may take before the settles are sent again, which changes nothing if they
-/// were taken.
+/// How long an answer may take before the settles are sent again, which is harmless if they were taken.
 const AT_ONCE: Duration = Duration::from_millis(400);
-/// The longest pause before a repetition. Jitter keeps clients apart.
+/// The longest pause before a repetition, with jitter to keep clients apart.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The answers to `settles`, in their order; `None` for those that no scheduler of `resource` has taken.
+/// Returns the answers to `settles`, in order; `None` for those that no scheduler of `resource` has taken.
 pub(super) async fn settle_all(
     front_client: &FrontClient,
     resource: &Name,
@@ -40,8 +39,8 @@ pub(super) async fn settle_all(
     known
 }
 
-/// Gives permits back that nobody uses, which the settles in `payload` say. Returns once they are sent;
-/// they are sent again until a scheduler has answered.
+/// Gives unused permits back with the settles in `payload`. Returns once these are sent; they are repeated
+/// until a scheduler answers.
 pub(super) async fn give_back(front_client: FrontClient, resource: Name, payload: Vec<u8>) {
     let exchange = front_client.exchange(&resource, None);
     let is_sent = exchange.ask(&Endpoint::Settle, 0, payload.clone()).await;
@@ -49,7 +48,7 @@ pub(super) async fn give_back(front_client: FrontClient, resource: Name, payload
     tokio::spawn(async { tokio::time::timeout(MOST_SILENCE, answered).await.ok() });
 }
 
-/// Sends settles again, which were perhaps sent once, until `takes` has taken a reply.
+/// Repeats settles, which may have been sent once, until `takes` accepts a reply.
 async fn repeat(mut exchange: Exchange, payload: Vec<u8>, mut is_sent: bool, mut takes: impl FnMut(&[u8]) -> bool) {
     for attempt in 1.. {
         if is_sent
@@ -63,8 +62,8 @@ async fn repeat(mut exchange: Exchange, payload: Vec<u8>, mut is_sent: bool, mut
     }
 }
 
-/// Takes the answers of a reply, and returns whether all settles are answered. A scheduler may not
-/// answer some of them now.
+/// Stores the answers of a reply, and returns whether all settles are answered. A scheduler may be unable
+/// to answer some of them now.
 fn take(known: &mut [Option<Answer<'static>>], reply: &[u8]) -> bool {
     let answers: Vec<Answer<'_>> = serde_json::from_slice(reply).unwrap_or_default();
     if answers.len() != known.len() {

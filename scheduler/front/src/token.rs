@@ -1,4 +1,4 @@
-//! The tokens that clients of the front show.
+//! Checks the tokens of clients of the front.
 
 use super::access_log::{AccessLog, Lacks};
 use super::places::Party;
@@ -20,11 +20,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// The tokens, one of which each client has to show. `None` lets every client through.
+/// The valid tokens, one of which each client must show. `None` admits every client.
 #[derive(Clone, Debug)]
 pub(super) struct Guard(Option<watch::Receiver<Holders>>);
 
-/// The client that a request comes from. Without tokens every client may ask for everything.
+/// The client of a request. Without tokens every client may ask for everything.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     holder: Option<Arc<TokenHolder>>,
@@ -32,8 +32,8 @@ pub(super) struct Caller {
     access_log: AccessLog,
 }
 
-/// Checks that HTTP can be served by these settings, before it is. Environment variables are
-/// not read: those of the scheduler may differ.
+/// Checks in advance that HTTP can be served by these settings. Environment variables are not read, since
+/// those of the scheduler may differ.
 ///
 /// # Errors
 /// If `listen` is no address, or a file with tokens or a certificate can't be used.
@@ -50,19 +50,13 @@ pub fn check(settings: &HttpSettings) -> anyhow::Result<()> {
 }
 
 impl Guard {
-    /// Reads the tokens, and reads them again when their file changes.
-    ///
-    /// # Errors
-    /// Why there are no tokens. The text contains none.
+    /// Reads the tokens, now and whenever their file changes. Fails if there are none; the error contains none.
     pub(super) fn new(source: Option<&TokenSource>) -> anyhow::Result<Self> {
         let reader = source.map(|source| TokenReader::start(source.clone())).transpose()?;
         Ok(Guard(reader))
     }
 
-    /// The holder of the token in these headers, if one is needed.
-    ///
-    /// # Errors
-    /// If no token that counts is shown.
+    /// Returns the holder of the token in these headers, if one is needed. Fails without a valid token.
     fn holder(&self, headers: &HeaderMap) -> Result<Option<Arc<TokenHolder>>, NoToken> {
         let Some(holders) = &self.0 else { return Ok(None) };
         let mut shown = headers.get_all(header::AUTHORIZATION).iter();
@@ -77,35 +71,33 @@ impl Guard {
 }
 
 impl Caller {
-    /// The holder of the token, if one was shown.
+    /// Returns the holder of the client's token, if one was shown.
     pub(super) fn holder(&self) -> Option<&TokenHolder> {
         self.holder.as_deref()
     }
 
-    /// Logs an order that the client gives, of a resource or queue.
+    /// Logs an order of the client to a resource or queue.
     pub(super) fn audit(&self, what: &str, on: &str, order: &[u8]) {
         let who = self.holder().map_or("", |holder| holder.name());
         Action { who, what, on, from: &self.address.to_string(), order }.log();
     }
 
-    /// Notes that the client lacks the right to what it asks for.
+    /// Notes that the client lacks the right to its request.
     pub(super) fn note_forbidden(&self) {
         self.access_log.note(Lacks::Right, self.address, self.holder().map(|holder| &**holder.name()));
     }
 
-    /// The party whose places its requests take.
+    /// Returns the party whose places the client's requests take.
     pub(super) fn party(&self) -> Party {
         self.holder().map_or_else(|| Party::at(self.address), |holder| Party::Token(holder.name().clone()))
     }
 
-    /// What the client may do on the page; `None` means nothing. Without tokens every client may
-    /// look.
+    /// Returns the client's right on the page, if any. Without tokens every client may look.
     pub(super) fn page(&self) -> Option<PageRight> {
         self.holder().map_or(Some(PageRight::View), TokenHolder::page)
     }
 
-    /// # Errors
-    /// If the client may not do `right` on the page. The text says what it needs.
+    /// Fails unless the client has `right` on the page. The error names what it needs.
     pub(super) fn check_page(&self, right: PageRight) -> Result<(), String> {
         let missing = |needs: &str| match self.holder() {
             Some(holder) => format!("token `{}` has no `page = \"{needs}\"`", holder.name()),
@@ -119,10 +111,9 @@ impl Caller {
     }
 }
 
-/// A request shows no token that counts.
 struct NoToken;
 
-/// Lets a request with a token through, and notes its holder.
+/// Passes a request with a valid token on, with its holder.
 pub(super) async fn guard(
     State((guard, access_log)): State<(Guard, AccessLog)>,
     mut request: Request,

@@ -1,4 +1,4 @@
-//! The holder of a token, and what it may ask for.
+//! The holder of a token, and its rights.
 
 use rampmeter_config::{PageRight, TokenSettings};
 use rampmeter_protocol::labels::Labels;
@@ -9,11 +9,11 @@ use rampmeter_protocol::text::Text;
 use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 
-/// The label that names the client of a request.
+/// The label with the client of a request.
 const CLIENT: &str = "client";
 
-/// A token with what its holder may ask for. A request that leaves out a restricted class or client
-/// gets one that its holder may use.
+/// A token with the rights of its holder. A request that leaves out a restricted class or client gets one
+/// that its holder may use.
 #[derive(Clone, Debug)]
 pub(super) struct TokenHolder(TokenSettings);
 
@@ -22,35 +22,33 @@ impl TokenHolder {
         TokenHolder(settings)
     }
 
-    /// The holder of a token that may ask for everything.
+    /// Returns the holder of a token that allows everything.
     pub(super) fn of_everything(secret: SecretString) -> Self {
         let name = Name::new("token").expect("a valid name");
         let page = Some(PageRight::View);
         TokenHolder(TokenSettings { name, secret, resources: None, classes: None, client: None, page })
     }
 
-    /// The time that this takes shows only the length of a wrong token.
+    /// Compares a token. The time taken reveals only the length of a wrong one.
     pub(super) fn shows(&self, token: &[u8]) -> bool {
         token.ct_eq(self.0.secret.expose_secret().as_bytes()).into()
     }
 
-    /// The name of the token.
     pub(super) fn name(&self) -> &Name {
         &self.0.name
     }
 
-    /// What the holder may do on the page.
+    /// Returns the holder's right on the page.
     pub(super) fn page(&self) -> Option<PageRight> {
         self.0.page
     }
 
-    /// Whether there are resources that the holder may not ask for.
+    /// Returns whether the holder is restricted to some resources.
     pub(super) fn is_bound_to_resources(&self) -> bool {
         self.0.resources.is_some()
     }
 
-    /// # Errors
-    /// If the holder may not ask for `resource`.
+    /// Fails unless the holder may ask for `resource`.
     pub(super) fn check_resource(&self, resource: &Name) -> Result<(), String> {
         match &self.0.resources {
             Some(allowed) if !allowed.contains(resource) => {
@@ -60,18 +58,13 @@ impl TokenHolder {
         }
     }
 
-    /// The request in the name of the holder.
-    ///
-    /// # Errors
-    /// If it names another class or client than the holder may.
+    /// Restricts a request to the holder's rights. Fails if it has another class or client than allowed.
     pub(super) fn permit<'a>(&self, request: PermitRequest<'a>) -> Result<PermitRequest<'a>, String> {
         Ok(PermitRequest { class: self.class(request.class)?, labels: self.labels(request.labels)?, ..request })
     }
 
-    /// The settle in the name of the holder. A scheduler may count the call by its labels.
-    ///
-    /// # Errors
-    /// If it names another client than the holder may.
+    /// Restricts a settle to the holder's rights, since a scheduler may count the call by its labels. Fails if
+    /// it has another client than allowed.
     pub(super) fn settle<'a>(&self, mut settle: Settle<'a>) -> Result<Settle<'a>, String> {
         if let Some(asked) = &mut settle.asked {
             asked.labels = self.labels(std::mem::take(&mut asked.labels))?;

@@ -1,4 +1,4 @@
-//! Reading the tokens of the front, at the start and whenever their file changes.
+//! Reads the tokens of the front, at the start and whenever their file changes.
 
 use super::token_holder::TokenHolder;
 use anyhow::{anyhow, bail};
@@ -9,26 +9,22 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How often the file is compared with what was read last. A removed token ends within this time.
+/// How often the file is compared with its last content. A removed token ends within this time.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
-/// The holders of the tokens that count now.
+/// The holders of the valid tokens.
 pub(super) type Holders = Arc<[Arc<TokenHolder>]>;
 
-/// Reads the source of tokens.
 #[derive(Debug)]
 pub(super) struct TokenReader {
     source: TokenSource,
-    /// What was read last, or why it could not be.
+    /// The last content, or why it could not be read.
     last: Result<SecretString, String>,
 }
 
 impl TokenReader {
-    /// Reads the tokens now and, if they are in a file, whenever it changes. A file that is wrong
-    /// later leaves the former tokens in force.
-    ///
-    /// # Errors
-    /// Why there are no tokens now.
+    /// Reads the tokens now, and if they are in a file, whenever it changes. A later invalid file leaves the
+    /// former tokens valid. Fails if there are no tokens now.
     pub(super) fn start(source: TokenSource) -> anyhow::Result<watch::Receiver<Holders>> {
         let secret_source = secret_source(&source);
         let reader = TokenReader::new(source);
@@ -42,10 +38,7 @@ impl TokenReader {
         Ok(holders)
     }
 
-    /// Whether there are tokens now.
-    ///
-    /// # Errors
-    /// Why there are no tokens.
+    /// Fails unless there are tokens now.
     pub(super) fn check(source: &TokenSource) -> anyhow::Result<()> {
         TokenReader::new(source.clone()).holders().map(drop)
     }
@@ -54,7 +47,7 @@ impl TokenReader {
         TokenReader { last: secret_source(&source).read(), source }
     }
 
-    /// Ends when no request can come any more.
+    /// Watches the file until no further request can come.
     async fn keep_reading(mut self, publisher: watch::Sender<Holders>) {
         loop {
             tokio::select! {

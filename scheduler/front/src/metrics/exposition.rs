@@ -1,4 +1,4 @@
-//! A page of metrics in the format of Prometheus, with metrics of the program itself.
+//! Responds with metrics in Prometheus' format, and adds those of the program itself.
 
 use crate::metrics::samples::{Gauge, Samples};
 use axum::http::header::CONTENT_TYPE;
@@ -9,16 +9,13 @@ use prometheus_client::registry::Registry;
 /// The content type of the `OpenMetrics` text that Prometheus asks for.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Answers a request for a page, which ends with `# EOF`.
-///
-/// # Panics
-/// Never: a string takes any text.
+/// Responds with a page of metrics, which must end with `# EOF`.
 #[must_use]
 pub fn respond(page: &str) -> Response {
     ([(CONTENT_TYPE, OPEN_METRICS)], of_program() + page).into_response()
 }
 
-/// The metrics of this program, by the names that all programs have for them.
+/// Returns the metrics of this program, under the names common to all programs.
 fn of_program() -> String {
     let mut registry = Registry::default();
     let version = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
@@ -30,8 +27,8 @@ fn of_program() -> String {
     text
 }
 
-/// Registers metrics of this process. Values that cannot be read are left out: a container may hide
-/// them, and other systems have no `/proc`.
+/// Registers metrics of this process, without values that cannot be read: a container may hide them, and
+/// other systems have no `/proc`.
 #[cfg(target_os = "linux")]
 fn register_process(registry: &mut Registry) {
     use procfs::process::{LimitValue, Process};

@@ -1,4 +1,4 @@
-//! The text that Prometheus reads: a picture of the moment, made on request.
+//! The metrics for Prometheus, a snapshot made on each request.
 
 pub mod exposition;
 pub mod samples;
@@ -23,7 +23,7 @@ use rampmeter_telemetry::lost_spans;
 use samples::{Counter, Gauge, Labels, Samples};
 use std::fmt::Debug;
 
-/// The text of `/metrics`.
+/// Renders the text of `/metrics`.
 #[must_use]
 pub fn render(
     reports: &[Report],
@@ -53,13 +53,12 @@ pub fn render(
     text
 }
 
-/// The metrics of a page, most of them of the resources that this process leads.
+/// The metrics under construction, most of them of the resources that this process leads.
 struct Metrics<'a> {
     registry: Registry,
     reports: &'a [Report],
 }
 
-/// The value of a sample.
 trait SampleValue: EncodeMetric + TypedMetric + Debug + Send + Sync + 'static {}
 
 impl<V: EncodeMetric + TypedMetric + Debug + Send + Sync + 'static> SampleValue for V {}
@@ -93,12 +92,12 @@ impl<'a> Metrics<'a> {
         self.add(name, help, samples);
     }
 
-    /// Adds durations of each resource.
+    /// Adds a histogram of durations of each resource.
     fn durations(&mut self, name: &str, help: &str, of: fn(&Report) -> Histogram) {
         self.add(name, help, self.reports.iter().map(|report| (resource(report), Durations(of(report)))));
     }
 
-    /// Adds what `of` tells of limits.
+    /// Adds a metric of each limit for which `of` returns a value.
     fn limits<V: SampleValue>(&mut self, name: &str, help: &str, of: impl Fn(&LimitStatus) -> Option<V>) {
         let all = self.reports.iter().flat_map(|report| report.status.limits.iter().map(move |limit| (report, limit)));
         self.add(name, help, all.filter_map(|(report, limit)| Some((limit_labels(report, limit), of(limit)?))));
@@ -259,7 +258,7 @@ impl<'a> Metrics<'a> {
         self.add("configuration_differs", help, samples.into_iter());
     }
 
-    /// Adds when long limits end. A quantile that is not reached before the reset has no value.
+    /// Adds the forecasts of long limits. A quantile that is not reached before the reset has no value.
     fn add_forecasts(&mut self) {
         let forecasts = self.reports.iter().flat_map(|report| {
             let labels = move |limit| with(resource(report), "limit", limit);
@@ -303,7 +302,7 @@ fn limit_labels(report: &Report, limit: &LimitStatus) -> Labels {
     with(with(resource(report), "limit", &limit.name), "unit", &limit.unit)
 }
 
-/// The labels of a class, and of the limit and reason that hold its first waiting request.
+/// Adds the limit and the reason that hold a class's first waiting request to its labels.
 fn with_delay(labels: Labels, first: &Explained) -> Labels {
     let limit = first.limited_by.as_ref().map_or(String::new(), ToString::to_string);
     with(with(labels, "limit", limit), "reason", first.reason.unwrap_or(Reason::Other).as_str())

@@ -1,11 +1,11 @@
-//! Samples of metrics by their labels, as the library that encodes them takes them.
+//! Samples of metrics by their labels, as required by the encoding library.
 
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 
-/// Labels of one sample, by name.
+/// The labels of one sample, by name.
 pub type Labels = Vec<(&'static str, String)>;
 /// A number that goes up and down.
 pub type Gauge = ConstGauge<f64>;

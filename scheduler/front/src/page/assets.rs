@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;
 
-/// The table of files: each by its name, in the folder `page/assets` of this package.
+/// Defines the table of files, by their names in the folder `page/assets` of this package.
 macro_rules! assets {
     ($($name:literal),+ $(,)?) => {
         const ASSETS: &[Asset] = &[$(Asset {
@@ -50,14 +50,14 @@ impl Asset {
         ASSETS.iter().find(|asset| asset.name == name)
     }
 
-    /// Builds for development read the source tree, so that a change shows without a compiler.
+    /// Returns the content. Debug builds read the source tree, so that a change shows without a rebuild.
     fn content(&self) -> Cow<'static, [u8]> {
         let changed = cfg!(debug_assertions).then(|| std::fs::read(self.path).ok()).flatten();
         changed.map_or(Cow::Borrowed(self.embedded), Cow::Owned)
     }
 }
 
-/// The page loads nothing but its own files, and no document has a script or a style inside.
+/// The page loads only its own files, and no document has an inline script or style.
 const POLICY: &str = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
 const INDEX: &str = "index.html";
@@ -97,7 +97,7 @@ fn headers(name: &str, tag: &str) -> [(HeaderName, HeaderValue); 6] {
     ]
 }
 
-/// The entity tag, which changes with the content.
+/// Returns the entity tag, which changes with the content.
 fn tag(content: &[u8]) -> String {
     let digits: String = Sha256::digest(content).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
     format!("\"{digits}\"")

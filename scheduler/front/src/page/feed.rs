@@ -1,4 +1,4 @@
-//! Asks leaders for their state, once for all browsers.
+//! Observes leaders, once for all browsers.
 
 use super::merge_patch::difference;
 use super::picture::{self, Reading};
@@ -22,14 +22,13 @@ use tokio::time::MissedTickBehavior;
 
 /// How often browsers get changes.
 const TICK: Duration = Duration::from_secs(1);
-/// A resource that this process leads is looked at once in this many ticks, even without a browser.
-/// A curve therefore begins before its reader comes.
+/// A resource that this process leads is sampled once in this many ticks, even without a browser, so that
+/// its curve has a past.
 const TICKS_TO_SAMPLE: u64 = 5;
-/// The shares of a resource are asked for once in this many ticks: they are sums over minutes.
+/// The shares of a resource are requested once in this many ticks, since they are sums over minutes.
 const TICKS_TO_SHARES: u64 = 5;
 
-/// What a stream sends: the whole picture to a new browser, and then what has changed since the
-/// last frame.
+/// A frame of a stream: the whole picture for a new browser, and the change since the last frame.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Frame {
     pub(super) number: u64,
@@ -37,7 +36,7 @@ pub(super) struct Frame {
     pub(super) change: Bytes,
 }
 
-/// What browsers look at. Cheap to clone.
+/// The pictures for browsers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Feed {
     overview: watch::Sender<Frame>,
@@ -47,24 +46,23 @@ pub(super) struct Feed {
 #[derive(Debug, Default)]
 struct Observed {
     frames: watch::Sender<Frame>,
-    /// The lock guards the samples, for the time of a copy.
+    /// Locked for one copy.
     recent: Mutex<RecentLevels>,
 }
 
-/// The shares by resource. A leader of an earlier version tells none.
+/// The shares by resource; `None` if the leader is of an earlier version.
 type KnownShares = BTreeMap<Name, Option<Shares>>;
 
-/// The last picture of each thing that is shown.
+/// The last picture of each resource, and of the overview.
 #[derive(Debug, Default)]
 struct LastPictures {
     overview: Value,
     resources: BTreeMap<Name, Value>,
-    /// The shares of resources that browsers look at.
     shares: KnownShares,
 }
 
 impl Feed {
-    /// Observes the resources of `front_client` until the process ends.
+    /// Starts to observe the resources of `front_client` until the process ends.
     pub(super) fn start(front_client: FrontClient, health: Arc<Health>) -> Self {
         let resources = front_client.resources().map(|name| (name.clone(), Observed::default())).collect();
         let feed = Feed { overview: watch::Sender::default(), resources: Arc::new(resources) };
@@ -72,17 +70,16 @@ impl Feed {
         feed
     }
 
-    /// The frames of all resources, a line each.
+    /// Returns the frames of the overview, with a line for each resource.
     pub(super) fn overview(&self) -> watch::Receiver<Frame> {
         self.overview.subscribe()
     }
 
-    /// The frames of a resource.
     pub(super) fn resource(&self, name: &Name) -> Option<watch::Receiver<Frame>> {
         self.resources.get(name).map(|observed| observed.frames.subscribe())
     }
 
-    /// The recent levels of a limit of a resource.
+    /// Returns the recent levels of a limit.
     pub(super) fn curve(&self, now: Time, name: &Name, limit: &str) -> Option<LevelCurve> {
         let observed = self.resources.get(name)?;
         Some(observed.recent.lock().unwrap_or_else(PoisonError::into_inner).curve(now, limit))
@@ -104,7 +101,7 @@ impl Feed {
         }
     }
 
-    /// Asks for the shares of what is shown: of all if `is_due`, and otherwise of what is new.
+    /// Requests the shares of displayed resources: of all if `is_due`, otherwise of newly displayed ones.
     async fn ask_shares(&self, front_client: &FrontClient, known: &mut KnownShares, is_due: bool) {
         known.retain(|name, _| !is_due && self.is_shown(name));
         let shown = self.resources.keys().filter(|name| self.is_shown(name) && !known.contains_key(*name));
@@ -116,7 +113,6 @@ impl Feed {
         self.is_shown(name) || self.overview.receiver_count() > 0 || is_sample && front_client.leads(name)
     }
 
-    /// Whether a browser looks at this resource.
     fn is_shown(&self, name: &Name) -> bool {
         self.resources.get(name).is_some_and(|observed| observed.frames.receiver_count() > 0)
     }
@@ -130,7 +126,7 @@ impl Feed {
         }
     }
 
-    /// Shows each picture to the browsers that look at it.
+    /// Sends each picture to the browsers that display it.
     fn show(
         &self,
         last: &mut LastPictures,
@@ -156,7 +152,7 @@ impl Feed {
     }
 }
 
-/// Sends a frame, if anything has changed.
+/// Sends a frame if the picture has changed.
 fn send(frames: &watch::Sender<Frame>, last: &mut Value, picture: Value) {
     let Some(change) = difference(last, &picture) else { return };
     let number = frames.borrow().number + 1;
@@ -164,12 +160,12 @@ fn send(frames: &watch::Sender<Frame>, last: &mut Value, picture: Value) {
     *last = picture;
 }
 
-/// An event of a stream. JSON has no line breaks.
+/// Formats an event of a stream. JSON has no line breaks.
 fn event(name: &str, data: &Value) -> Bytes {
     format!("event: {name}\ndata: {data}\n\n").into()
 }
 
-/// How a resource is shared, if its leader tells: an earlier one does not.
+/// Requests the shares of a resource. `None` if its leader is of an earlier version.
 async fn shares(front_client: &FrontClient, name: &Name) -> Option<Shares> {
     let question = StatusQuery { shares: true, ..StatusQuery::default() };
     let status: Status = ask(front_client, name, &Endpoint::Status, &question).await.ok()?;

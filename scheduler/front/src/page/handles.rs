@@ -1,21 +1,20 @@
-//! Handles that the page shows instead of request ids, which are secrets.
+//! Handles that stand for request ids on the page, because ids are secrets.
 
 use rampmeter_protocol::id::PermitId;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, VecDeque};
 
-/// Handles that are remembered: hundreds of pages of ten requests. Those of older pages mean
-/// nothing any more, and their browsers begin at the front again.
+/// Bound on the remembered handles: hundreds of pages of ten requests. Older ones mean nothing any more, and
+/// their browsers begin at the front again.
 const MAX_HANDLES: usize = 8192;
 /// Characters of an id that are shown, so that people find it in their logs. The rest stays secret.
 const SHOWN_CHARACTERS: usize = 8;
 
-/// The ids that were shown lately, by their handles.
+/// The recently shown ids, by their handles.
 #[derive(Debug)]
 pub(super) struct Handles {
     secret: [u8; 32],
     ids: HashMap<String, PermitId>,
-    /// The oldest first.
     order: VecDeque<String>,
 }
 
@@ -26,7 +25,7 @@ impl Default for Handles {
 }
 
 impl Handles {
-    /// The handle of `id`. An id always has the same handle.
+    /// Returns the handle of `id`, which is always the same.
     pub(super) fn handle(&mut self, id: &PermitId) -> String {
         let digest = Sha256::new().chain_update(self.secret).chain_update(id.as_str().as_bytes()).finalize();
         let handle: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
@@ -39,13 +38,13 @@ impl Handles {
         handle
     }
 
-    /// The id behind `handle`, if it was shown lately.
+    /// Returns the id behind `handle`, if it was shown lately.
     pub(super) fn id(&self, handle: &str) -> Option<PermitId> {
         self.ids.get(handle).cloned()
     }
 }
 
-/// The first characters of `id`, at most half of them.
+/// Returns the first characters of `id`, at most half of them.
 pub(super) fn shortened(id: &PermitId) -> String {
     let count = (id.as_str().chars().count() / 2).min(SHOWN_CHARACTERS);
     format!("{}…", id.as_str().chars().take(count).collect::<String>())

@@ -1,4 +1,4 @@
-//! Queues of jobs: what is delayed, running and dead, lane by lane.
+//! Delayed, running and dead jobs of queues, lane by lane.
 
 use super::page_error::PageError;
 use axum::http::StatusCode;
@@ -13,32 +13,31 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// How long counts are given to further browsers. To count takes some messages for each lane with a
+/// How long counts are repeated to further browsers. Counting takes some messages for each lane with a
 /// running job.
 const FRESH_COUNTS: Span = Span::from_secs(5);
 /// How long a queue may take to answer.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Lanes that are shown, those with the most jobs first.
+/// Bound on the shown lanes, those with the most jobs first.
 const SHOWN_LANES: usize = 100;
-/// Dead letters that are shown, the oldest first.
+/// Bound on the shown dead letters, the oldest first.
 const SHOWN_LETTERS: usize = 20;
 /// Characters of a payload that are shown.
 const SHOWN_CHARACTERS: usize = 60;
 
-/// The queues that the page shows. Connections to them are made when a browser first looks.
+/// The queues on the page. Connections to them are made when a browser first looks.
 #[derive(Debug)]
 pub(crate) struct JobQueues {
     names: Vec<Name>,
     nats: NatsTable,
-    /// The lock guards the connections, for the time of making one.
+    /// Locked while a connection is made.
     open: Mutex<BTreeMap<Name, Queue>>,
-    /// The lock guards the last counts while new ones are made, so that many browsers cause one
-    /// count.
+    /// Locked while counts are made, so that many browsers cause only one count.
     last: Mutex<Option<(Time, Value)>>,
 }
 
 impl JobQueues {
-    /// The queues `names` in the account of `nats`.
+    /// Creates the queues `names` in the account of `nats`.
     pub(crate) fn new(names: Vec<Name>, nats: NatsTable) -> Self {
         JobQueues { names, nats, open: Mutex::default(), last: Mutex::default() }
     }
@@ -47,7 +46,7 @@ impl JobQueues {
         !self.names.is_empty()
     }
 
-    /// All queues, of now or of a moment ago.
+    /// Returns the present or recent state of all queues.
     pub(super) async fn list(&self, now: Time) -> Value {
         let mut last = self.last.lock().await;
         if let Some((_, known)) = last.as_ref().filter(|(made, _)| now.since(*made) < FRESH_COUNTS) {
@@ -62,7 +61,7 @@ impl JobQueues {
         groups_json
     }
 
-    /// Deletes a job or a dead letter. Returns whether it was there.
+    /// Deletes a job or a dead letter. Returns whether it existed.
     pub(super) async fn delete(&self, name: &str, sequence: u64) -> Result<bool, PageError> {
         let known = self.names.iter().find(|known| ***known == *name);
         let missing = || PageError(StatusCode::NOT_FOUND, "this page has no such queue".to_owned());

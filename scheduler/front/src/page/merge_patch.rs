@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// The patch that turns `before` into `after`; nothing if they are equal. Neither may have a null,
+/// Returns the patch that turns `before` into `after`, or `None` if they are equal. Neither may contain a null,
 /// which would mean a removal.
 pub(super) fn difference(before: &Value, after: &Value) -> Option<Value> {
     match (before, after) {

@@ -1,16 +1,14 @@
-//! The web page: what `rampmeter status` and `rampmeter explain` tell, live, and orders of
-//! operators.
+//! The web page: live status and explanations, and orders of operators.
 //!
 //! # How it works
 //!
-//! * The page is a few files in the binary (`assets`). They are open to every client that gets
-//!   here, and hold no data.
-//! * The `feed` asks each leader once a second while a browser looks, and all browsers share that
-//!   answer. A browser gets it whole first, and then what has changed (`merge_patch`).
-//! * The ids of requests are secrets: with one, its permit can be given back. Browsers get handles
+//! * The page is a few files in the binary (`assets`), which hold no data and need no token.
+//! * The `feed` asks each leader once a second while a browser looks, and all browsers share its answer. A
+//!   browser first gets it whole, and then the changes (`merge_patch`).
+//! * The ids of requests are secrets, since an id is enough to give its permit back. Browsers get handles
 //!   instead, which mean nothing to other processes (`handles`).
-//! * A page of another origin can neither read nor order. The guard of browsers refuses it, and an
-//!   order needs a token in `Authorization`, which no browser adds by itself.
+//! * A page of another origin can neither read nor order. The guard of browsers refuses it, and an order
+//!   needs a token in `Authorization`, which no browser adds by itself.
 //! * A stream of the page takes no place from clients of the front: its connection counts as idle.
 
 mod assets;
@@ -42,12 +40,12 @@ use std::sync::Arc;
 pub(super) use web_page::WebPage;
 pub use what_if::{Callers, ForecastError, Forecaster, WhatIf};
 
-/// The files of the page. They need no token.
+/// Returns the routes of the page's files, which need no token.
 pub(super) fn files() -> Router {
     Router::new().route("/", get(assets::index)).route("/assets/{file}", get(assets::file))
 }
 
-/// The routes of the page's questions, for clients whose token allows them.
+/// Returns the routes for clients whose token allows them.
 pub(super) fn routes(page: Arc<WebPage>) -> Router {
     Router::new()
         .route("/page/live", get(views::overview))
@@ -70,7 +68,7 @@ pub(super) fn routes(page: Arc<WebPage>) -> Router {
         .layer(map_response(unkept))
 }
 
-/// Notes requests that their client's token does not allow.
+/// Notes requests that their client's token forbids.
 async fn note_forbidden(Extension(caller): Extension<Caller>, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     if response.status() == StatusCode::FORBIDDEN {

@@ -21,10 +21,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The name of the page: faults in rules name it as their file, and `rampmeter status` as their
-/// source.
+/// The name of the page, as the file in faults of rules and as the source in `rampmeter status`.
 const PAGE: &str = "page";
-/// The most times that one order thaws a limit. Each time thaws four thousand keys.
+/// Bound on how often one order thaws a limit. Each time thaws four thousand keys.
 const MAX_THAWS: usize = 64;
 
 type OrderAnswer = Result<Json<Value>, PageError>;
@@ -42,7 +41,7 @@ pub(super) async fn thaw(
     Ok(Json(json!({"limits": limits})))
 }
 
-/// Repeats an order while it leaves keys paused. Returns the limits that were thawed.
+/// Repeats an order while it leaves keys paused. Returns the thawed limits.
 async fn thawed<F, E>(mut order: impl FnMut() -> F) -> Result<Vec<Name>, E>
 where
     F: Future<Output = Result<LimitOrderDone, E>>,
@@ -71,7 +70,6 @@ pub(super) async fn freeze(
     Ok(Json(json!({"limits": done.limits})))
 }
 
-/// The request to be cancelled.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Cancellation {
@@ -105,7 +103,6 @@ pub(super) async fn purge(
     Ok(Json(json!({"ended": purged.ended})))
 }
 
-/// The job to be deleted.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct JobDeletion {
@@ -113,8 +110,8 @@ pub(super) struct JobDeletion {
     sequence: u64,
 }
 
-/// `POST /page/order/delete-job`. Queues belong to no resource. A token that is limited to some
-/// resources therefore may not delete jobs.
+/// `POST /page/order/delete-job`. Queues belong to no resource, so a token that is limited to some
+/// resources may not delete jobs.
 pub(super) async fn delete_job(
     State(page): State<Arc<WebPage>>,
     Extension(caller): Extension<Caller>,
@@ -127,12 +124,12 @@ pub(super) async fn delete_job(
     Ok(Json(json!({"deleted": deleted})))
 }
 
-/// Rules that replace the present ones of some resources.
+/// Rules to replace the present ones of some resources.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RuleChange {
     rules: String,
-    /// The revision to which the operator has seen the difference. Without it, nothing is written.
+    /// The revision of which the operator has seen the difference. Without it, nothing is written.
     if_revision: Option<RulesRevision>,
 }
 
@@ -168,7 +165,7 @@ pub(super) async fn apply(
     Ok(Json(json!({"written": written})))
 }
 
-/// The limits in force now, for the resources of `rules`.
+/// Returns the limits in force now, for the resources of `rules`.
 async fn limits_in_force_of(front_client: &FrontClient, rules: &Rules) -> Result<Rules, PageError> {
     let question = StatusQuery { limits_toml: true, ..StatusQuery::default() };
     let mut in_force = Rules::default();

@@ -4,7 +4,7 @@ use super::question::NoAnswer;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
-/// A status, and what people are told.
+/// A status, and its explanation for people.
 #[derive(Debug)]
 pub(super) struct PageError(pub(super) StatusCode, pub(super) String);
 

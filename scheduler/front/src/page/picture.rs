@@ -1,5 +1,5 @@
-//! A resource as browsers get it. Lists are objects by name, so that a change of one limit is sent
-//! without the others.
+//! The picture of a resource for browsers. Lists become objects by name, so that a change of one limit is
+//! sent without the others.
 
 use rampmeter_protocol::shares::Shares;
 use rampmeter_protocol::status::Status;
@@ -7,23 +7,22 @@ use rampmeter_serve::health::ServingState;
 use rampmeter_serve::permits::answers::tally::Tally;
 use serde_json::{Map, Value, json};
 
-/// The most kinds of calls whose learned costs are shown. A resource may have a thousand.
+/// Bound on the kinds of calls whose learned costs are shown. A resource may have a thousand.
 const SHOWN_KINDS: usize = 20;
-/// Digits of a number with decimals. Further digits would change every second, and tell people
-/// nothing.
+/// Significant digits of a number with decimals. More would change every second without being useful.
 const DIGITS: i32 = 5;
-/// Decimals of a number. Further decimals would show what a slow limit refills in a second.
+/// Decimals of a number. More would show what a slow limit refills in a second.
 const DECIMALS: i32 = 3;
 
-/// What is known of a resource.
+/// The observed state of a resource.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) status: Status,
-    /// What its leader has counted, if this process leads it.
+    /// The leader's counts, if this process leads.
     pub(super) tally: Option<Tally>,
 }
 
-/// A resource in all its parts, with its shares if they are known.
+/// Returns the whole picture of a resource, with its shares if known.
 pub(super) fn whole(reading: &Result<Reading, String>, shares: Option<&Shares>, duty: &ServingState) -> Value {
     let reading = match reading {
         Ok(reading) => reading,
@@ -47,7 +46,7 @@ pub(super) fn whole(reading: &Result<Reading, String>, shares: Option<&Shares>, 
     Value::Object(picture)
 }
 
-/// The row of a resource in the overview.
+/// Returns the row of a resource in the overview.
 pub(super) fn line(reading: &Result<Reading, String>, duty: &ServingState) -> Value {
     let status = match reading {
         Ok(reading) => &reading.status,
@@ -73,7 +72,7 @@ pub(super) fn line(reading: &Result<Reading, String>, duty: &ServingState) -> Va
     }))
 }
 
-/// Shares by name. The time that they are about changes once a minute only.
+/// Returns the shares by name. The period that they cover changes only once a minute.
 fn shares_json(shares: &Shares) -> Value {
     let Value::Object(mut json) = plain(serde_json::to_value(shares).expect("shares are plain data")) else {
         return Value::Null;
@@ -98,7 +97,7 @@ fn add_tally(picture: &mut Map<String, Value>, tally: &Tally) {
     picture.insert("refusals".to_owned(), Value::Object(refusals));
 }
 
-/// Turns the list `key` into an object by `name`, and adds the names in their former order.
+/// Turns the list `key` into an object by `name`, and adds the names in their order.
 fn by_name(picture: &mut Map<String, Value>, key: &str) {
     let Some(Value::Array(list)) = picture.remove(key) else { return };
     let name = |thing: &Value| thing["name"].as_str().unwrap_or_default().to_owned();
@@ -108,7 +107,7 @@ fn by_name(picture: &mut Map<String, Value>, key: &str) {
     picture.insert(key.to_owned(), Value::Object(things));
 }
 
-/// The value without nulls, and with rounded numbers.
+/// Removes nulls, and rounds numbers.
 fn plain(value: Value) -> Value {
     match value {
         Value::Object(fields) => {

@@ -1,4 +1,4 @@
-//! One question to the leader of a resource, and its answer.
+//! Asks the leader of a resource one question.
 
 use crate::front_client::FrontClient;
 use rampmeter_nats::inbox::InboxReply;
@@ -17,10 +17,9 @@ pub(super) enum NoAnswer {
     /// There is no scheduler, or no connection.
     #[error("no scheduler leads resource `{0}`")]
     NoLeader(Name),
-    /// No answer came. This is also the result if NATS denies this scheduler the question.
+    /// No answer came, perhaps because NATS denies this scheduler the question.
     #[error("the leader of resource `{0}` does not answer")]
     Silence(Name),
-    /// The leader has refused.
     #[error("{0}")]
     Refused(String),
 }
@@ -30,12 +29,12 @@ struct RefusalText {
     message: String,
 }
 
-/// The message with a question or an order.
+/// Encodes a question or an order.
 pub(super) fn payload(question: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(question).expect("a question is plain data")
 }
 
-/// Asks at `endpoint`.
+/// Sends a question to `endpoint`, and parses the answer.
 pub(super) async fn ask<A: DeserializeOwned>(
     front_client: &FrontClient,
     resource: &Name,
@@ -49,7 +48,7 @@ pub(super) async fn ask<A: DeserializeOwned>(
     }
 }
 
-/// A refusal is the only answer with a `message`.
+/// Parses an answer. Only a refusal has a `message`.
 fn read<A: DeserializeOwned>(resource: &Name, answer: &[u8]) -> Result<A, NoAnswer> {
     if let Ok(refused) = serde_json::from_slice::<RefusalText>(answer) {
         return Err(NoAnswer::Refused(refused.message));

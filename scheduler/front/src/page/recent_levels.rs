@@ -7,9 +7,9 @@ use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// The time that is remembered.
+/// How long levels are kept.
 const REMEMBERED: Span = Span::from_secs(600);
-/// Samples of that time, one in five seconds: a curve needs no more.
+/// Bound on the samples of that time, one in five seconds, which is enough for a curve.
 pub(super) const MAX_SAMPLES: usize = 120;
 
 /// The last samples of a resource, the oldest first.
@@ -27,11 +27,11 @@ struct LevelSample {
     upstream_429: u64,
 }
 
-/// One limit over time. All lists have the same length, the oldest value first.
+/// The levels of one limit over time. All lists have the same length, the oldest value first.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct LevelCurve {
     ages_s: Vec<f64>,
-    /// The level is missing where the limit did not exist.
+    /// `None` where the limit did not exist.
     levels: Vec<Option<f32>>,
     waiting: Vec<u64>,
     granted: Vec<u64>,
@@ -39,7 +39,6 @@ pub(super) struct LevelCurve {
 }
 
 impl RecentLevels {
-    /// Notes the levels at `now`.
     pub(super) fn note(&mut self, now: Time, status: &Status) {
         while self.0.len() >= MAX_SAMPLES || self.0.front().is_some_and(|first| now.since(first.at) > REMEMBERED) {
             self.0.pop_front();
@@ -59,7 +58,6 @@ impl RecentLevels {
         });
     }
 
-    /// The curve of `limit`.
     pub(super) fn curve(&self, now: Time, limit: &str) -> LevelCurve {
         let mut curve = LevelCurve::default();
         for sample in &self.0 {

@@ -1,4 +1,4 @@
-//! Which schedulers there are, what each leads, and what the store holds of each resource.
+//! The live schedulers with the resources that they lead, and the stored record of each resource.
 
 use super::page_error::PageError;
 use crate::front_client::FrontClient;
@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use tokio::sync::Mutex;
 
-/// How long an answer is given to further browsers: reading takes a message for each resource.
+/// How long an answer is repeated to further browsers. Reading takes a message for each resource.
 const FRESH_LIST: Span = Span::from_secs(2);
 
-/// The last answer. The lock guards it while another one is made, so that many browsers cause one.
+/// The last answer. Locked while another is made, so that many browsers cause only one.
 #[derive(Debug, Default)]
 pub(super) struct SchedulerList(Mutex<Option<(Time, Value)>>);
 
 impl SchedulerList {
-    /// All schedulers and records, of now or of a moment ago.
+    /// Returns the present or recent schedulers and records.
     pub(super) async fn get(
         &self,
         front_client: &FrontClient,
@@ -43,7 +43,7 @@ fn schedulers(peers: &BTreeMap<String, PeerDuties>) -> Value {
     peers.iter().map(scheduler).collect()
 }
 
-/// The record of each resource, in the order of names.
+/// Returns the record of each resource, in the order of names.
 async fn records(front_client: &FrontClient, client: &async_nats::Client) -> Result<Value, PageError> {
     let prefix = front_client.subjects.prefix();
     let store = Store::existing(client, prefix).await;

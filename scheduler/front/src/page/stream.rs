@@ -1,4 +1,4 @@
-//! Streams of server-sent events: how many, how long, and how slow.
+//! Streams of server-sent events, bounded in number, duration and slowness.
 
 use super::feed::Frame;
 use super::page_error::PageError;
@@ -11,17 +11,16 @@ use std::convert::Infallible;
 use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 
-/// Streams at once. Each costs a connection and what is written to it.
+/// Bound on concurrent streams, each of which costs a connection and what is written to it.
 const MAX_STREAMS: usize = 64;
-/// How long a stream lasts. Its browser opens the next one, and has to show its token again. A
-/// browser that does not read loses its place then, too.
+/// How long a stream lasts. Its browser then opens the next one, and must show its token again; a browser
+/// that does not read loses its place.
 const LIFETIME: Duration = Duration::from_secs(60);
-/// How long a stream is silent if nothing changes: only a write shows that a browser is gone.
+/// How long a stream may be silent: only a write shows that a browser is gone.
 const SILENCE: Duration = Duration::from_secs(10);
-/// A comment, which browsers pass over.
+/// A comment, which browsers ignore.
 const HEARTBEAT: Bytes = Bytes::from_static(b":\n\n");
 
-/// The places of streams.
 #[derive(Clone, Debug)]
 pub(super) struct Streams(Places<Party>);
 
@@ -32,7 +31,7 @@ impl Default for Streams {
 }
 
 impl Streams {
-    /// A stream of `frames` for a browser of `party`.
+    /// Opens a stream of `frames` for a browser of `party`.
     pub(super) fn open(&self, frames: watch::Receiver<Frame>, party: Party) -> Result<Response, PageError> {
         let Some(place) = self.0.take(party) else {
             let why = format!(
@@ -54,8 +53,8 @@ impl Streams {
     }
 }
 
-/// Sends until the browser is gone. A browser that reads slowly misses frames, and gets the whole
-/// picture then.
+/// Sends until the browser is gone. A browser that reads slowly misses frames, and then gets the whole
+/// picture.
 async fn send_frames(mut frames: watch::Receiver<Frame>, browser: mpsc::Sender<Bytes>) {
     let mut sent = None;
     loop {

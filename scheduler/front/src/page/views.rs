@@ -1,4 +1,4 @@
-//! What the page shows.
+//! Handlers of the page's queries.
 
 use super::page_error::PageError;
 use super::recent_levels::LevelCurve;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Editions that are shown, the latest first.
+/// Bound on the shown editions, the latest first.
 const SHOWN_EDITIONS: usize = 20;
 
 /// `GET /page/live`
@@ -37,7 +37,6 @@ pub(super) async fn resource(
     page.streams.open(frames, caller.party())
 }
 
-/// The limit whose curve is asked for.
 #[derive(Debug, Deserialize)]
 pub(super) struct CurveQuery {
     limit: String,

@@ -1,4 +1,4 @@
-//! Which requests wait, and why.
+//! The waiting requests, and why they wait.
 
 use super::handles::{Handles, shortened};
 use super::page_error::PageError;
@@ -16,10 +16,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How long a list is cached for further browsers.
 const FRESH_LIST: Span = Span::from_secs(1);
-/// Answers that are kept at once: more than people look at in that time.
+/// Bound on the cached answers: more than people look at in that time.
 const MAX_LISTS: usize = 64;
 
-/// What a browser asks: the first requests, or about one, by its handle or its id.
+/// A query: about the first requests, or about one by its handle or id.
 #[derive(Debug, Default, Deserialize, PartialEq, Eq, Hash)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct WaitingQuery {
@@ -27,7 +27,7 @@ pub(super) struct WaitingQuery {
     id: Option<String>,
 }
 
-/// The last lists, and the handles of their requests. Locks guard both for the time of a look-up.
+/// The last lists, and the handles of their requests. Each lock is held for one look-up.
 #[derive(Debug, Default)]
 pub(super) struct WaitingLists {
     handles: Mutex<Handles>,
@@ -35,13 +35,13 @@ pub(super) struct WaitingLists {
 }
 
 impl WaitingLists {
-    /// The id behind a handle.
+    /// Returns the id behind a handle.
     pub(super) fn id(&self, handle: &str) -> Result<PermitId, PageError> {
         let gone = || PageError::invalid("this request was listed too long ago: look at the list again");
         self.handles().id(handle).ok_or_else(gone)
     }
 
-    /// The answer of the leader of `name`, or its recent answer to another browser.
+    /// Returns the answer of the leader of `name`, or its recent answer to another browser.
     pub(super) async fn list(
         &self,
         front_client: &FrontClient,
@@ -79,7 +79,7 @@ impl WaitingLists {
         Ok(Question { id: by_handle(&asked.request)?.or(written), ..Question::default() })
     }
 
-    /// The part of an answer that browsers get. They know the limits already, and may not see ids.
+    /// Returns the part of an answer for browsers, which know the limits already and may not see ids.
     fn list_json(&self, explanation: &Explanation) -> Value {
         let first: Vec<Value> = explanation.first.iter().map(|request| self.request_json(request)).collect();
         let request = explanation.request.as_ref().map(|request| self.request_json(request));

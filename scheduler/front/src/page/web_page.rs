@@ -1,4 +1,4 @@
-//! The routes of the web page, with their rights.
+//! The state of the web page, and the rights to it.
 
 use super::feed::Feed;
 use super::jobs::JobQueues;
@@ -17,7 +17,6 @@ use rampmeter_store::RuleStore;
 use std::fmt;
 use std::sync::Arc;
 
-/// The page of this scheduler.
 #[derive(Debug)]
 pub(crate) struct WebPage {
     pub(super) front_client: FrontClient,
@@ -32,8 +31,8 @@ pub(crate) struct WebPage {
 }
 
 impl WebPage {
-    /// Starts to observe all resources of `scheduler`, on whose connection rules are read and
-    /// written. Its peers and `jobs` are shown, too, and `forecaster` tells what would happen.
+    /// Starts to observe all resources of `scheduler`, whose connection is also used for rules. The page also
+    /// shows its peers and `jobs`, and `forecaster` answers what-if questions.
     pub(crate) fn start(
         front_client: FrontClient,
         scheduler: &SchedulerView,
@@ -47,7 +46,7 @@ impl WebPage {
         Arc::new(WebPage { front_client, feed, streams, waiting, forecasts, schedulers, jobs, peers, store })
     }
 
-    /// The name of a resource for which `caller` has the right `right`.
+    /// Returns the resource called `name`, if `caller` has `right` for it.
     pub(super) fn resource(&self, caller: &Caller, name: &str, right: PageRight) -> Result<Name, PageError> {
         caller.check_page(right).map_err(PageError::forbidden)?;
         let known = Name::new(name).ok().filter(|name| self.front_client.knows(name));
@@ -58,15 +57,14 @@ impl WebPage {
         Ok(known)
     }
 
-    /// The editions of the rules.
+    /// Opens the store of rules.
     pub(super) async fn rule_store(&self) -> Result<RuleStore, PageError> {
         let store = RuleStore::open_beside_state(&self.store, self.front_client.subjects.prefix()).await;
         store.map_err(unreadable)
     }
 }
 
-/// # Errors
-/// If `caller` may not look at all resources.
+/// Fails unless `caller` may look at all resources.
 pub(super) fn check_all(caller: &Caller) -> Result<(), PageError> {
     caller.check_page(PageRight::View).map_err(PageError::forbidden)?;
     match caller.holder().is_some_and(|holder| holder.is_bound_to_resources()) {
@@ -75,7 +73,7 @@ pub(super) fn check_all(caller: &Caller) -> Result<(), PageError> {
     }
 }
 
-/// The store does not tell the rules.
+/// Returns the error for rules that the store can't provide.
 pub(super) fn unreadable(error: impl fmt::Display) -> PageError {
     PageError::unavailable(format!("the rules can't be read: {error}"))
 }

@@ -1,4 +1,4 @@
-//! Forecasts of what would happen with other limits and other callers, within a second.
+//! Forecasts, within a second, of what other limits and other callers would cause.
 
 use super::page_error::PageError;
 use super::question::ask;
@@ -15,29 +15,28 @@ use std::fmt;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How long a forecast may take. It runs beside the permit threads, and may take no core for long.
+/// Bound on a forecast, which runs beside the permit threads and may occupy no core for long.
 const LONGEST_RUN: Span = Span::from_secs(1);
-/// After a forecast, pause for this many times its duration, so forecasts use at most a third of a
-/// core.
+/// The pause after a forecast, in multiples of its duration: forecasts use at most a third of a core.
 const PAUSES_PER_RUN: u32 = 2;
 /// The virtual time of a forecast.
 const HORIZON_SECS: f64 = 600.0;
-/// The most calls of a forecast: more do not fit into a second.
+/// Bound on the calls of a forecast. More do not fit into a second.
 const MAX_CALLS: f64 = 20_000.0;
-/// The most fleets of callers, one for each class.
+/// Bound on the fleets of callers, one for each class.
 const MAX_FLEETS: usize = 16;
-/// The most callers of a fleet.
+/// Bound on the callers of a fleet.
 const MAX_CALLERS: u32 = 1000;
-/// The most that a limit may have of its capacity, in percent.
+/// Bound on a limit's share of its capacity, in percent.
 const MAX_PERCENT: f64 = 10_000.0;
 
-/// What answers the page's questions of what would happen.
+/// Answers the page's what-if questions.
 pub trait Forecaster: fmt::Debug + Send + Sync {
-    /// Returns the figures of a resource with this status under the given conditions. Stops early
-    /// once `goes_on` is false, with figures that count for nothing.
+    /// Returns the figures of a resource with this status under the given conditions. Stops early, with
+    /// figures to be ignored, once `goes_on` is false.
     ///
     /// # Errors
-    /// If there is no forecast.
+    /// See [`ForecastError`].
     fn forecast(
         &self,
         status: &Status,
@@ -49,7 +48,7 @@ pub trait Forecaster: fmt::Debug + Send + Sync {
 /// Why there is no forecast.
 #[derive(Debug)]
 pub enum ForecastError {
-    /// The question does not fit the resource.
+    /// The conditions do not fit the resource.
     Invalid(String),
     /// The forecast has failed.
     Failed(String),
@@ -64,34 +63,34 @@ impl From<ForecastError> for PageError {
     }
 }
 
-/// One forecast at a time.
+/// Runs one forecast at a time.
 #[derive(Clone, Debug)]
 pub(super) struct Forecasts {
     forecaster: &'static dyn Forecaster,
     places: Arc<Semaphore>,
 }
 
-/// What is to be tried.
+/// The conditions of a forecast.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WhatIf {
-    /// The share of all capacities that limits have, in percent.
+    /// The capacity of all limits, in percent of the present one.
     pub capacity_percent: f64,
-    /// The callers, class by class.
+    /// The callers of each class.
     pub fleets: Vec<Callers>,
 }
 
-/// The calls of one class.
+/// The callers of one class.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Callers {
     /// The class.
     pub class: Name,
-    /// The number of workers that call.
+    /// The number of workers.
     pub workers: u32,
-    /// The calls of all of them in a second.
+    /// Calls per second of all workers together.
     pub per_second: f64,
-    /// The cost of a call by unit. Units that are left out cost 1.
+    /// The cost of a call by unit; 1 for units left out.
     #[serde(default)]
     pub cost: BTreeMap<Name, f64>,
 }
@@ -123,12 +122,11 @@ impl WhatIf {
 }
 
 impl Forecasts {
-    /// Forecasts by `forecaster`.
     pub(super) fn new(forecaster: &'static dyn Forecaster) -> Self {
         Forecasts { forecaster, places: Arc::new(Semaphore::new(1)) }
     }
 
-    /// The outcome for the resource `name` under the given conditions.
+    /// Returns the forecast for the resource `name` under the given conditions.
     pub(super) async fn run(&self, front_client: &FrontClient, name: &Name, tried: WhatIf) -> Result<Value, PageError> {
         tried.check().map_err(PageError::invalid)?;
         let Ok(place) = self.places.clone().try_acquire_owned() else {
@@ -142,7 +140,7 @@ impl Forecasts {
     }
 }
 
-/// Makes a forecast. The place is free again after a pause.
+/// Runs a forecast. The place is free again after a pause.
 fn run(
     forecaster: &dyn Forecaster,
     status: &Status,
