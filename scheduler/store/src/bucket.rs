@@ -1,4 +1,4 @@
-//! Finds a KV bucket, or makes it. Each operation has a timeout.
+//! Finds or creates a KV bucket. Each operation has a timeout.
 
 use async_nats::jetstream::context::{
     AccountError, AccountErrorKind, CreateKeyValueError, CreateStreamError, CreateStreamErrorKind, GetStreamErrorKind,
@@ -10,11 +10,9 @@ use rampmeter_protocol::time::Span;
 use std::error::Error;
 use std::time::Duration;
 
-/// The longest time of one operation. During an election of the stream's leader, operations fail
-/// and are retried.
+/// Timeout of one operation. During an election of the stream's leader, operations fail and are retried.
 const OPERATION: Duration = Duration::from_secs(2);
-/// How long to wait for a bucket: the nodes of a cluster take seconds to find each other and elect
-/// a leader.
+/// How long to wait for a bucket: the nodes of a cluster take seconds to connect and elect a leader.
 const WAIT_FOR_SERVERS: Span = Span::from_secs(30);
 /// The pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
@@ -25,7 +23,7 @@ pub enum StoreError {
     /// Another scheduler has written the record, and leads the resource now.
     #[error("another scheduler has taken the resource over")]
     Superseded,
-    /// A value is longer than the server takes; its bytes.
+    /// A value of this many bytes is longer than the server accepts.
     #[error("a value of {0} bytes is larger than `max_payload` of the NATS server")]
     TooLarge(usize),
     /// The store can't be reached, or refuses the operation.
@@ -47,8 +45,7 @@ pub enum OpenError {
     Store(#[from] StoreError),
 }
 
-/// The bucket of this configuration, made if it does not exist. It waits for servers that are not
-/// ready.
+/// Opens the bucket of this configuration, and creates it if needed. Waits for servers that are not ready.
 pub(super) async fn wait_for(jetstream: &Context, config: &kv::Config) -> Result<kv::Store, OpenError> {
     let clock = Clock::start();
     loop {
@@ -62,7 +59,7 @@ pub(super) async fn wait_for(jetstream: &Context, config: &kv::Config) -> Result
     }
 }
 
-/// The bucket of this configuration, made if it does not exist.
+/// Opens the bucket of this configuration, and creates it if needed.
 pub(super) async fn open(jetstream: &Context, config: &kv::Config) -> Result<kv::Store, OpenError> {
     if let Ok(bucket) = within(jetstream.get_key_value(&config.bucket)).await {
         return Ok(bucket);
@@ -73,7 +70,7 @@ pub(super) async fn open(jetstream: &Context, config: &kv::Config) -> Result<kv:
     }
 }
 
-/// The bucket of this name, if it exists.
+/// Opens the bucket of this name, if it exists.
 pub(super) async fn existing(jetstream: &Context, name: &str) -> Result<Option<kv::Store>, StoreError> {
     if is_missing(jetstream, name).await {
         return Ok(None);
@@ -81,8 +78,8 @@ pub(super) async fn existing(jetstream: &Context, name: &str) -> Result<Option<k
     within(jetstream.get_key_value(name)).await.map(Some)
 }
 
-/// Whether the server itself says that the bucket does not exist. While the stream elects a leader,
-/// the server does not answer.
+/// Returns whether the server itself reports the bucket as missing. It does not answer while the stream
+/// elects a leader.
 pub(super) async fn is_missing(jetstream: &Context, name: &str) -> bool {
     match tokio::time::timeout(OPERATION, jetstream.get_stream(format!("KV_{name}"))).await {
         Ok(Err(error)) => match error.kind() {
@@ -103,7 +100,7 @@ fn explained(error: &CreateKeyValueError, config: &kv::Config) -> OpenError {
     }
 }
 
-/// `JetStream`'s reason for a refusal. A `JetStream` without any responder counts as off.
+/// Returns `JetStream`'s reason for a refusal. A `JetStream` without any responder counts as off.
 fn refusal(error: &CreateKeyValueError) -> Option<ErrorCode> {
     let source = error.source()?;
     if let Some(account) = source.downcast_ref::<AccountError>() {
@@ -126,9 +123,7 @@ fn refusal(error: &CreateKeyValueError) -> Option<ErrorCode> {
     }
 }
 
-/// Writes a value if the stored one still has `revision`, and returns the new revision.
-///
-/// # Errors
+/// Writes a value if the stored one still has `revision`, and returns the new revision. Fails with
 /// [`StoreError::Superseded`] if another value was written.
 pub(super) async fn update(bucket: &kv::Store, key: &str, value: Vec<u8>, revision: u64) -> Result<u64, StoreError> {
     match tokio::time::timeout(OPERATION, bucket.update(key, value.into(), revision)).await {

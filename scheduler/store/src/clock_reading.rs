@@ -1,4 +1,4 @@
-//! The time of a record, for a reader that may have another clock.
+//! The time of a record, for readers that may have another clock.
 
 use nix::time::{ClockId, clock_gettime};
 use rampmeter_protocol::clock::unix_ms;
@@ -6,9 +6,9 @@ use rampmeter_protocol::time::Span;
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
-/// The file in which Linux names the present boot of the machine.
+/// The file with the id of the machine's current boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// The largest difference that the clocks of two machines may have.
+/// The largest difference between the clocks of two machines.
 const CLOCK_SKEW: Span = Span::from_millis(100);
 
 /// An instant by wall time, and by the machine's boot clock, which is never set.
@@ -24,23 +24,23 @@ pub struct ClockReading {
 /// Time since a machine was started.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BootTime {
-    /// The id of this boot of this machine.
+    /// The id of this boot.
     pub id: String,
-    /// Milliseconds since the start.
+    /// Milliseconds since the boot.
     pub ms: u64,
 }
 
 impl ClockReading {
-    /// The present instant.
+    /// Reads the present instant.
     #[must_use]
     pub fn now() -> Self {
         ClockReading { unix_ms: unix_ms() + 1, boot: BootTime::now() }
     }
 
-    /// The time that has certainly passed from this moment to `now`. On the same boot of a machine,
-    /// its boot clock counts. Otherwise the shorter of two times counts: that of the wall clocks
-    /// less their possible difference, and `store`, by the store's clock. Without `store` it is
-    /// zero. A clock that was set, or differs a little, never makes the result too long.
+    /// Returns the time that has certainly passed from this instant to `now`. Within one boot of a machine its
+    /// boot clock counts. Otherwise the shorter of two times counts: by the wall clocks, less their possible
+    /// difference, and `store`, by the store's clock, or zero without it. A clock that was set, or differs a
+    /// little, never makes the result too long.
     #[must_use]
     pub fn certainly_past(&self, now: &ClockReading, store: Option<Span>) -> Span {
         if let (Some(then), Some(now)) = (&self.boot, &now.boot)
@@ -54,7 +54,7 @@ impl ClockReading {
 }
 
 impl BootTime {
-    /// The present time; nothing if the system does not tell.
+    /// Reads the present time, if the system provides it.
     fn now() -> Option<Self> {
         static ID: OnceLock<Option<String>> = OnceLock::new();
         let read = || Some(std::fs::read_to_string(BOOT_ID).ok()?.trim().to_owned());
@@ -63,7 +63,7 @@ impl BootTime {
     }
 }
 
-/// Milliseconds since the machine was started, sleep included.
+/// Returns the milliseconds since the machine was started, sleep included.
 #[must_use]
 pub fn boot_ms() -> Option<u64> {
     let time = clock_gettime(ClockId::CLOCK_BOOTTIME).ok()?;

@@ -1,35 +1,33 @@
-//! The use of a resource on one day, as the store has it.
+//! The stored use of a resource on one day.
 
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::views::{ClientUse, OTHERS, Use};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most clients of a day that have rows of their own. Later clients share a row.
+/// Bound on the clients of a day with rows of their own. Later clients share a row.
 pub const MAX_CLIENTS: usize = 256;
-/// The most bytes that the rows of a day take as JSON: half of the largest message of a NATS
-/// server.
+/// Bound on the bytes of a day's rows as JSON: half of the largest message of a NATS server.
 const MAX_BYTES: usize = 500_000;
-/// The bytes that a row takes as JSON, without its client and its units.
+/// Bytes of a row as JSON, without its client and its units.
 const BYTES_OF_ROW: usize = 120;
-/// The bytes that each unit of a row takes as JSON.
+/// Bytes of each unit of a row as JSON.
 const BYTES_OF_UNIT: usize = 90;
-/// The most limits of a day whose hours are kept.
+/// Bound on the limits of a day whose hours are kept.
 const MAX_LIMITS: usize = 64;
-/// The most schedulers whose last write is remembered: as many as take turns within a write's
-/// timeout.
+/// Bound on the remembered writers: as many as take turns within the timeout of a write.
 const MAX_WRITERS: usize = 16;
 /// Hours of a day.
 pub const HOURS: usize = 24;
 
 /// The use of one day, in UTC.
 ///
-/// Writers add to it and never replace it. Each addition has a number from its writer, so that an
-/// addition with an unknown outcome is not made twice.
+/// Writers add to it and never replace it. Each addition has a number from its writer, so that one with an
+/// unknown outcome is not made twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredDayUsage {
     rows: Vec<StoredClientUsage>,
-    /// The use of each hour, in millionths by limit.
+    /// The use of each hour by limit, in millionths.
     hours: BTreeMap<Name, [i64; HOURS]>,
     /// The last addition of each writer, the latest last.
     writers: Vec<(u64, u64)>,
@@ -44,29 +42,29 @@ pub struct StoredClientUsage {
     pub class: Name,
     /// Calls that were granted and not given back.
     pub calls: i64,
-    /// Their cost, in millionths by unit.
+    /// Their cost by unit, in millionths.
     pub micros: BTreeMap<Name, i64>,
 }
 
 impl StoredDayUsage {
-    /// The use of each client, in the order of clients and classes.
+    /// Returns the use of each client, ordered by client and class.
     #[must_use]
     pub fn rows(&self) -> &[StoredClientUsage] {
         &self.rows
     }
 
-    /// The use of a limit in each hour, in millionths.
+    /// Returns the use of a limit in each hour, in millionths.
     #[must_use]
     pub fn hours(&self, limit: &Name) -> Option<&[i64; HOURS]> {
         self.hours.get(limit)
     }
 
-    /// The limits whose hours are known.
+    /// Returns the limits whose hours are known.
     pub fn limits(&self) -> impl Iterator<Item = &Name> {
         self.hours.keys()
     }
 
-    /// Adds what was used in an hour of the day.
+    /// Adds the use in an hour of the day.
     pub fn count(&mut self, hour: usize, used: &Use) {
         let ClientSpace { mut clients, mut bytes } = self.space();
         for ClientUse { client, class, calls, micros } in &used.clients {
@@ -88,7 +86,7 @@ impl StoredDayUsage {
         }
     }
 
-    /// Notes the addition with this number; false if it was made already.
+    /// Records the addition with this number. Returns `false` if it was already made.
     pub fn note_addition(&mut self, writer: u64, number: u64) -> bool {
         let place = self.writers.iter().position(|(known, _)| *known == writer);
         if place.is_some_and(|place| self.writers[place].1 >= number) {
@@ -108,8 +106,7 @@ impl StoredDayUsage {
         }
     }
 
-    /// Adds to the row of this client and class. If there is no room, adds to the row that further
-    /// clients share.
+    /// Adds to the row of this client and class, or if there is no room, to the row that further clients share.
     fn count_row(&mut self, mut row: StoredClientUsage, (clients, bytes): (&mut BTreeSet<String>, &mut usize)) {
         let place = |rows: &[StoredClientUsage], row: &StoredClientUsage| {
             rows.binary_search_by(|known| (&*known.client, &*known.class).cmp(&(&*row.client, &*row.class)))
@@ -154,7 +151,7 @@ impl StoredClientUsage {
     }
 }
 
-/// The most bytes that a row takes as JSON.
+/// Returns a bound on the bytes of a row as JSON.
 fn size_of(row: &StoredClientUsage) -> usize {
     let client: usize =
         row.client.bytes().map(|byte| if byte < b' ' || byte == b'"' || byte == b'\\' { 6 } else { 1 }).sum();

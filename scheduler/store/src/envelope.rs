@@ -1,13 +1,13 @@
-//! An envelope that reveals damage: magic, version, length and checksum stand before the content, and
+//! An envelope that reveals damage: the content is preceded by magic, version, length and checksum, and by
 //! a signature if there are keys.
 
 use super::state_keys::{SignatureFault, StateKeys};
 
-/// The first word of every value of Rampmeter.
+/// The first word of every value.
 const MAGIC: &str = "rampmeter";
 /// The version of content that every build reads.
 pub(super) const FIRST: u32 = 1;
-/// The version of a record that names pages of keys. Earlier builds would not look for the pages.
+/// The version of a record that names pages of keys, for which earlier builds would not look.
 pub(super) const WITH_PAGES: u32 = 2;
 /// The latest version that this build reads.
 const VERSION: u32 = WITH_PAGES;
@@ -29,10 +29,10 @@ pub enum RecordError {
     Length {
         /// The length in the header.
         expected: usize,
-        /// The real length.
+        /// The actual length.
         found: usize,
     },
-    /// Bits have changed.
+    /// The content does not match its checksum.
     #[error("its checksum is wrong")]
     Checksum,
     /// No scheduler has signed the value.
@@ -43,7 +43,7 @@ pub enum RecordError {
     Content(String),
 }
 
-/// Puts `content` of this version into an envelope, and signs it as the value of `name`.
+/// Wraps `content` of this version into an envelope, and signs it as the value of `name`.
 pub(super) fn seal(keys: &StateKeys, name: &str, version: u32, content: &[u8]) -> Vec<u8> {
     let mut header = format!("{MAGIC} {version} {} {:08x}", content.len(), crc32c::crc32c(content));
     if let Some(signature) = keys.sign(name, &header, content) {
@@ -52,7 +52,7 @@ pub(super) fn seal(keys: &StateKeys, name: &str, version: u32, content: &[u8]) -
     [header.as_bytes(), b"\n", content].concat()
 }
 
-/// Takes the content out of the envelope of the value of `name`.
+/// Checks the envelope of the value of `name`, and returns the content.
 pub(super) fn open<'a>(keys: &StateKeys, name: &str, value: &'a [u8]) -> Result<&'a [u8], RecordError> {
     let end = value.iter().position(|byte| *byte == b'\n').ok_or(RecordError::Foreign)?;
     let (header, content) = (&value[..end], &value[end + 1..]);

@@ -19,29 +19,28 @@ use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// The most permits that a record remembers. Further permits stay paid, but can't be returned.
+/// Bound on the permits that a record remembers. Further permits stay paid, but can't be returned.
 pub const MAX_PERMITS: usize = 250_000;
-/// The most bytes of permits in one value, unless a single permit is longer.
+/// Bound on the bytes of permits in one value, unless a single permit is longer.
 const PART_BYTES: usize = 256 << 10;
-/// The most values with permits of one resource. A snapshot has at most 128 MiB of permits, and
-/// each value but the last is at least half full.
+/// Bound on the values with permits of one resource. A snapshot has at most 128 MiB of permits, and each value
+/// but the last is at least half full.
 const MAX_PARTS: usize = 1024;
-/// The bytes that headers of a write may take of a server's `max_payload`.
+/// The part of a server's `max_payload` that the headers of a write may take.
 const HEADERS_BYTES: usize = 1024;
-/// Parts that are written or read at the same time, which keeps a hand-over short.
+/// Parts written or read concurrently, to keep a hand-over short.
 pub(super) const PARTS_AT_ONCE: usize = 16;
-/// Values that are kept for each key: the present one, and one to fall back to.
+/// Values kept for each key: the present one, and one to fall back to.
 const HISTORY: i64 = 2;
 /// The prefix of the keys of state records.
 const STATE_KEYS: &str = "state.";
-/// The key that is written and read back to learn the store's time.
+/// The key that is written and read back for the store's time.
 pub const CLOCK_KEY: &str = "clock";
-/// The most readings of the store's clock. The one with the shortest round trip counts.
+/// Bound on the readings of the store's clock, of which the one with the shortest round trip counts.
 const CLOCK_TRIES: usize = 4;
 /// Resources that are taken over together share one reading of the clock.
 const SAME_READING: Span = Span::from_millis(100);
-/// A round trip that is short enough: a small part of the distance that starts keep from the ends
-/// of windows.
+/// A round trip that is short enough: a small part of the distance of starts from the ends of windows.
 const SHORT_ROUND_TRIP: Span = Span::from_millis(5);
 
 /// The KV bucket with the state of all resources.
@@ -49,10 +48,9 @@ const SHORT_ROUND_TRIP: Span = Span::from_millis(5);
 pub struct Store {
     client: async_nats::Client,
     pub(super) bucket: kv::Store,
-    /// The last reading of its clock, and when it was made. The lock guards one reading: others of
-    /// this process would push its value out of the store.
+    /// The last reading of the store's clock, and when it was made. Locked while reading, because concurrent
+    /// readings of this process would push each other's values out of the store.
     clock: Arc<Mutex<Option<(Time, WallClockOrigin)>>>,
-    /// What signs records, permits and pages.
     keys: StateKeys,
 }
 
@@ -62,7 +60,7 @@ pub type Revision = u64;
 /// What the store holds for a resource.
 #[derive(Debug)]
 pub struct StoredEntry {
-    /// The revision that the next write has to name.
+    /// The revision for the next write.
     pub revision: Revision,
     /// The state.
     pub state: StoredState,
@@ -75,18 +73,17 @@ pub enum StoredState {
     Nothing,
     /// A record.
     Record(Box<StateRecord>),
-    /// A record that can't be used, and the record before it if that one can.
+    /// A record that can't be used, with the record before it if that one can.
     Damaged(RecordError, Option<Box<StateRecord>>),
     /// A record in the format of a later build.
     Newer(u32),
 }
 
 impl Store {
-    /// Opens the bucket called `prefix`, and makes it if it does not exist. Waits for servers that
-    /// are not ready.
+    /// Opens the bucket called `prefix`, and creates it if needed. Waits for servers that are not ready.
     ///
     /// # Errors
-    /// If `JetStream` is off, or the bucket can't be made.
+    /// If `JetStream` is off, or the bucket can't be created.
     pub async fn open(client: &async_nats::Client, prefix: &Name, replicas: usize) -> Result<Self, OpenError> {
         let config = kv::Config {
             bucket: prefix.to_string(),
@@ -100,13 +97,13 @@ impl Store {
         Ok(Store { client: client.clone(), bucket, clock: Arc::default(), keys: StateKeys::default() })
     }
 
-    /// The same store, with keys that sign and verify what it holds.
+    /// Returns the store with keys that sign and verify its values.
     #[must_use]
     pub fn with_keys(self, keys: StateKeys) -> Self {
         Store { keys, ..self }
     }
 
-    /// The bucket called `prefix`, if it exists.
+    /// Opens the bucket called `prefix`, if it exists.
     ///
     /// # Errors
     /// If `JetStream` is off, or does not answer.
@@ -116,9 +113,8 @@ impl Store {
         Ok(bucket.map(|bucket| Store { client: client.clone(), bucket, clock: Arc::default(), keys }))
     }
 
-    /// The server that holds the bucket, by an id that changes with every start, or by the name of a
-    /// private server, which it keeps if it was stopped cleanly. `None` in a cluster, whose servers
-    /// come and go and share their data.
+    /// Returns the server that holds the bucket: its id, which changes with every start, or for a private server
+    /// its name, which it keeps over a clean stop. `None` in a cluster, whose servers share their data.
     #[must_use]
     pub fn server(&self) -> Option<String> {
         let info = self.client.server_info();
@@ -126,13 +122,13 @@ impl Store {
         info.cluster.is_none().then_some(if is_private { info.server_name } else { info.server_id })
     }
 
-    /// Why nothing can be written, if the server says that the bucket is gone.
+    /// Returns why nothing can be written, if the server reports the bucket as missing.
     pub async fn trouble(client: &async_nats::Client, prefix: &Name) -> Option<String> {
         let missing = is_missing(&jetstream::new(client.clone()), prefix).await;
         missing.then(|| format!("the KV bucket `{prefix}` is gone; `rampmeter state init` makes a new one"))
     }
 
-    /// The resources that have a record.
+    /// Returns the resources that have a record.
     ///
     /// # Errors
     /// If the store can't be read.
@@ -143,13 +139,13 @@ impl Store {
         Ok(names)
     }
 
-    /// What follows `prefix` in each key that begins with it.
+    /// Returns the rest of each key that begins with `prefix`.
     pub(super) async fn keys(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
         let keys: Vec<String> = within(self.bucket.keys()).await?.try_collect().await.map_err(unavailable)?;
         Ok(keys.iter().filter_map(|key| key.strip_prefix(prefix)).map(str::to_owned).collect())
     }
 
-    /// The state of `resource`.
+    /// Reads the state of `resource`.
     ///
     /// # Errors
     /// If the store can't be read.
@@ -164,7 +160,7 @@ impl Store {
         Ok(StoredEntry { revision: entry.revision, state })
     }
 
-    /// Every change of the record of `resource` from now on, the present one first.
+    /// Watches the record of `resource`, beginning with the present one.
     ///
     /// # Errors
     /// If the store can't be read.
@@ -175,8 +171,8 @@ impl Store {
     /// Writes the record if the stored one still has `revision`.
     ///
     /// # Errors
-    /// [`StoreError::Superseded`] if another record was written, and [`StoreError::TooLarge`] if the
-    /// server takes no value of this size.
+    /// [`StoreError::Superseded`] if another record was written, [`StoreError::TooLarge`] if the server
+    /// accepts no value of this size.
     pub async fn write(
         &self,
         resource: &Name,
@@ -188,13 +184,13 @@ impl Store {
         bucket::update(&self.bucket, &state_key(resource), value, revision).await
     }
 
-    /// A record as the store would hold it, for another scheduler.
+    /// Encodes a record for another scheduler, as it would be stored.
     #[must_use]
     pub fn sealed(&self, resource: &Name, state: &StateRecord) -> Vec<u8> {
         self.seal(&state_key(resource), state.format(), state)
     }
 
-    /// The record in a value that another scheduler has [sealed](Store::sealed).
+    /// Decodes a record that another scheduler has [sealed](Store::sealed).
     ///
     /// # Errors
     /// If the value is damaged, or no scheduler has written it.
@@ -202,7 +198,7 @@ impl Store {
         self.unseal(&state_key(resource), value)
     }
 
-    /// The age of the record at `revision`, by the clock of the store.
+    /// Returns the age of the record at `revision`, by the store's clock.
     ///
     /// # Errors
     /// If the store can't be read or written.
@@ -215,8 +211,8 @@ impl Store {
         Ok(Span::from_nanos(u64::try_from(nanos).unwrap_or(0)))
     }
 
-    /// The store's wall clock at the origin of `clock`. It is half a round trip wrong at most. Of
-    /// several readings, the one with the shortest round trip counts.
+    /// Returns the store's wall clock at the origin of `clock`. Its error is at most half of the shortest round trip
+    /// of several readings.
     ///
     /// # Errors
     /// If the store can't be read or written.
@@ -249,8 +245,8 @@ impl Store {
         best.map(|(_, wall_clock)| wall_clock).ok_or_else(|| unavailable("its clock can't be read"))
     }
 
-    /// Writes remembered permits, and returns the number of values. If there are too many permits,
-    /// it writes the first ones. The values count once a record names their number.
+    /// Writes the remembered permits, the first ones if there are too many. Returns the number of values, which
+    /// count once a record states it.
     ///
     /// # Errors
     /// If the store can't be written.
@@ -282,8 +278,7 @@ impl Store {
         Ok(count)
     }
 
-    /// The permits that `state` remembers. A missing or damaged part is left out, and its permits
-    /// stay paid.
+    /// Reads the permits that `state` remembers. The permits of a missing or damaged part stay paid.
     ///
     /// # Errors
     /// If the store can't be read.
@@ -301,20 +296,20 @@ impl Store {
         Ok(part.filter(|(epoch, _)| *epoch == of_epoch).map(|(_, part)| part).unwrap_or_default())
     }
 
-    /// Fails if the server does not take a value of this size.
+    /// Fails if the server accepts no value of this size.
     pub(super) fn check_size(&self, value: &[u8]) -> Result<(), StoreError> {
         if value.len() <= self.max_value() { Ok(()) } else { Err(StoreError::TooLarge(value.len())) }
     }
 
-    /// The most bytes that the server takes as one value.
+    /// Returns the longest value that the server accepts, in bytes.
     fn max_value(&self) -> usize {
         self.client.server_info().max_payload.saturating_sub(HEADERS_BYTES)
     }
 
-    /// The record in an entry.
+    /// Decodes the record in an entry.
     ///
     /// # Errors
-    /// Why there is no record.
+    /// If there is no record, or it can't be used.
     pub fn parse(&self, entry: &Entry) -> Result<StateRecord, RecordError> {
         match entry.operation {
             Operation::Put => self.unseal(&entry.key, &entry.value),
@@ -322,23 +317,22 @@ impl Store {
         }
     }
 
-    /// The value of `key` with this content.
+    /// Encodes a record as the value of `key`.
     pub(super) fn seal(&self, key: &str, version: u32, record: &impl Serialize) -> Vec<u8> {
         envelope::seal(&self.keys, &self.name_of(key), version, &content(record))
     }
 
-    /// The content of the value of `key`.
+    /// Decodes the value of `key`.
     pub(super) fn unseal<T: DeserializeOwned>(&self, key: &str, value: &[u8]) -> Result<T, RecordError> {
         from_content(envelope::open(&self.keys, &self.name_of(key), value)?)
     }
 
-    /// The name under which a value is signed: with a key for two buckets, no value of one counts in
-    /// the other.
+    /// Returns the name under which a value is signed. It includes the bucket, so that no value counts in another.
     fn name_of(&self, key: &str) -> String {
         format!("{}.{key}", self.bucket.name)
     }
 
-    /// The last readable record of the key before `entry`.
+    /// Returns the last readable record of the key before `entry`.
     async fn record_before(&self, entry: &Entry) -> Option<Box<StateRecord>> {
         let mut history = within(self.bucket.history(&entry.key)).await.ok()?;
         let mut before = None;
@@ -351,8 +345,7 @@ impl Store {
     }
 }
 
-/// How many of the first permits go into one value of at most this many bytes: at least one, if there
-/// is any.
+/// Returns how many of the first permits fit into one value of `most` bytes: at least one, if there is any.
 fn fitting(permits: &[PermitSnapshot], most: usize) -> usize {
     let mut left = most;
     let fits = |permit: &&PermitSnapshot| left.checked_sub(content(permit).len() + 1).map(|rest| left = rest).is_some();
@@ -367,7 +360,7 @@ fn permits_key(resource: &Name, part: usize) -> String {
     format!("permits.{resource}.{part}")
 }
 
-/// A value without a signature.
+/// Encodes a value without a signature.
 pub(super) fn encode(record: &impl Serialize) -> Vec<u8> {
     envelope::seal(&StateKeys::default(), "", envelope::FIRST, &content(record))
 }
@@ -376,10 +369,10 @@ fn content(record: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(record).expect("records are plain data")
 }
 
-/// The content of a stored value, whoever has signed it.
+/// Decodes the content of a stored value without checking its signature.
 ///
 /// # Errors
-/// If the value is damaged, or a newer build wrote it.
+/// If the value is damaged, or was written by a newer build.
 pub fn decode<T: DeserializeOwned>(value: &[u8]) -> Result<T, RecordError> {
     from_content(envelope::open(&StateKeys::default(), "", value)?)
 }

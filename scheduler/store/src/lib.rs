@@ -1,9 +1,8 @@
 //! Records of resources in JetStream KV, and what they mean over time.
 //!
-//! One value per resource names its leader, and tells a successor what to count as spent. It is
-//! written by compare-and-set, so that of two schedulers only one goes on. A graceful stop also
-//! writes the remembered permits. Rules that are applied while schedulers run have a bucket of
-//! their own.
+//! One value per resource names its leader, and contains what a successor must count as spent. It is written
+//! by compare-and-set, so that of two schedulers only one goes on. A graceful stop also writes the
+//! remembered permits. Rules that are applied while schedulers run have a bucket of their own.
 
 mod bucket;
 mod clock_reading;

@@ -10,8 +10,8 @@ use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::durability::snapshot::{KeyPageId, KeySnapshot, NewPage};
 
 impl Store {
-    /// Writes pages. They count once a record names them. A page that the server does not take is
-    /// left out, and counts as lost.
+    /// Writes pages, which count once a record names them. One that is too large for the server is left out, and
+    /// counts as lost.
     ///
     /// # Errors
     /// If the store can't be written.
@@ -29,7 +29,7 @@ impl Store {
         stream::iter(writes).buffer_unordered(PARTS_AT_ONCE).try_collect::<Vec<_>>().await.map(drop)
     }
 
-    /// The pages that `state` names.
+    /// Reads the pages that `state` names.
     ///
     /// # Errors
     /// If the store can't be read.
@@ -52,8 +52,7 @@ impl Store {
         Ok(page)
     }
 
-    /// Deletes the pages of former terms that `state`, the first record of this term, does not
-    /// name.
+    /// Deletes the pages of former terms that `state`, the first record of this term, does not name.
     ///
     /// # Errors
     /// If the store can't be read or written.

@@ -1,4 +1,4 @@
-//! The record of a resource's state: a snapshot of the core, and who wrote it when.
+//! The record of a resource's state: a snapshot of the core, with its writer and time.
 
 use super::clock_reading::ClockReading;
 use super::envelope;
@@ -20,8 +20,8 @@ pub struct StateRecord {
     pub epoch: Epoch,
     /// The scheduler that wrote the record.
     pub leader: String,
-    /// A random number for each term. After a power loss a revision can occur twice, and the nonce
-    /// tells the terms apart.
+    /// A random number for each term, which distinguishes terms if a revision occurs twice after a power
+    /// loss.
     pub nonce: u64,
     /// The number of this checkpoint within the term.
     #[serde(rename = "mark")]
@@ -34,7 +34,7 @@ pub struct StateRecord {
     /// The standbys that hold later checkpoints of this term while the store is silent.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub standbys: Vec<String>,
-    /// The time of the writing.
+    /// When the record was written.
     pub saved: ClockReading,
     /// The number of values with remembered permits. They count only with the epoch of this record.
     pub permit_parts: usize,
@@ -49,11 +49,10 @@ pub struct StateRecord {
     /// Discovered limits.
     #[serde(rename = "found", skip_serializing_if = "Vec::is_empty", deserialize_with = "readable", default)]
     pub discovered: Vec<DiscoveredSnapshot>,
-    /// The revision of the rules in force at the writing.
+    /// The revision of the rules then in force.
     #[serde(rename = "rules", skip_serializing_if = "RulesRevision::is_none", default)]
     pub rules_revision: RulesRevision,
-    /// The server that held the store at the writing, by an id that changes with every start.
-    /// Unknown in a cluster.
+    /// The server that held the store then, by an id that changes with every start. `None` in a cluster.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub server: Option<String>,
 }
@@ -66,12 +65,12 @@ pub struct KeysRecord {
     /// The usage of listed keys, for limits that are no token buckets.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     taken: Vec<(Name, String, CountedUsage)>,
-    /// For limits whose used keys are all known: the state of each key that is not listed.
+    /// For limits whose used keys are all known, the state of each key that is not listed.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     known: Vec<OtherKeysSnapshot>,
-    /// The time after the writing at which all other keys are empty. Without it they are full.
+    /// When, after the record was written, all other keys are empty. Without it they are full.
     others_empty_in: Option<Offset>,
-    /// The rates by which levels of keys rise.
+    /// The refill rates of keys.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     rates: Vec<RateSnapshot>,
     /// The pages with further known keys.
@@ -79,11 +78,10 @@ pub struct KeysRecord {
     pages: Vec<KeyPage>,
 }
 
-/// The keys of each page that a record names, in the record's order; `None` for a missing or
-/// damaged page.
+/// The keys of each page that a record names, in its order; `None` for a missing or damaged page.
 pub type StoredPages = Vec<Option<Vec<KeySnapshot>>>;
 
-/// The listed key of a limit that has the least left.
+/// The listed key of a limit with the least left.
 #[derive(Clone, Copy, Debug)]
 pub struct FullestKey<'a> {
     /// The limit.
@@ -92,22 +90,22 @@ pub struct FullestKey<'a> {
     pub key: &'a str,
     /// The level of its bucket, in millionths.
     pub micros: i64,
-    /// How many keys of the limit are listed.
+    /// The number of listed keys of the limit.
     pub listed: usize,
 }
 
 impl StateRecord {
-    /// The pages that this record names.
+    /// Returns the pages that this record names.
     pub(super) fn pages(&self) -> &[KeyPage] {
         &self.keys.pages
     }
 
-    /// The version of the record's format.
+    /// Returns the version of the record's format.
     pub(super) fn format(&self) -> u32 {
         if self.keys.pages.is_empty() { envelope::FIRST } else { envelope::WITH_PAGES }
     }
 
-    /// The core's snapshot of this record, with these permits and the keys of these pages.
+    /// Returns the core's snapshot, with these permits and the keys of these pages.
     #[must_use]
     pub fn snapshot(&self, permits: Vec<PermitSnapshot>, pages: StoredPages) -> Snapshot {
         Snapshot {
@@ -119,9 +117,8 @@ impl StateRecord {
         }
     }
 
-    /// A snapshot for a successor that has lost later records. It keeps debts and drops stock. The
-    /// budget of this record counts as spent a second time, because the lost records may have
-    /// granted as much.
+    /// Returns a snapshot for a successor that has lost later records. It keeps debts and drops stock. The budget
+    /// of this record counts as spent a second time, because the lost records may have granted as much.
     #[must_use]
     pub fn cautious_snapshot(&self, pages: StoredPages) -> Snapshot {
         let mut snapshot = self.snapshot(Vec::new(), pages);
@@ -141,19 +138,19 @@ impl StateRecord {
     }
 }
 
-/// The limits that this build can read: another one may have other kinds of evidence.
+/// Reads the limits that this build knows. Others may have other kinds of evidence.
 fn readable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<DiscoveredSnapshot>, D::Error> {
     let all = Vec::<serde_json::Value>::deserialize(deserializer)?;
     Ok(all.into_iter().filter_map(|limit| serde_json::from_value(limit).ok()).collect())
 }
 
-/// Notes that an unknown leader may have used more.
+/// Marks that an unknown leader may have used more.
 fn doubt(usage: &mut CountedUsage) {
     usage.doubted = true;
 }
 
 impl KeysRecord {
-    /// The stored form of the buckets of keys.
+    /// Returns the stored form of the buckets of keys.
     #[must_use]
     pub fn of(snapshots: &KeysSnapshot) -> Self {
         let KeysSnapshot { listed, known, others_empty_in, rates, pages } = snapshots;
@@ -166,7 +163,7 @@ impl KeysRecord {
         }
     }
 
-    /// The stored form of the keys of a page.
+    /// Returns the stored form of the keys of a page.
     pub(super) fn listing(keys: &[KeySnapshot]) -> Self {
         let level = |known: &KeySnapshot| (known.limit.clone(), known.key.clone(), known.micros);
         let usage = |known: &KeySnapshot| Some((known.limit.clone(), known.key.clone(), known.usage.clone()?));
@@ -177,7 +174,7 @@ impl KeysRecord {
         }
     }
 
-    /// The fullest listed key of each limit.
+    /// Returns the key with the least left, for each limit with listed keys.
     #[must_use]
     pub fn fullest(&self) -> Vec<FullestKey<'_>> {
         let mut fullest: BTreeMap<&Name, FullestKey<'_>> = BTreeMap::new();
@@ -191,7 +188,7 @@ impl KeysRecord {
         fullest.into_values().collect()
     }
 
-    /// The keys that are listed.
+    /// Returns the listed keys.
     pub(super) fn listed_keys(&self) -> Vec<KeySnapshot> {
         let taken = self.taken.iter().map(|(limit, key, usage)| ((limit, key), usage));
         let taken: BTreeMap<(&Name, &String), &CountedUsage> = taken.collect();

@@ -1,5 +1,5 @@
-//! The KV bucket with the rules. One value holds the rules of all resources, so that one write
-//! changes all or none.
+//! The KV bucket with the rules. One value holds the rules of all resources, so that one write changes all
+//! or none.
 
 use super::bucket::{self, OpenError, StoreError, within};
 use async_nats::jetstream::kv::{self, Entry, Operation};
@@ -9,16 +9,14 @@ use rampmeter_protocol::name::Name;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The number of editions that are kept. If the latest is invalid, the last valid one before it
-/// counts.
+/// The number of editions kept. If the latest is invalid, the last valid one before it counts.
 const HISTORY: i64 = 64;
 /// The key of the editions that people write.
 const RULES_KEY: &str = "rules";
-/// The key of the schedulers' copy of the edition in force. The copy outlives any number of invalid
-/// editions.
+/// The key of the schedulers' copy of the edition in force, which outlives any number of invalid editions.
 const COPY_KEY: &str = "counts";
-/// The prefix of the copy's first line, before the revision. No text follows that line if the rules
-/// were deleted.
+/// The prefix of the copy's first line, before the revision. No text follows that line if the rules were
+/// deleted.
 const COPY_PREFIX: &str = "# revision ";
 
 /// The editions of the rules.
@@ -27,7 +25,7 @@ pub struct RuleStore {
     bucket: kv::Store,
 }
 
-/// The revision of an edition of the rules, by the store's count. It grows with every edition.
+/// The revision of an edition of the rules, which grows with every edition in the store.
 ///
 /// ```
 /// use rampmeter_store::RulesRevision;
@@ -39,22 +37,22 @@ pub struct RuleStore {
 pub struct RulesRevision(u64);
 
 impl RulesRevision {
-    /// There are no rules.
+    /// No rules.
     pub const NONE: RulesRevision = RulesRevision(0);
 
-    /// The revision with this number in the store; 0 means none.
+    /// Creates the revision with this number in the store; 0 means none.
     #[must_use]
     pub const fn new(number: u64) -> Self {
         RulesRevision(number)
     }
 
-    /// Its number in the store, as in messages.
+    /// Returns the number in the store and in messages.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
     }
 
-    /// Whether there are no rules.
+    /// Returns whether there are no rules.
     #[must_use]
     pub const fn is_none(&self) -> bool {
         self.0 == 0
@@ -77,10 +75,10 @@ pub struct Edition {
 }
 
 impl RuleStore {
-    /// The bucket of this prefix, made if it does not exist.
+    /// Opens the bucket of this prefix, and creates it if needed.
     ///
     /// # Errors
-    /// If `JetStream` is off, does not answer, or the bucket can't be made.
+    /// If `JetStream` is off or does not answer, or the bucket can't be created.
     pub async fn open(client: &async_nats::Client, prefix: &Name, replicas: usize) -> Result<Self, OpenError> {
         let config = kv::Config {
             bucket: bucket_name(prefix),
@@ -93,7 +91,7 @@ impl RuleStore {
         Ok(RuleStore { bucket: bucket::open(&jetstream::new(client.clone()), &config).await? })
     }
 
-    /// The bucket of this prefix, if it exists.
+    /// Opens the bucket of this prefix, if it exists.
     ///
     /// # Errors
     /// If `JetStream` is off, or does not answer.
@@ -102,11 +100,10 @@ impl RuleStore {
         Ok(bucket.map(|bucket| RuleStore { bucket }))
     }
 
-    /// The bucket of this prefix. If it does not exist, it is made with as many replicas as the
-    /// bucket of the state.
+    /// Opens the bucket of this prefix. If needed, it is created with as many replicas as the state's bucket.
     ///
     /// # Errors
-    /// The errors of [`open`](RuleStore::open).
+    /// See [`open`](RuleStore::open).
     pub async fn open_beside_state(client: &async_nats::Client, prefix: &Name) -> Result<Self, OpenError> {
         if let Some(existing) = Self::existing(client, prefix).await? {
             return Ok(existing);
@@ -115,8 +112,8 @@ impl RuleStore {
         Self::open(client, prefix, state.map_or(1, |stream| stream.cached_info().config.num_replicas)).await
     }
 
-    /// All kept editions, the latest first. They include the last edition [in
-    /// force](RuleStore::keep), even if many invalid ones followed it.
+    /// Returns all kept editions, the latest first. They include the last edition [in force](RuleStore::keep), even
+    /// if many invalid ones followed it.
     ///
     /// # Errors
     /// If the store can't be read.
@@ -162,7 +159,7 @@ impl RuleStore {
         }))
     }
 
-    /// The present edition, and every new one.
+    /// Watches the editions, beginning with the present one.
     ///
     /// # Errors
     /// If the store can't be read.
@@ -170,8 +167,7 @@ impl RuleStore {
         within(self.bucket.watch_with_history(RULES_KEY)).await
     }
 
-    /// Deletes all rules if no edition was written since `revision`, and returns the revision of
-    /// the deletion.
+    /// Deletes all rules if no edition was written since `revision`, and returns the deletion's revision.
     ///
     /// # Errors
     /// [`StoreError::Superseded`] if another edition was written, or if the store does not take it.

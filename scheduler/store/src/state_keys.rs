@@ -1,4 +1,4 @@
-//! Keys that sign the records of state, so that nobody but a scheduler can write one.
+//! Keys that sign state records, so that only schedulers can write them.
 
 use rampmeter_nats::key_file::bounded;
 use ring::hmac;
@@ -7,37 +7,37 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The fewest characters of a key: enough that it cannot be guessed.
+/// The fewest characters of a key, so that it cannot be guessed.
 const MIN_KEY: usize = 32;
-/// The most keys: the present one, and those before it that a rotation still needs.
+/// Bound on keys: the present one, and earlier ones that a rotation still needs.
 const MAX_KEYS: usize = 8;
-/// The line that accepts records without a signature, while a fleet turns signatures on.
+/// The line that accepts unsigned records, while a fleet turns signatures on.
 const UNSIGNED: &str = "unsigned";
 
-/// The keys of the schedulers of one state. The first signs, and all verify. Without keys, nothing
-/// is signed or verified. Cheap to clone.
+/// The keys of the schedulers of one state. The first signs, and all verify. Without keys, nothing is signed or
+/// verified. Cheap to clone.
 ///
-/// A file has one key a line. A new key is added below the present one first; once every scheduler
-/// knows it, it becomes the first.
+/// A file has one key per line. A new key is added below the present one first. Once every scheduler knows it,
+/// it becomes the first.
 #[derive(Clone, Default)]
 pub struct StateKeys {
     keys: Arc<[hmac::Key]>,
     accepts_unsigned: bool,
 }
 
-/// Why the signature of a value does not count.
+/// Why the signature of a value is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureFault {
-    /// The value has none.
+    /// The value is not signed.
     #[error("it is not signed by a state key")]
     Missing,
-    /// Somebody without a key has written the value, or it was written for another name.
+    /// The value was written by somebody without a key, or for another name.
     #[error("its signature is by none of the state keys")]
     Wrong,
 }
 
 impl StateKeys {
-    /// The keys in the file at `path`. Empty lines, and lines that begin with `#`, are passed over.
+    /// Reads the keys in the file at `path`. Empty lines, and lines that begin with `#`, are ignored.
     ///
     /// # Errors
     /// If it can't be read, or has no valid keys. No error quotes a key.
@@ -60,26 +60,25 @@ impl StateKeys {
         Ok(StateKeys { keys, accepts_unsigned: !unsigned.is_empty() })
     }
 
-    /// Whether there is a key.
+    /// Returns whether there is a key.
     #[must_use]
     pub fn signs(&self) -> bool {
         !self.keys.is_empty()
     }
 
-    /// Whether records without a signature count, too.
+    /// Returns whether unsigned records are accepted.
     #[must_use]
     pub fn accepts_unsigned(&self) -> bool {
         self.accepts_unsigned
     }
 
-    /// The signature of the value of this name, in hexadecimal digits, if there is a key.
+    /// Signs the value of this name, in hexadecimal digits, if there is a key.
     pub(super) fn sign(&self, name: &str, header: &str, content: &[u8]) -> Option<String> {
         let tag = hmac::sign(self.keys.first()?, &signed(name, header, content));
         Some(tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// # Errors
-    /// If the signature is missing, or by no key.
+    /// Fails if the signature is missing, or by none of the keys.
     pub(super) fn check(
         &self,
         name: &str,
@@ -105,8 +104,7 @@ impl fmt::Debug for StateKeys {
     }
 }
 
-/// What is signed. A name and a header have no line break, so that no other three parts give these
-/// bytes.
+/// Returns the signed bytes. Neither name nor header has a line break, so no other three parts give these.
 fn signed(name: &str, header: &str, content: &[u8]) -> Vec<u8> {
     [name.as_bytes(), b"\n", header.as_bytes(), b"\n", content].concat()
 }

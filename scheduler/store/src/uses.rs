@@ -1,4 +1,4 @@
-//! Reads and writes the use of resources, a value for each day.
+//! Reads and writes the use of resources, one value per day.
 
 use super::bucket::{StoreError, update, within};
 use super::day_usage::StoredDayUsage;
@@ -9,8 +9,8 @@ use jiff::civil::Date;
 use rampmeter_protocol::name::Name;
 
 impl Store {
-    /// The use of a day, and the revision that the next write has to name. A value that is missing
-    /// or can't be read counts as an empty day.
+    /// Returns the use of a day, and the revision for the next write. A value that is missing or unreadable
+    /// counts as an empty day.
     ///
     /// # Errors
     /// If the store can't be read.
@@ -26,7 +26,7 @@ impl Store {
         Ok((used.unwrap_or_default(), entry.revision))
     }
 
-    /// The use of each of these days, in their order.
+    /// Returns the use of each of these days, in their order.
     ///
     /// # Errors
     /// If the store can't be read.
