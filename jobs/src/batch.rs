@@ -1,5 +1,4 @@
-//! Publishing many jobs: as atomic batches of JetStream (ADR-50), and one by one where a batch is
-//! refused.
+//! Publishes many jobs: as atomic batches of JetStream (ADR-50), or one by one where a batch is refused.
 
 use crate::job::Written;
 use crate::lane::LaneMessage;
@@ -16,29 +15,29 @@ use std::time::Duration;
 const BATCH_ID: &str = "Nats-Batch-Id";
 const BATCH_SEQUENCE: &str = "Nats-Batch-Sequence";
 const BATCH_COMMIT: &str = "Nats-Batch-Commit";
-/// The most jobs of a batch: servers take no more.
+/// Bound on the jobs of a batch, set by servers.
 const MAX_JOBS: usize = 1000;
-/// The most bytes of a batch. The server keeps it in memory until it is whole.
+/// Bound on the bytes of a batch, which the server keeps in memory until it is complete.
 const MAX_BYTES: usize = 4 << 20;
-/// What a job's headers take besides its payload, at the usual size of ids and labels.
+/// The bytes of a job besides its payload, at the usual size of ids and labels.
 const HEADERS_BYTES: usize = 256;
-/// How long to wait for the answer to a batch. After that its jobs are sent one by one, and the
-/// server knows those that it has.
+/// How long to wait for the answer to a batch. Then its jobs are sent one by one, and the server recognises
+/// those that it has.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// Some jobs are published, and the next one is not.
+/// Some jobs were published, but the next one was not.
 #[derive(Debug, thiserror::Error)]
 #[error("{} jobs are published, and the next is not: {error}", .published.len())]
 pub struct PartlyPublished {
     /// The first jobs, which are in the stream.
     pub published: Vec<Published>,
-    /// Why the job behind them is not. As with a single job, it may have arrived nevertheless.
+    /// Why the job after them is not. As with a single job, it may have arrived nevertheless.
     #[source]
     pub error: QueueError,
 }
 
 impl Written {
-    /// Publishes the job alone.
+    /// Publishes this job alone.
     pub(crate) async fn publish(&self, store: &Store) -> Result<Published, QueueError> {
         let subject = self.subject(store);
         let message = || {
@@ -70,7 +69,7 @@ impl Written {
     }
 }
 
-/// Publishes all jobs in their order, or the first of them up to a failure.
+/// Publishes all jobs in order, or only the first of them if one fails.
 pub(crate) async fn publish(store: &Store, jobs: &[Written]) -> Result<Vec<Published>, PartlyPublished> {
     let takes_batches = store.jobs.cached_info().config.allow_atomic_publish;
     let mut published = Vec::with_capacity(jobs.len());
@@ -97,7 +96,7 @@ pub(crate) async fn publish(store: &Store, jobs: &[Written]) -> Result<Vec<Publi
     Ok(published)
 }
 
-/// How many of the first jobs fit into a batch: at least one.
+/// Returns how many of the first jobs fit into a batch: at least one.
 fn fitting(jobs: &[Written]) -> usize {
     let mut bytes = 0;
     let fits = |job: &&Written| {
@@ -107,8 +106,8 @@ fn fitting(jobs: &[Written]) -> usize {
     jobs.iter().take(MAX_JOBS).take_while(fits).count().max(1)
 }
 
-/// Publishes a batch, and returns the place of its first job in the stream. `None` if the server
-/// has not answered, or has refused the batch, for example because of a known id.
+/// Publishes a batch, and returns the sequence of its first job. `None` if the server has not answered, or has
+/// refused the batch, for example because of a known id.
 async fn together(store: &Store, jobs: &[Written]) -> Option<u64> {
     let (client, batch) = (&store.connection.client, unique());
     let (last, others) = jobs.split_last()?;

@@ -4,7 +4,7 @@ use rampmeter_nats::servers::Servers;
 use rampmeter_nats::tls_fault::tls_fault;
 use std::error::Error as StdError;
 
-/// What went wrong: [`QueueError::kind`] for programs, the text for people.
+/// The error of a queue operation: [`QueueError::kind`] for programs, the text for people.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct QueueError {
@@ -13,7 +13,7 @@ pub struct QueueError {
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// Which party must act on a [`QueueError`].
+/// The kind of a [`QueueError`], to match on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QueueErrorKind {
@@ -21,18 +21,17 @@ pub enum QueueErrorKind {
     InvalidArgument,
     /// There is no connection to NATS, or the server refused it.
     Connect,
-    /// There is no such queue, or it has no consumer for a class. An operator makes both.
+    /// There is no such queue, or it has no consumer for a class. An operator creates both.
     Missing,
-    /// A stream or a consumer of the queue has another configuration. The text names each
-    /// difference.
+    /// A stream or a consumer of the queue is configured differently. The text lists the differences.
     Differs,
-    /// JetStream did not answer, or refused. A published job may have arrived nevertheless: publish
-    /// it again under the same id.
+    /// JetStream did not answer, or refused. A published job may have arrived nevertheless: publish it again
+    /// under the same id.
     Store,
 }
 
 impl QueueError {
-    /// Which party must act.
+    /// Returns the kind, to match on.
     #[must_use]
     pub fn kind(&self) -> QueueErrorKind {
         self.kind
@@ -57,7 +56,7 @@ impl QueueError {
         ))
     }
 
-    /// States that the server did not answer because it did not permit the request.
+    /// Adds that the server did not answer because it denied the request.
     pub(crate) fn denied(self, denial: &str) -> Self {
         if self.kind != QueueErrorKind::Store {
             return self;

@@ -1,4 +1,4 @@
-//! What a producer publishes, and its form in the stream.
+//! Jobs, and their form in the stream.
 
 use crate::QueueError;
 use crate::lane::Lane;
@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 
 const COST: &str = "Rampmeter-Cost";
 const LABELS: &str = "Rampmeter-Labels";
-/// The largest payload. The job has to fit into a message with its headers, and into a dead letter
-/// with the reason.
+/// Bound on the bytes of a payload. The job must fit into a message with its headers, and into a dead
+/// letter with the reason.
 const MAX_PAYLOAD: usize = 256 << 10;
 
-/// Delayed work of a group.
+/// Delayed work for a group.
 ///
 /// ```
 /// use rampmeter_jobs::Job;
@@ -38,7 +38,7 @@ pub struct Job {
 /// A job that is in the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published {
-    /// What [`Queue::delete`](crate::Queue::delete) takes: its place in the stream.
+    /// The job's sequence in the stream, as needed by [`Queue::delete`](crate::Queue::delete).
     pub sequence: u64,
     /// Whether the job was already in the stream under the same id.
     pub duplicate: bool,
@@ -52,7 +52,6 @@ pub(crate) struct Written {
     pub(crate) payload: Bytes,
 }
 
-/// The content of a job's headers.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct JobTerms {
     pub(crate) id: Option<String>,
@@ -61,32 +60,31 @@ pub(crate) struct JobTerms {
 }
 
 impl Job {
-    /// A job of `group`, 1 to 256 bytes, that costs one request. The payload is for the handler.
+    /// Creates a job of `group`, 1 to 256 bytes, that costs one request. The payload is for the handler.
     pub fn new(group: impl Into<String>, payload: impl Into<Bytes>) -> Self {
         let (group, payload) = (group.into(), payload.into());
         Job { group, class: None, id: None, cost: Cost::default(), labels: Vec::new(), payload }
     }
 
-    /// The class of its permit and of its lane; the resource's default if none is set.
+    /// Sets the class of the permit and the lane; by default, the permit's is that of the resource.
     ///
-    /// Jobs of one group and class keep their order. A more urgent job therefore overtakes other
-    /// jobs of its group.
+    /// Only jobs of one group and class keep their order, so a more urgent job overtakes others of its group.
     pub fn class(self, class: impl Into<String>) -> Self {
         Job { class: Some(class.into()), ..self }
     }
 
-    /// Its id, 1 to 64 visible ASCII characters. Jobs with the same id are one job. A job without
-    /// an id gets one.
+    /// Sets the id, 1 to 64 visible ASCII characters. Jobs with the same id are one job. Without an id, a job
+    /// gets one when it is published.
     pub fn id(self, id: impl Into<String>) -> Self {
         Job { id: Some(id.into()), ..self }
     }
 
-    /// What its call costs.
+    /// Sets the cost of the call.
     pub fn cost(self, cost: impl Into<Cost>) -> Self {
         Job { cost: cost.into(), ..self }
     }
 
-    /// A label of its permit, besides that of its group.
+    /// Adds a label to the permit, besides that of the group.
     pub fn label(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.labels.push((key.into(), value.into()));
         self
@@ -126,7 +124,7 @@ impl JobTerms {
         headers
     }
 
-    /// Reads a job's headers, or says why they are wrong. A job without headers costs one request.
+    /// Parses a job's headers, or returns why they are invalid. A job without headers costs one request.
     pub(crate) fn read(headers: &HeaderMap) -> Result<Self, String> {
         let id = headers.get(NATS_MESSAGE_ID).map(|id| id.as_str().to_owned());
         let cost = read(headers, COST, |json| serde_json::from_str(json).map(wire::Cost::into_owned))?;

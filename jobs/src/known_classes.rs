@@ -1,4 +1,4 @@
-//! The classes of a queue, as far as a producer has looked for them.
+//! The classes of a queue that a producer has looked up.
 
 use crate::QueueError;
 use crate::store::Store;
@@ -7,22 +7,19 @@ use rampmeter_protocol::name::Name;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The most classes that are remembered. Further ones are looked for each time.
+/// Bound on the remembered classes. Further ones are looked up each time.
 const MANY: usize = 64;
 
-/// Classes that a queue has. A class is never taken from a queue.
+/// Classes that a queue has. A queue never loses a class.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KnownClasses {
-    /// The lock is held for a look-up.
+    /// Locked for one look-up.
     found: Arc<Mutex<BTreeSet<Name>>>,
 }
 
 impl KnownClasses {
-    /// Whether `class` is one of the queue, whose workers would otherwise never see the job. A
-    /// producer without the right to look publishes without this check.
-    ///
-    /// # Errors
-    /// [`QueueErrorKind::Missing`](crate::QueueErrorKind::Missing) if it is none.
+    /// Fails with [`QueueErrorKind::Missing`](crate::QueueErrorKind::Missing) if the queue lacks `class`, since its
+    /// workers would never see the job. A producer without the right to look publishes unchecked.
     pub(crate) async fn check(&self, store: &Store, class: Option<&Name>) -> Result<(), QueueError> {
         let Some(class) = class.filter(|class| !self.found().contains(*class)) else { return Ok(()) };
         let found = store.lanes.consumer_info(store.layout.lane_leases_name(Some(class))).await;

@@ -8,13 +8,11 @@ use crate::store::Store;
 use crate::{Job, Published, QueueBuilder, QueueError, WorkerBuilder, status};
 use rampmeter_worker_sdk::Resource;
 
-/// A queue of jobs: for producers, for [workers](Queue::worker), and for inspection. Cheap to
-/// clone.
+/// A queue of jobs: for producers, for [workers](Queue::worker), and for inspection. Cheap to clone.
 ///
-/// It has its own connection to NATS. Jobs are messages on
-/// `rampmeter.jobs.<queue>.job.<class>.<group>`, with `-` as the class of jobs without one. Any
-/// other client of NATS may publish there too. Its message is a job that costs one request, unless
-/// a header says otherwise.
+/// It has its own connection to NATS. Jobs are messages on `rampmeter.jobs.<queue>.job.<class>.<group>`, with
+/// `-` as the class of jobs without one. Any other NATS client may publish there too; its message is a job
+/// that costs one request, unless a header states another cost.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -36,42 +34,41 @@ impl Queue {
         Queue { store, classes: KnownClasses::default() }
     }
 
-    /// Opens the queue `name` with no options. An operator has created it, with `rampmeter jobs
-    /// init` or [`QueueBuilder::create`]. See [`Queue::builder`] for more.
+    /// Opens the queue `name` with default options. An operator creates it with `rampmeter jobs init` or
+    /// [`QueueBuilder::create`].
     ///
     /// # Errors
-    /// The errors of [`QueueBuilder::open`].
+    /// See [`QueueBuilder::open`].
     pub async fn open(url: impl AsRef<str>, name: &str) -> Result<Queue, QueueError> {
         Queue::builder().open(url, name).await
     }
 
-    /// A queue with options.
+    /// Returns the options of a queue.
     pub fn builder() -> QueueBuilder {
         QueueBuilder::default()
     }
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         self.store.layout.queue()
     }
 
-    /// Publishes a job. The job is in the stream when this returns.
+    /// Publishes a job, which is in the stream when this returns.
     ///
     /// # Errors
-    /// If the job is invalid or too large, or if the queue lacks its class. If JetStream does not
-    /// take it for 15 s.
+    /// If the job is invalid or too large, if the queue lacks its class, or if JetStream does not accept it
+    /// for 15 s.
     pub async fn publish(&self, job: Job) -> Result<Published, QueueError> {
         let published = self.publish_all([job]).await.map_err(|none| none.error)?;
         Ok(published[0])
     }
 
-    /// Publishes many jobs with few round trips, in their order: up to a thousand go into the
-    /// stream together or not at all.
+    /// Publishes many jobs in order and with few round trips: up to a thousand go into the stream together or not
+    /// at all.
     ///
-    /// Jobs whose ids are known are duplicates, as in [`publish`](Queue::publish). If one job can't
-    /// be published, no later one is. A producer that died publishes all of them again, under ids
-    /// of its own choice.
+    /// Jobs with known ids are duplicates, as in [`publish`](Queue::publish). If one job can't be published, no
+    /// later one is. A producer that died can publish all of them again, under ids of its own choice.
     ///
     /// ```no_run
     /// # async fn example(queue: rampmeter_jobs::Queue) -> Result<(), Box<dyn std::error::Error>> {
@@ -84,8 +81,8 @@ impl Queue {
     /// ```
     ///
     /// # Errors
-    /// [`PartlyPublished`], with the jobs that are in the stream and the reason why the next one is
-    /// not. If one of the jobs is invalid, none is published.
+    /// [`PartlyPublished`], with the jobs that are in the stream and the reason why the next one is not. If
+    /// one of the jobs is invalid, none is published.
     pub async fn publish_all(&self, jobs: impl IntoIterator<Item = Job>) -> Result<Vec<Published>, PartlyPublished> {
         let written: Result<Vec<Written>, QueueError> = jobs.into_iter().map(Job::written).collect();
         let none = |error| PartlyPublished { published: Vec::new(), error };
@@ -105,30 +102,29 @@ impl Queue {
         published
     }
 
-    /// Where a job is in its group: how many are before it, and when it is likely to begin. `None`
-    /// if it is not in the queue any more.
+    /// Returns a job's position in its group: how many are before it, and when it is likely to begin. `None` if it
+    /// has left the queue.
     ///
-    /// The call reads each job before this one, at a tenth of a millisecond a job.
+    /// Reads each job before this one, which takes a tenth of a millisecond per job.
     ///
     /// # Errors
-    /// None at present. If JetStream does not answer, this tries again.
+    /// Currently none. If JetStream does not answer, this tries again.
     pub async fn position(&self, sequence: u64) -> Result<Option<Position>, QueueError> {
         Ok(status::position(&self.store, sequence).await)
     }
 
-    /// Deletes a job or a dead letter by its place in the stream. Returns whether it was still
-    /// there. A running job goes on to its end.
+    /// Deletes a job or a dead letter by its sequence in the stream. Returns whether it still existed. A running
+    /// job goes on to its end.
     ///
     /// # Errors
-    /// None at present. If JetStream does not answer, this tries again.
+    /// Currently none. If JetStream does not answer, this tries again.
     pub async fn delete(&self, sequence: u64) -> Result<bool, QueueError> {
         Ok(self.store.finish(sequence).await)
     }
 
-    /// How many jobs are delayed, running and dead, by class and group. Groups without jobs are
-    /// left out.
+    /// Counts the delayed, running and dead jobs by class and group, without groups that have none.
     ///
-    /// The numbers are counted from the present streams, so that they are right after any failure.
+    /// The numbers come from the present streams, so they are right after any failure.
     ///
     /// # Errors
     /// If JetStream does not answer.
@@ -136,10 +132,10 @@ impl Queue {
         status::of(&self.store).await
     }
 
-    /// How many jobs were dropped because a job with their id had been published before.
+    /// Returns how many jobs were dropped because a job with their id had been published before.
     ///
-    /// Publishers count them. The count may be too low if many publish such jobs at once, and does
-    /// not include those of other clients of NATS.
+    /// Publishers count them. The count may be too low if many publish such jobs at once, and does not include
+    /// those of other NATS clients.
     ///
     /// # Errors
     /// If JetStream does not answer.
@@ -148,7 +144,7 @@ impl Queue {
         repeated.map(|count| count.value).map_err(|error| QueueError::store("reading a count", error))
     }
 
-    /// The oldest dead letters, at most `most`.
+    /// Returns the oldest dead letters, at most `most`.
     ///
     /// # Errors
     /// If JetStream does not answer.
@@ -156,7 +152,7 @@ impl Queue {
         status::dead_letters(&self.store, most).await
     }
 
-    /// Options of a worker that runs this queue's jobs with permits of `resource`.
+    /// Returns the options of a worker that runs this queue's jobs with permits of `resource`.
     pub fn worker(&self, resource: Resource) -> WorkerBuilder {
         WorkerBuilder::new(self.clone(), resource)
     }

@@ -12,18 +12,17 @@ use rampmeter_protocol::name::Name;
 use std::time::Duration;
 
 const LEASE: Duration = Duration::from_secs(10);
-/// The shortest lease. It is renewed three times, and a busy machine is late.
+/// The shortest lease. It is renewed three times, and a busy machine may be late.
 const MIN_LEASE: Duration = Duration::from_secs(1);
-/// How long the server remembers ids of jobs by default.
+/// How long servers remember ids of jobs by default.
 const REMEMBERED: Duration = Duration::from_secs(600);
-/// The bytes of jobs by default: a million small ones. Producers cannot fill a disk.
+/// Default bound on the bytes of jobs: a million small ones. Producers cannot fill a disk.
 const DEFAULT_BYTES: u64 = 256 << 20;
 
 /// Options of a [`Queue`].
 ///
-/// An operator [creates](QueueBuilder::create) a queue once, with all these options. Producers and
-/// workers [open](QueueBuilder::open) it, and need only those of the connection: `options` and
-/// `prefix`.
+/// An operator [creates](QueueBuilder::create) a queue once, with all these options. Producers and workers
+/// [open](QueueBuilder::open) it, and need only the options of the connection: `options` and `prefix`.
 #[derive(Debug)]
 #[must_use = "nothing happens until `open` or `create`"]
 pub struct QueueBuilder {
@@ -50,46 +49,44 @@ impl Default for QueueBuilder {
 }
 
 impl QueueBuilder {
-    /// Credentials, TLS and everything else that NATS knows. The queue sets the ping interval, the
-    /// delay between reconnects and the event callback itself.
+    /// Sets credentials, TLS and other options of the connection. The queue itself sets the ping interval, the
+    /// delay between reconnects and the event callback.
     pub fn options(self, options: ConnectOptions) -> Self {
         QueueBuilder { options, ..self }
     }
 
-    /// The first token of subjects and streams, if it is not `rampmeter`.
+    /// Sets the first token of subjects and streams; `rampmeter` by default.
     pub fn prefix(self, prefix: impl Into<String>) -> Self {
         QueueBuilder { prefix: prefix.into(), ..self }
     }
 
-    /// A class of jobs in a new queue. Jobs without a class need none.
+    /// Adds a class of jobs to a new queue. Jobs without a class need none.
     pub fn class(mut self, class: impl Into<String>) -> Self {
         self.classes.push(class.into());
         self
     }
 
-    /// How many servers keep a copy of a new queue; 1 by default.
+    /// Sets how many servers keep a copy of a new queue; 1 by default.
     pub fn replicas(mut self, replicas: usize) -> Self {
         self.queue_options.replicas = replicas;
         self
     }
 
-    /// How long after a worker's death another worker gets its jobs, in a new queue: at least a
-    /// second; ten seconds by default. Jobs may take longer, because a live worker renews the
-    /// lease.
+    /// Sets how long after a worker's death another worker gets its jobs, in a new queue: at least a second, ten
+    /// seconds by default. Jobs may take longer, because a live worker renews the lease.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.queue_options.lease = lease.max(MIN_LEASE);
         self
     }
 
-    /// How long a new queue remembers a job's id; ten minutes by default. Servers keep the ids in
-    /// memory.
+    /// Sets how long a new queue remembers a job's id; ten minutes by default. Servers keep the ids in memory.
     pub fn remember_ids(mut self, time: Duration) -> Self {
         self.queue_options.remember_ids = time;
         self
     }
 
-    /// The bytes of jobs and dead letters in a new queue; 256 MiB by default. Its lanes may have a
-    /// fourth of that. A full queue refuses jobs.
+    /// Sets the bound on the bytes of jobs and dead letters in a new queue; 256 MiB by default. Its lanes may
+    /// have a quarter of that. A full queue refuses jobs.
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.queue_options.max_bytes = bytes;
         self
@@ -99,9 +96,8 @@ impl QueueBuilder {
     ///
     /// # Errors
     /// [`QueueErrorKind::Missing`](crate::QueueErrorKind::Missing) if it does not exist, and
-    /// [`QueueErrorKind::Differs`](crate::QueueErrorKind::Differs) if its streams are not those of
-    /// a queue. Otherwise if a name is invalid, if no server answers at `url`, or if the server or
-    /// JetStream refuses.
+    /// [`QueueErrorKind::Differs`](crate::QueueErrorKind::Differs) if its streams are not a queue's. Also if
+    /// a name is invalid, no server answers at `url`, or the server or JetStream refuses.
     pub async fn open(self, url: impl AsRef<str>, name: &str) -> Result<Queue, QueueError> {
         let layout = self.layout(name)?;
         let connection = Connection::connect(self.options, url.as_ref()).await?;
@@ -110,12 +106,12 @@ impl QueueBuilder {
         Ok(Queue::new(Store { connection, layout, jobs, lanes }))
     }
 
-    /// Creates the queue `name`: its streams, and consumers for jobs without a class and for each
-    /// class. What exists stays as it is. Another class can be added later.
+    /// Creates the queue `name`: its streams, and consumers for jobs without a class and for each class. Existing
+    /// parts stay as they are, so that another class can be added later.
     ///
     /// # Errors
     /// [`QueueErrorKind::Differs`](crate::QueueErrorKind::Differs) if it exists with other options.
-    /// Otherwise as [`QueueBuilder::open`].
+    /// Otherwise see [`open`](QueueBuilder::open).
     pub async fn create(self, url: impl AsRef<str>, name: &str) -> Result<Queue, QueueError> {
         let layout = self.layout(name)?;
         let classes = self.classes.iter().map(|class| class_name(class)).collect::<Result<Vec<Name>, QueueError>>()?;
@@ -133,7 +129,7 @@ impl QueueBuilder {
     }
 }
 
-/// The streams of jobs and of lanes, with their consumers.
+/// Creates the streams of jobs and of lanes, with their consumers.
 async fn made(
     connection: &Connection,
     layout: &Layout,

@@ -1,4 +1,4 @@
-//! The state of a queue and of its jobs, read from its streams.
+//! The state of a queue and its jobs, read from its streams.
 
 use crate::QueueError;
 use crate::lane::{Lane, LaneMessage};
@@ -15,7 +15,7 @@ use std::time::Duration;
 const REASON: &str = "Rampmeter-Reason";
 const ATTEMPTS: &str = "Rampmeter-Attempts";
 const ID: &str = "Rampmeter-Id";
-/// The characters of a reason that are kept, so that a dead letter fits into a message.
+/// Bound on the characters of a reason, so that a dead letter fits into a message.
 const MAX_REASON: usize = 1000;
 
 /// The jobs of one class and group, by state.
@@ -26,12 +26,12 @@ pub struct GroupStatus {
     pub group: String,
     /// The class; absent for jobs without one.
     pub class: Option<String>,
-    /// How many jobs wait: for their permit, for the job before them, or for another attempt.
+    /// The number of waiting jobs: for their permit, the previous job, or another attempt.
     pub delayed: usize,
-    /// How many jobs run: at most the worker's concurrency. A job whose worker has died counts as
+    /// The number of running jobs, at most the worker's concurrency. A job whose worker has died counts as
     /// running until its lease ends.
     pub running: usize,
-    /// How many jobs were given up.
+    /// The number of jobs that were given up.
     pub dead: usize,
 }
 
@@ -39,7 +39,7 @@ pub struct GroupStatus {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct DeadLetter {
-    /// Its place in the stream, to [delete](crate::Queue::delete) it.
+    /// Its sequence in the stream, to [delete](crate::Queue::delete) it.
     pub sequence: u64,
     /// Its group.
     pub group: String,
@@ -47,16 +47,16 @@ pub struct DeadLetter {
     pub class: Option<String>,
     /// Its id, if it has one.
     pub id: Option<String>,
-    /// The payload that the producer set.
+    /// The producer's payload.
     #[serde(serialize_with = "as_text")]
     pub payload: Bytes,
     /// Why it was given up.
     pub reason: String,
-    /// How many attempts had begun.
+    /// The number of attempts that had begun.
     pub attempts: u32,
 }
 
-/// Where a job is in its group.
+/// The position of a job in its group.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Position {
@@ -64,12 +64,12 @@ pub struct Position {
     pub group: String,
     /// The class; absent for jobs without one.
     pub class: Option<String>,
-    /// How many jobs of its group and class are before it. Those that run count.
+    /// The number of jobs before it in its group and class, including running ones.
     pub ahead: u64,
-    /// Whether it runs.
+    /// Whether it is running.
     pub running: bool,
-    /// When it is likely to begin, at the pace of the last jobs of its group. Unknown before the
-    /// first of them has ended.
+    /// When it is likely to begin, at the pace of the last jobs of its group. Unknown before the first of
+    /// them has ended.
     #[serde(rename = "starts_in_ms", serialize_with = "in_millis")]
     pub starts_in: Option<Duration>,
 }
@@ -82,7 +82,7 @@ fn as_text<S: Serializer>(payload: &Bytes, serializer: S) -> Result<S::Ok, S::Er
     serializer.serialize_str(&String::from_utf8_lossy(payload))
 }
 
-/// Adds headers that say why `job` was given up.
+/// Adds headers that state why `job` was given up.
 pub(crate) fn explain(headers: &mut HeaderMap, job: &StreamMessage, attempts: u32, why: &str) {
     headers.insert(REASON, reason(why));
     headers.insert(ATTEMPTS, attempts.to_string());
@@ -91,7 +91,7 @@ pub(crate) fn explain(headers: &mut HeaderMap, job: &StreamMessage, attempts: u3
     }
 }
 
-/// The beginning of `why` as one line of text, for a header.
+/// Returns the beginning of `why` as one line of text for a header.
 fn reason(why: &str) -> String {
     let plain = |char: char| if char.is_control() { ' ' } else { char };
     why.chars().take(MAX_REASON).map(plain).collect()
@@ -118,8 +118,8 @@ fn group(groups: &mut BTreeMap<Lane, GroupStatus>, lane: Lane) -> &mut GroupStat
     groups.entry(lane).or_insert_with(|| GroupStatus { group, class, ..GroupStatus::default() })
 }
 
-/// The lane's jobs that run: an attempt at them began after the lane lease was handed out, and they
-/// are still there.
+/// Returns the lane's running jobs: an attempt at them began after the lane lease was delivered, and they
+/// still exist.
 async fn running(store: &Store, lane: &Lane) -> Vec<u64> {
     let Some(noted) = store.attempts(lane).await else { return Vec::new() };
     let lane_lease = store.lane_lease(lane).await;
@@ -133,7 +133,6 @@ async fn running(store: &Store, lane: &Lane) -> Vec<u64> {
     running
 }
 
-/// The position of the job at `sequence`; `None` if there is none.
 pub(crate) async fn position(store: &Store, sequence: u64) -> Option<Position> {
     let job = store.job(sequence).await?;
     let lane = store.layout.subjects.lane(LaneMessage::Job, &job.subject)?;
@@ -146,7 +145,7 @@ pub(crate) async fn position(store: &Store, sequence: u64) -> Option<Position> {
     Some(Position { group, class, ahead, running, starts_in: if running { Some(Duration::ZERO) } else { starts_in } })
 }
 
-/// The lane's pace, as its holder has noted it last.
+/// Returns the lane's pace, as last noted by a holder.
 async fn pace_ms(store: &Store, lane: &Lane) -> Option<u64> {
     let asleep = store.lane_lease(lane).await.and_then(|lane_lease| lane_lease.value.pace_ms());
     match asleep {

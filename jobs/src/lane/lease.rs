@@ -1,9 +1,9 @@
-//! The lease of a lane: the worker that has it works on the lane.
+//! The lease of a lane, whose holder is the one worker of the lane.
 //!
-//! A lane with jobs has a lease, which is one message. JetStream hands it to one worker at a time,
-//! and to another worker if that one dies. Only a worker that checks the lane *after* the lease was
-//! marked as closing deletes it. An arriving job revives a closing lease. So no job is forgotten,
-//! whichever process dies at whatever time.
+//! A lane with jobs has a lease, which is one message. JetStream delivers it to one worker at a time, and to
+//! another if that one dies. Only a worker that checks the lane *after* the lease was marked as closing
+//! deletes it, and an arriving job revives a closing lease. So no job is forgotten, whichever process dies
+//! at whatever time.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
@@ -12,43 +12,41 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LaneLease {
-    /// Work on the lane.
+    /// Work on the lane now.
     Go,
-    /// Work on the lane later.
     Later(PutBack),
-    /// The lane looked empty. If it still is, delete the lane lease; otherwise revive it.
+    /// The lane looked empty. If it still is, delete the lease, otherwise revive it.
     Closing,
 }
 
-/// Why the first jobs of a lane wait, and what their next holder needs to know.
+/// A lane whose first jobs wait, with what its next holder needs to know.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PutBack {
-    /// The shortest wait. The lane lease is handed out after it.
+    /// The shortest wait, after which the lease is delivered.
     #[serde(flatten)]
     pub(crate) first: Wait,
-    /// The waits of other jobs, from the same moment on.
+    /// The waits of other jobs, from the same moment.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub(crate) others: Vec<Wait>,
-    /// The last job that was looked at, if another job may run beside those that wait. The lane is
-    /// handed out again and again, so that its holder looks for later jobs.
+    /// The last job that was looked at, if another may run beside those that wait. The lease then comes back
+    /// again and again, so that its holder looks for later jobs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) room_after: Option<u64>,
-    /// The mean time from one job to the next, as in the note of attempts.
+    /// The mean time from one job to the next, as in [`Attempts`](crate::store::attempts::Attempts).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(crate) pace_ms: Option<u64>,
 }
 
-/// A job that waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Wait {
-    /// How long it waits after the lane lease is first handed out.
+    /// How long it waits after the first delivery of the lease.
     pub(crate) after_ms: u64,
-    /// The number of the job in the stream; 0 if no job waits.
+    /// The sequence of the job in the stream; 0 if no job waits.
     pub(crate) job: u64,
-    /// How long it will have waited for a permit when that time is over. Its age decides its place
-    /// in the scheduler's queue.
+    /// Its age at the end of that wait, as a request for a permit. The age decides its place in the
+    /// scheduler's queue.
     pub(crate) age_ms: u64,
-    /// How often it has been put back for a permit.
+    /// How often it was put back for a permit.
     pub(crate) times: u32,
 }
 
@@ -56,30 +54,30 @@ pub(crate) struct Wait {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Replaced;
 
-/// What to do with a received lane lease.
+/// What to do with a delivered lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Receipt {
-    /// Return the lane lease for this time.
+    /// Return the lease for this time.
     Sleep(Duration),
-    /// Work on the lane, with what is known of it.
+    /// Work on the lane, with this knowledge of it.
     Work(Known),
     /// Check whether the lane is empty.
     NextLookup,
 }
 
-/// What the last holder of a lane knew of it.
+/// The last holder's knowledge of a lane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     /// The jobs that still wait, or have waited.
     pub(crate) waits: Vec<Wait>,
-    /// All other jobs up to this one are gone.
+    /// All other jobs up to this sequence are gone.
     pub(crate) seen: u64,
     /// The mean time from one job to the next.
     pub(crate) pace_ms: Option<u64>,
 }
 
 impl LaneLease {
-    /// What to do with this lane lease at its `deliveries`th delivery.
+    /// Returns what to do with this lease at its `deliveries`th delivery.
     pub(crate) fn receipt(self, deliveries: i64) -> Receipt {
         match self {
             LaneLease::Go => Receipt::Work(Known::default()),
@@ -91,7 +89,7 @@ impl LaneLease {
         }
     }
 
-    /// The same with the lane's pace, if its next holder is to know it.
+    /// Adds the lane's pace for the next holder, if the lease can carry it.
     pub(crate) fn at_pace(self, pace_ms: Option<u64>) -> Self {
         match self {
             LaneLease::Later(put_back) => LaneLease::Later(PutBack { pace_ms, ..put_back }),
@@ -99,7 +97,7 @@ impl LaneLease {
         }
     }
 
-    /// The lane's pace, if its last holder has left it here.
+    /// Returns the lane's pace, if the last holder has left it here.
     pub(crate) fn pace_ms(&self) -> Option<u64> {
         match self {
             LaneLease::Later(put_back) => put_back.pace_ms,
@@ -109,7 +107,7 @@ impl LaneLease {
 }
 
 impl PutBack {
-    /// Puts a lane back until the first of `waits` is over, and for no longer than `most_ms`.
+    /// Puts a lane back until the first of `waits` is over, but for at most `most_ms`.
     pub(crate) fn of(mut waits: Vec<Wait>, room_after: Option<u64>, most_ms: Option<u64>) -> Self {
         waits.sort_by_key(|wait| (wait.after_ms, wait.job));
         let shortest = waits.first().map(|wait| wait.after_ms);
@@ -119,7 +117,7 @@ impl PutBack {
         PutBack { first: waits.next().unwrap_or_default(), others: waits.collect(), room_after, pace_ms: None }
     }
 
-    /// What is known after the shortest wait.
+    /// Returns the knowledge after the shortest wait.
     fn known(&self) -> Known {
         let waits = std::iter::once(&self.first).chain(&self.others).filter(|wait| wait.job != 0);
         let waits = waits.map(|wait| wait.shortened(self.first.after_ms)).collect();

@@ -1,4 +1,4 @@
-//! Where jobs wait: one lane for each class and group.
+//! The lanes in which jobs wait, one for each class and group.
 
 pub(super) mod lease;
 pub(super) mod places;
@@ -6,20 +6,20 @@ pub(super) mod places;
 use crate::QueueError;
 use rampmeter_protocol::name::Name;
 
-/// The longest group, in bytes. A label's value may be as long.
+/// Bound on the bytes of a group. A label's value may be as long.
 const MAX_GROUP: usize = 256;
-/// The token of jobs without a class.
+/// The subject token of jobs without a class.
 const NO_CLASS: &str = "-";
 
-/// The jobs of one class and group. They begin in their order.
+/// The lane of a class and group, whose jobs begin in order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Lane {
     pub(crate) class: Option<Name>,
     pub(crate) group: String,
 }
 
-/// The subjects of one queue. One stream contains jobs and dead letters. Another contains the state
-/// of lanes, with one message a subject.
+/// The subjects of one queue. One stream contains jobs and dead letters, another the state of lanes, with one
+/// message per subject.
 #[derive(Clone, Debug)]
 pub(crate) struct Subjects {
     jobs: String,
@@ -29,13 +29,11 @@ pub(crate) struct Subjects {
 /// A kind of message about a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LaneMessage {
-    /// Its jobs.
     Job,
-    /// Jobs of the lane that are given up.
+    /// Jobs that were given up.
     Dead,
-    /// The lane lease. Its holder works on the lane.
     LaneLease,
-    /// The attempts that have begun.
+    /// The note of attempts.
     Attempt,
 }
 
@@ -63,37 +61,37 @@ impl Subjects {
         Subjects { jobs: format!("{prefix}.jobs.{queue}"), lanes: format!("{prefix}.lanes.{queue}") }
     }
 
-    /// All subjects of the stream of jobs.
+    /// Returns the wildcard subject of the stream of jobs.
     pub(crate) fn all_jobs(&self) -> String {
         format!("{}.>", self.jobs)
     }
 
-    /// All subjects of the stream of lanes.
+    /// Returns the wildcard subject of the stream of lanes.
     pub(crate) fn all_lanes(&self) -> String {
         format!("{}.>", self.lanes)
     }
 
-    /// The subject with the count of repeated jobs.
+    /// Returns the subject of the count of repeated jobs.
     pub(crate) fn repeated(&self) -> String {
         format!("{}.repeated", self.lanes)
     }
 
-    /// The subject of `kind` of `lane`.
+    /// Returns the subject of `kind` for `lane`.
     pub(crate) fn of(&self, kind: LaneMessage, lane: &Lane) -> String {
         format!("{}.{}.{}", self.under(kind), class_token(lane.class.as_ref()), encoded(&lane.group))
     }
 
-    /// `kind` of all lanes.
+    /// Returns the wildcard subject of `kind` for all lanes.
     pub(crate) fn all(&self, kind: LaneMessage) -> String {
         format!("{}.>", self.under(kind))
     }
 
-    /// `kind` of all lanes of a class.
+    /// Returns the wildcard subject of `kind` for all lanes of a class.
     pub(crate) fn of_class(&self, kind: LaneMessage, class: Option<&Name>) -> String {
         format!("{}.{}.*", self.under(kind), class_token(class))
     }
 
-    /// The lane of `subject`; `None` if the subject has another form.
+    /// Returns the lane of `subject`, or `None` if the subject has another form.
     pub(crate) fn lane(&self, kind: LaneMessage, subject: &str) -> Option<Lane> {
         let rest = subject.strip_prefix(&self.under(kind))?.strip_prefix('.')?;
         let (class, group) = rest.split_once('.')?;
@@ -111,12 +109,12 @@ impl Subjects {
     }
 }
 
-/// The class as one token of a subject and a part of a consumer's name.
+/// Returns the class as one token of a subject and a part of a consumer's name.
 pub(crate) fn class_token(class: Option<&Name>) -> &str {
     class.map_or(NO_CLASS, |class| class)
 }
 
-/// Letters, digits, `_` and `-` stay. Other bytes become `=` and two hexadecimal digits.
+/// Escapes bytes other than letters, digits, `_` and `-` as `=` and two hexadecimal digits.
 fn encoded(group: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' => char::from(byte).to_string(),

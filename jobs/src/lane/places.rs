@@ -1,7 +1,7 @@
-//! Which jobs of a lane run, and which wait. It decides without a clock or a connection.
+//! Decides which jobs of a lane run and which wait, without a clock or a connection.
 //!
-//! The first jobs of a lane have places, as many as may run at once. A job keeps its place while it
-//! waits for its permit or for another attempt. With one place, jobs therefore keep their order.
+//! The first jobs of a lane have places, as many as may run at once. A job keeps its place while it waits for
+//! its permit or another attempt, so with one place jobs keep their order.
 
 use crate::lane::lease::{Known, LaneLease, PutBack, Wait};
 use rampmeter_protocol::time::{Span, Time};
@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// How many jobs of each place begin before other lanes that wait for this worker get a turn.
 const TURNS: usize = 16;
-/// How soon a lane with a free place is looked at again while some of its jobs run.
+/// When a lane with a free place is looked at again while some of its jobs run.
 const LOOK_AGAIN: Span = Span::from_millis(200);
 
-/// How soon a lane is looked at again if all its jobs wait. No message tells it of an arrival.
+/// When a lane is looked at again if all its jobs wait. No message announces an arrival.
 const MAX_SLEEP_MS: u64 = 2000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
@@ -21,27 +21,26 @@ const NANOS_PER_MILLI: u64 = 1_000_000;
 pub(crate) struct Places {
     most: usize,
     running: BTreeSet<u64>,
-    /// Waiting jobs, with the time at which each may be tried again.
+    /// Waiting jobs, with the time from which each may be tried again.
     waiting: BTreeMap<u64, (Time, Wait)>,
     turns: usize,
     /// The last job that was looked at, in the order of the lane.
     seen: u64,
-    /// When a look has found no job after `seen`; `None` if there may be one.
+    /// When a look found no job after `seen`; `None` if there may be one.
     end_seen: Option<Time>,
     looking: bool,
 }
 
-/// A job to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextLookup {
     /// A job that has waited.
     At(Wait),
-    /// The first job after this one.
+    /// The first job after this sequence.
     After(u64),
 }
 
 impl Places {
-    /// The places of a lane whose lease arrives at `now`.
+    /// Creates the places of a lane whose lease arrives at `now`.
     pub(crate) fn new(most: usize, now: Time, Known { waits, seen, .. }: Known) -> Self {
         let waiting = waits.into_iter().map(|wait| (wait.job, (now + Span::from_millis(wait.after_ms), wait)));
         Places {
@@ -55,7 +54,7 @@ impl Places {
         }
     }
 
-    /// The next query of the stream, if a place is free and no query runs.
+    /// Begins the next look, if one is due and none is under way.
     pub(crate) fn look(&mut self, now: Time) -> Option<NextLookup> {
         if self.looking || self.next_look()? > now {
             return None;
@@ -65,7 +64,7 @@ impl Places {
         Some(due.map_or(NextLookup::After(self.seen), NextLookup::At))
     }
 
-    /// When there is something to look for; `None` while no place is free.
+    /// Returns when the next look is due, or `None` while none can begin.
     pub(crate) fn next_look(&self) -> Option<Time> {
         if self.looking || self.turns == 0 || self.running.len() >= self.most {
             return None;
@@ -75,12 +74,12 @@ impl Places {
         due.into_iter().chain(further).min()
     }
 
-    /// Whether another job may begin beside those that run or wait.
+    /// Returns whether another job may begin beside those that run or wait.
     fn has_room(&self) -> bool {
         self.running.len() + self.waiting.len() < self.most
     }
 
-    /// Notes what a look has found at `now`. Returns the wait of the job if it begins now.
+    /// Handles the result of a look at `now`. Returns the wait of the job if it begins now.
     pub(crate) fn found(&mut self, now: Time, look: NextLookup, job: Option<u64>) -> Option<Wait> {
         self.looking = false;
         match (look, job) {
@@ -111,13 +110,13 @@ impl Places {
         self.running.remove(&job);
     }
 
-    /// Notes at `now` that a job has to wait.
+    /// Notes that a job has to wait from `now` on.
     pub(crate) fn waits(&mut self, now: Time, wait: Wait) {
         self.running.remove(&wait.job);
         self.waiting.insert(wait.job, (now + Span::from_millis(wait.after_ms), wait));
     }
 
-    /// The lane lease to leave at `now`, when no job runs.
+    /// Returns the lease to leave at `now`, when no job runs.
     pub(crate) fn lane_lease(self, now: Time) -> LaneLease {
         let room = self.has_room();
         let left =

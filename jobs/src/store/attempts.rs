@@ -1,16 +1,13 @@
-//! The note of the attempts that have begun in a lane. An attempt that its worker does not survive
-//! counts.
+//! The note of the attempts that have begun in a lane. An attempt that its worker does not survive counts.
 
 use serde::{Deserialize, Serialize};
 
-/// Each job makes up one part in this many of the lane's pace, so that the pace follows the last
-/// dozen.
+/// Each job contributes one part in this many to the lane's pace, which thus follows the last dozen.
 const LATEST_PART: u64 = 8;
 
-/// The attempts at jobs that have not left the lane.
+/// The attempts at jobs that are still in the lane.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Attempts {
-    /// The attempt that began last.
     #[serde(flatten)]
     latest: Begun,
     /// The attempts at other jobs, if several jobs of the lane may run.
@@ -21,62 +18,59 @@ pub(crate) struct Attempts {
     pace_ms: Option<u64>,
 }
 
-/// The attempts at one job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Begun {
-    /// The job; 0 for none.
     job: u64,
-    /// How many attempts have begun.
     attempts: u32,
-    /// Whether the last of them has failed.
+    /// Whether the last attempt has failed.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     failed: bool,
 }
 
 impl Attempts {
-    /// How many attempts at `job` have begun.
+    /// Returns how many attempts at `job` have begun.
     pub(crate) fn at(&self, job: u64) -> u32 {
         self.all().find(|begun| begun.job == job).map_or(0, |begun| begun.attempts)
     }
 
-    /// The jobs whose last attempt has not failed.
+    /// Returns the jobs whose last attempt has not failed.
     pub(crate) fn running(&self) -> impl Iterator<Item = u64> {
         self.all().filter(|begun| !begun.failed).map(|begun| begun.job)
     }
 
-    /// The mean time from one job to the next, once a job has ended.
+    /// Returns the mean time from one job to the next, once a job has ended.
     pub(crate) fn pace_ms(&self) -> Option<u64> {
         self.pace_ms
     }
 
-    /// The note when this attempt at `job` begins.
+    /// Notes that this attempt at `job` begins.
     pub(crate) fn begun(self, job: u64, attempts: u32) -> Self {
         let Attempts { latest, others, pace_ms } = self.without(job);
         let others = std::iter::once(latest).chain(others).filter(|begun| begun.job != 0).collect();
         Attempts { latest: Begun { job, attempts, failed: false }, others, pace_ms }
     }
 
-    /// These attempts, with the last one at `job` noted as failed.
+    /// Notes that the last attempt at `job` has failed.
     pub(crate) fn failed(mut self, job: u64) -> Self {
         let all = std::iter::once(&mut self.latest).chain(&mut self.others);
         all.filter(|begun| begun.job == job).for_each(|begun| begun.failed = true);
         self
     }
 
-    /// These attempts without those at `job`, which has left the lane.
+    /// Removes the attempts at `job`, which has left the lane.
     pub(crate) fn without(self, job: u64) -> Self {
         let pace_ms = self.pace_ms;
         let mut rest = self.all().copied().filter(|begun| begun.job != job).collect::<Vec<_>>().into_iter();
         Attempts { latest: rest.next().unwrap_or_default(), others: rest.collect(), pace_ms }
     }
 
-    /// These attempts, with the pace corrected by a job that took this long.
+    /// Updates the pace by a job that took this long.
     pub(crate) fn paced(self, taken_ms: u64) -> Self {
         let mean = self.pace_ms.unwrap_or(taken_ms);
         Attempts { pace_ms: Some(mean - mean / LATEST_PART + taken_ms / LATEST_PART), ..self }
     }
 
-    /// The same note at this pace, if a later one is known.
+    /// Sets the pace, if a later one is known.
     pub(crate) fn at_pace(self, pace_ms: Option<u64>) -> Self {
         Attempts { pace_ms: pace_ms.or(self.pace_ms), ..self }
     }

@@ -9,20 +9,19 @@ use rampmeter_nats::servers::Servers;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How long to wait for an answer of the server. After that the message is sent again.
+/// How long to wait for an answer of the server before the message is sent again.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// The beginning of the server's message on a missing permission.
+/// The beginning of the server's message about a denied operation.
 const VIOLATION: &str = "permissions violation";
 
-/// A connection, and a counter of its reconnects. A new connection has lost its pending requests.
+/// A connection with a counter of its reconnects, on each of which pending requests were lost.
 #[derive(Clone, Debug)]
 pub(crate) struct Connection {
     pub(crate) client: Client,
     pub(crate) jetstream: Context,
     pub(crate) reconnects: watch::Receiver<u64>,
-    /// The operation that the server last did not permit. A request for it gets no answer, and
-    /// merely times out.
+    /// The operation that the server last denied. A request for it gets no answer, and times out.
     denial: watch::Receiver<Option<String>>,
 }
 
@@ -50,7 +49,7 @@ impl Connection {
         Ok(Connection { client, jetstream, reconnects, denial })
     }
 
-    /// The same error, with what the server did not permit.
+    /// Adds what the server denied to an error.
     pub(crate) fn explained(&self, error: QueueError) -> QueueError {
         match &*self.denial.borrow() {
             Some(denial) => error.denied(denial),
@@ -58,7 +57,7 @@ impl Connection {
         }
     }
 
-    /// Acknowledges a message in the way of `kind`, and returns whether the server confirmed that.
+    /// Acknowledges a message with `kind`, and returns whether the server confirmed that.
     pub(crate) async fn acknowledge(&self, reply: &str, kind: jetstream::AckKind) -> bool {
         let request = async_nats::Request::new().payload(kind.into()).timeout(Some(ANSWER));
         let confirmed = self.client.send_request(reply.to_owned(), request).await;

@@ -1,13 +1,12 @@
-//! How a stream or a consumer differs from what it should be.
+//! Compares the configuration of a stream or a consumer with the expected one.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The setting in which NATS servers keep notes of their own. It is not compared.
+/// The setting in which NATS servers keep their own notes, which is not compared.
 const OF_SERVERS: &str = "metadata";
 
-/// The settings of `found` that are not those of `expected`, as text. Settings in `free` may have
-/// any value.
+/// Describes the settings of `found` that differ from `expected`, except those in `free`.
 pub(crate) fn differences(found: &impl Serialize, expected: &impl Serialize, free: &[&str]) -> Vec<String> {
     let (found, expected) = (settings(found), settings(expected));
     let mut keys: Vec<&String> = found.keys().chain(expected.keys()).collect();
@@ -33,7 +32,7 @@ fn difference(key: &str, found: &Value, expected: &Value) -> Option<String> {
     (found != expected).then(|| format!("`{key}` is {}, not {}", shown(found), shown(expected)))
 }
 
-/// Whether a value means that nothing is set: servers write some of these values for other ones.
+/// Returns whether a value means that nothing is set. Servers replace one such value by another.
 fn is_unset(value: &Value) -> bool {
     match value {
         Value::Null => true,

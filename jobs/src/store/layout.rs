@@ -1,5 +1,5 @@
-//! What a queue consists of: a stream of jobs, one of lanes, a consumer of arrivals, and a consumer
-//! of lane leases for each class.
+//! The parts of a queue: a stream of jobs, one of lanes, a consumer of arrivals, and a consumer of lane leases
+//! for each class.
 
 use crate::lane::{LaneMessage, Subjects, class_token};
 use async_nats::jetstream::consumer::AckPolicy;
@@ -8,19 +8,18 @@ use async_nats::jetstream::stream::{self, DiscardPolicy};
 use rampmeter_protocol::name::Name;
 use std::time::Duration;
 
-/// How long the server remembers ids of lane messages. Repetitions of a message end sooner.
+/// How long servers remember ids of lane messages. Repetitions of a message end sooner.
 const REMEMBERED_OF_LANES: Duration = Duration::from_secs(120);
 const ARRIVALS: &str = "arrivals";
 /// How long a worker has for an arrival before another worker gets it.
 const ARRIVAL_LEASE: Duration = Duration::from_secs(10);
-/// The part of a queue's bytes that its lanes have. A lane has two messages of 200 bytes at most,
-/// and of some kilobytes with jobs side by side.
+/// The part of a queue's bytes for its lanes. A lane has two messages of at most 200 bytes, or of some
+/// kilobytes with jobs side by side.
 const LANES_PART: u64 = 4;
 
-/// The setting of streams that take batches.
+/// The setting of streams that accept batches.
 pub(crate) const BATCHES: &str = "allow_atomic";
-/// What an operator decides about a stream. Every other setting is that of the queue.
-/// A queue of an earlier build takes no batches.
+/// The settings of a stream that an operator may choose. A queue of an earlier build accepts no batches.
 pub(crate) const FREE_OF_STREAMS: &[&str] = &[
     BATCHES,
     "description",
@@ -33,12 +32,12 @@ pub(crate) const FREE_OF_STREAMS: &[&str] = &[
     "storage",
     "compression",
 ];
-/// What an operator decides about a consumer.
+/// The settings of a consumer that an operator may choose.
 pub(crate) const FREE_OF_CONSUMERS: &[&str] = &["ack_wait", "description", "max_waiting", "num_replicas"];
-/// Settings of a consumer that the server fills in.
+/// The settings of a consumer that the server fills in.
 pub(crate) const FILLED_IN: &[&str] = &["max_waiting"];
 
-/// What is decided when a queue is made.
+/// The options of a new queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueOptions {
     pub(crate) replicas: usize,
@@ -61,12 +60,11 @@ impl Layout {
         Layout { prefix, queue, subjects }
     }
 
-    /// The queue.
     pub(crate) fn queue(&self) -> &str {
         &self.queue
     }
 
-    /// The stream of jobs and dead letters. A full stream refuses jobs, and loses none.
+    /// Returns the stream of jobs and dead letters. A full stream refuses jobs, and loses none.
     pub(crate) fn jobs(&self, options: &QueueOptions) -> stream::Config {
         stream::Config {
             name: format!("{}-jobs-{}", self.prefix, self.queue),
@@ -77,7 +75,7 @@ impl Layout {
         }
     }
 
-    /// The stream of lanes.
+    /// Returns the stream of lanes.
     pub(crate) fn lanes(&self, options: &QueueOptions) -> stream::Config {
         stream::Config {
             name: format!("{}-lanes-{}", self.prefix, self.queue),
@@ -88,17 +86,17 @@ impl Layout {
         }
     }
 
-    /// The consumer of arriving jobs, in the stream of jobs.
+    /// Returns the consumer of arriving jobs, in the stream of jobs.
     pub(crate) fn arrivals(&self) -> pull::Config {
         durable(ARRIVALS.to_owned(), self.subjects.all(LaneMessage::Job), ARRIVAL_LEASE)
     }
 
-    /// The name of the consumer of a class's lane leases.
+    /// Returns the name of the consumer of a class's lane leases.
     pub(crate) fn lane_leases_name(&self, class: Option<&Name>) -> String {
         format!("batons-{}", class_token(class))
     }
 
-    /// The consumer of the lane leases of a class, in the stream of lanes.
+    /// Returns the consumer of the lane leases of a class, in the stream of lanes.
     pub(crate) fn lane_leases(&self, class: Option<&Name>, lease: Duration) -> pull::Config {
         durable(self.lane_leases_name(class), self.subjects.of_class(LaneMessage::LaneLease, class), lease)
     }

@@ -1,7 +1,7 @@
-//! What a queue keeps in JetStream, and every operation on it.
+//! The contents of a queue in JetStream, and all operations on them.
 //!
-//! Every operation is repeated until the server has confirmed it. A message that may already be
-//! stored carries an id by which the server recognises it.
+//! Every operation is repeated until the server has confirmed it. A message that may already be stored has an
+//! id by which the server recognises it.
 
 pub(super) mod attempts;
 pub(super) mod connection;
@@ -28,7 +28,7 @@ use layout::Layout;
 use rampmeter_nats::entropy::secret;
 use retry::{retry_for_a_while, retry_until_done};
 
-/// How often a count is written again if other publishers write it at the same time.
+/// How often a count is written again while other publishers write it too.
 const COUNT_ATTEMPTS: usize = 16;
 
 /// The two streams of a queue.
@@ -48,24 +48,24 @@ pub(crate) struct Placed<T> {
 }
 
 impl Store {
-    /// The oldest job of `lane`, at `from` in the stream or behind it.
+    /// Returns the oldest job of `lane`, at the sequence `from` or later.
     pub(crate) async fn next_job(&self, lane: &Lane, from: u64) -> Option<StreamMessage> {
         let subject = self.layout.subjects.of(LaneMessage::Job, lane);
         let next = || self.jobs.get_first_raw_message_by_subject(&subject, from).map(or_none);
         retry_until_done("looking for a job", next).await
     }
 
-    /// The job or dead letter at `sequence`, if it is still there.
+    /// Returns the job or dead letter at `sequence`, if it still exists.
     pub(crate) async fn job(&self, sequence: u64) -> Option<StreamMessage> {
         retry_until_done("looking for a job", || self.jobs.get_raw_message(sequence).map(or_none)).await
     }
 
-    /// The lane lease of `lane`, if it has one.
+    /// Returns the lane lease of `lane`, if it has one.
     pub(crate) async fn lane_lease(&self, lane: &Lane) -> Option<Placed<LaneLease>> {
         self.last(LaneMessage::LaneLease, lane).await
     }
 
-    /// The attempts that have begun in `lane`, if there is a note of them.
+    /// Returns the note of attempts in `lane`, if there is one.
     pub(crate) async fn attempts(&self, lane: &Lane) -> Option<Placed<Attempts>> {
         self.last(LaneMessage::Attempt, lane).await
     }
@@ -80,12 +80,12 @@ impl Store {
         self.replace(LaneMessage::Attempt, lane, attempts, after).await
     }
 
-    /// Deletes a message of the stream of lanes, if it is still there.
+    /// Deletes a message of the stream of lanes, if it still exists.
     pub(crate) async fn forget(&self, sequence: u64) {
         delete(&self.lanes, sequence).await;
     }
 
-    /// Deletes a job, and returns whether it was still there.
+    /// Deletes a job, and returns whether it still existed.
     pub(crate) async fn finish(&self, sequence: u64) -> bool {
         delete(&self.jobs, sequence).await
     }
@@ -100,12 +100,12 @@ impl Store {
         retry_until_done("writing a dead letter", || self.publish(&subject, letter())).await;
     }
 
-    /// Publishes once, and waits for the result.
+    /// Publishes once, without repetition, and waits for the result.
     pub(crate) async fn publish(&self, subject: &str, message: PublishMessage) -> Result<PublishAck, PublishError> {
         self.connection.jetstream.send_publish(subject.to_owned(), message).await?.await
     }
 
-    /// How many jobs were dropped because their ids were known, and the place of this count.
+    /// Returns how many jobs were dropped because their ids were known, with the count's sequence.
     pub(crate) async fn repeated(&self) -> Result<Placed<u64>, stream::RawMessageError> {
         let last = or_none(self.lanes.get_last_raw_message_by_subject(&self.layout.subjects.repeated()).await)?;
         let count = |payload: &[u8]| std::str::from_utf8(payload).ok()?.parse().ok();
@@ -115,8 +115,7 @@ impl Store {
         }))
     }
 
-    /// Counts `more` jobs that were dropped because their ids were known. No job waits long for
-    /// that.
+    /// Adds `more` jobs that were dropped because their ids were known. Gives up soon, so that no job waits long.
     pub(crate) async fn count_repeated(&self, more: u64) {
         for _ in 0..COUNT_ATTEMPTS {
             let Ok(Placed { sequence, value }) = self.repeated().await else { return };
@@ -129,7 +128,7 @@ impl Store {
         }
     }
 
-    /// How many messages of `kind` there are, by lane.
+    /// Returns the number of messages of `kind` by lane.
     pub(crate) async fn counts(&self, kind: LaneMessage) -> Result<Vec<(Lane, usize)>, QueueError> {
         let stream = match kind {
             LaneMessage::Job | LaneMessage::Dead => &self.jobs,
@@ -178,7 +177,7 @@ impl Store {
         }
     }
 
-    /// The sequence of the message with this id, if it is the last on `subject`.
+    /// Returns the sequence of the message with this id, if it is the last on `subject`.
     async fn written_before(&self, subject: &str, id: &str) -> Option<u64> {
         let last =
             retry_until_done("reading a lane", || self.lanes.get_last_raw_message_by_subject(subject).map(or_none))
@@ -196,12 +195,12 @@ fn or_replaced(published: Result<PublishAck, PublishError>) -> Result<Result<u64
     }
 }
 
-/// An id that no other message has.
+/// Returns an id that no other message has.
 pub(crate) fn unique() -> String {
     format!("{:032x}", secret())
 }
 
-/// What was found, if there is such a message.
+/// Converts the error for a missing message to `None`.
 pub(crate) fn or_none<T>(found: Result<T, stream::RawMessageError>) -> Result<Option<T>, stream::RawMessageError> {
     match found {
         Ok(found) => Ok(Some(found)),
@@ -210,8 +209,7 @@ pub(crate) fn or_none<T>(found: Result<T, stream::RawMessageError>) -> Result<Op
     }
 }
 
-/// Deletes a message, and returns whether it was still there. JetStream reports the deletion of a
-/// missing message as a failure.
+/// Deletes a message, and returns whether it still existed. JetStream reports a missing message as a failure.
 async fn delete(stream: &stream::Stream, sequence: u64) -> bool {
     retry_until_done("deleting", || try_delete(stream, sequence)).await
 }

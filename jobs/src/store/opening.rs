@@ -1,7 +1,7 @@
-//! Opening and making the streams and consumers of a queue.
+//! Opens and creates the streams and consumers of a queue.
 //!
-//! Streams and consumers that exist have to be as the queue expects: one that another party has
-//! made may copy jobs anywhere.
+//! Existing streams and consumers must be configured as expected, because one that another party has created
+//! may copy jobs anywhere.
 
 use crate::QueueError;
 use crate::store::connection::Connection;
@@ -13,7 +13,7 @@ use async_nats::jetstream::consumer::{self, Consumer, IntoConsumerConfig, PullCo
 use async_nats::jetstream::context::{ConsumerInfoError, ConsumerInfoErrorKind, GetStreamError, GetStreamErrorKind};
 use async_nats::jetstream::stream::{self, Stream};
 
-/// The stream with the name and the settings of `expected`.
+/// Opens the stream with the name of `expected`, and checks its settings.
 pub(crate) async fn existing_stream(
     connection: &Connection,
     queue: &str,
@@ -24,8 +24,8 @@ pub(crate) async fn existing_stream(
     checked_stream(found, expected, FREE_OF_STREAMS)
 }
 
-/// The same stream, which is made if there is none. A stream of an earlier build learns to take
-/// batches.
+/// Opens the stream like [`existing_stream`], and creates it if needed. A stream of an earlier build is changed
+/// to accept batches.
 pub(crate) async fn made_stream(connection: &Connection, wanted: &stream::Config) -> Result<Stream, QueueError> {
     let failed = |error| QueueError::store("making a stream", error);
     let made = retry_for_a_while(|| connection.jetstream.get_or_create_stream(wanted)).await.map_err(failed)?;
@@ -37,7 +37,7 @@ pub(crate) async fn made_stream(connection: &Connection, wanted: &stream::Config
     Ok(made)
 }
 
-/// The consumer with the name and the settings of `expected`.
+/// Opens the consumer with the name of `expected`, and checks its settings.
 pub(crate) async fn existing_consumer(
     connection: &Connection,
     stream: &Stream,
@@ -50,7 +50,7 @@ pub(crate) async fn existing_consumer(
     Ok(Consumer::new(expected, info, connection.jetstream.clone()))
 }
 
-/// Makes the same consumer if there is none.
+/// Creates the consumer if it does not exist.
 pub(crate) async fn make_consumer(stream: &Stream, wanted: &pull::Config) -> Result<(), QueueError> {
     let name = name_of(wanted);
     let made = retry_for_a_while(|| stream.get_or_create_consumer(&name, wanted.clone())).await;

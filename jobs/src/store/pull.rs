@@ -1,4 +1,4 @@
-//! Taking messages from a consumer, at most as many as wanted.
+//! Pulls messages from a consumer, at most as many as wanted.
 
 use crate::store::connection::Connection;
 use async_nats::Message;
@@ -14,8 +14,8 @@ const HEARTBEAT: Duration = Duration::from_secs(5);
 /// The pause after a failed request.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Waits for the next messages, at least one and at most `most`. The server forgets a request if it
-/// restarts or another server becomes the leader. The request is then repeated.
+/// Waits for at least one and at most `most` messages. The request is repeated if the server forgets it, because
+/// it restarts or another server becomes the leader.
 pub(crate) async fn next(connection: &Connection, consumer: &PullConsumer, most: usize) -> Vec<Message> {
     let mut reconnects = connection.reconnects.clone();
     loop {

@@ -1,5 +1,5 @@
-//! Repeating an operation of JetStream until it succeeds. A server that has just started, or has
-//! lost its leader, needs a moment.
+//! Repeats an operation of JetStream until it succeeds, since a server that has just started or lost its leader
+//! needs a moment.
 
 use async_nats::jetstream::Error as Refusal;
 use async_nats::jetstream::context::{
@@ -14,17 +14,15 @@ use std::fmt::Display;
 use std::ops::Range;
 use std::time::Duration;
 
-/// How long a caller waits at most. After the loss of a node the cluster needs up to eight seconds
-/// to elect a leader.
+/// How long a caller waits at most. After the loss of a node, a cluster may take eight seconds to elect a leader.
 const OPERATION_TIMEOUT: Span = Span::from_secs(15);
-/// The shortest and the longest pause before a repetition.
+/// The bounds of the pause before a repetition.
 const PAUSES_MS: Range<u64> = 20..500;
-/// Errors from this status on are the server's own, and may pass.
+/// Errors from this status on are the server's own, and may be temporary.
 const SERVERS_OWN_FAULT: usize = 500;
 
-/// Whether an error may pass, so that a repetition is useful.
+/// An error that may be temporary, so that a repetition is useful.
 pub(crate) trait Transient {
-    /// Whether the error may pass.
     fn is_transient(&self) -> bool;
 }
 
@@ -65,12 +63,12 @@ impl Transient for ConsumerError {
     }
 }
 
-/// Whether the server refuses for good. An error that it says is its own may pass.
+/// Returns whether the server refuses for good. Its own errors may be temporary.
 fn is_final(refusal: &Refusal) -> bool {
     refusal.code() < SERVERS_OWN_FAULT
 }
 
-/// Repeats `act` until it succeeds, fails for good, or has failed for too long.
+/// Repeats `act` until it succeeds, fails for good, or has failed for [`OPERATION_TIMEOUT`].
 pub(crate) async fn retry_for_a_while<T, E, Fut>(mut act: impl FnMut() -> Fut) -> Result<T, E>
 where
     E: Transient + Display,
@@ -104,7 +102,7 @@ where
     }
 }
 
-/// Pauses that double, with a random part.
+/// Pauses that double, randomised.
 struct Pauses {
     next_ms: u64,
 }

@@ -1,4 +1,4 @@
-//! Published jobs: their lanes need a lane lease.
+//! Handles published jobs, whose lanes need a lane lease.
 
 use crate::lane::lease::LaneLease;
 use crate::lane::{Lane, LaneMessage};
@@ -8,11 +8,11 @@ use async_nats::jetstream::AckKind;
 use async_nats::jetstream::consumer::PullConsumer;
 use std::collections::BTreeSet;
 
-/// How many arrivals are handled at once.
+/// Bound on the arrivals handled at once.
 const BATCH: usize = 256;
 
-/// Gives every lane with an arriving job a lane lease, for ever. An arrival is acknowledged once
-/// its lane has one.
+/// Gives every lane with an arriving job a lane lease, for ever. An arrival is acknowledged once its lane has
+/// one.
 pub(crate) async fn handle_arrivals(store: Store, consumer: PullConsumer) {
     loop {
         let messages = pull::next(&store.connection, &consumer, BATCH).await;
@@ -32,7 +32,7 @@ pub(crate) async fn handle_arrivals(store: Store, consumer: PullConsumer) {
     }
 }
 
-/// Makes sure that a worker will check `lane` from now on.
+/// Ensures that a worker will check `lane` from now on.
 pub(crate) async fn ensure_lane_lease(store: &Store, lane: &Lane) {
     loop {
         let after = match store.lane_lease(lane).await {

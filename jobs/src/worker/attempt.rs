@@ -1,4 +1,4 @@
-//! What the handler of a job receives.
+//! Attempts, as received by handlers.
 
 use bytes::Bytes;
 
@@ -6,16 +6,15 @@ use bytes::Bytes;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Attempt {
-    /// The job's id, the same for every attempt. An upstream with idempotency keys can use it as
-    /// the key.
+    /// The job's id, the same for every attempt, and thus suitable as an idempotency key.
     pub id: String,
-    /// Its place in the stream.
+    /// The job's sequence in the stream.
     pub sequence: u64,
-    /// Its group.
+    /// The job's group.
     pub group: String,
-    /// Its class, if it has one.
+    /// The job's class, if it has one.
     pub class: Option<String>,
-    /// The payload that the producer set.
+    /// The producer's payload.
     pub payload: Bytes,
     /// 1 for the first attempt. An attempt that its worker did not survive counts.
     pub number: u32,

@@ -1,11 +1,11 @@
-//! How an attempt at a job fails.
+//! Failed attempts at jobs.
 
 use std::fmt;
 use std::time::Duration;
 
-/// Why an attempt failed, and whether another attempt can help.
+/// A failed attempt, and whether another can help.
 ///
-/// Every error converts into a failure that is tried again, so that `?` does the usual thing.
+/// Every error converts into a failure that is retried, so that `?` does the usual thing.
 ///
 /// ```
 /// use rampmeter_jobs::Failure;
@@ -21,19 +21,19 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Another attempt may succeed.
+    /// Creates a failure after which another attempt may succeed.
     #[must_use]
     pub fn for_now(reason: impl Into<String>) -> Self {
         Failure { reason: reason.into(), is_final: false, retry_after: None }
     }
 
-    /// No attempt can succeed: the job goes to the dead letters at once.
+    /// Creates a failure after which no attempt can succeed: the job goes to the dead letters at once.
     #[must_use]
     pub fn for_good(reason: impl Into<String>) -> Self {
         Failure { reason: reason.into(), is_final: true, retry_after: None }
     }
 
-    /// Sets the time after which the job may be tried again, in place of the worker's
+    /// Sets the pause before the next attempt, instead of the worker's
     /// [backoff](crate::WorkerBuilder::backoff). The attempt counts.
     ///
     /// ```
@@ -51,7 +51,7 @@ impl Failure {
         self.retry_after
     }
 
-    /// Whether another attempt is useless.
+    /// Returns whether another attempt is useless.
     #[must_use]
     pub fn is_final(&self) -> bool {
         self.is_final

@@ -1,5 +1,4 @@
-//! Holding a lane lease. The holder renews it at the server, and knows how long it certainly holds
-//! it.
+//! Holds a lane lease: renews it at the server, and knows how long it is certainly held.
 
 use crate::lane::lease::Replaced;
 use crate::store::connection::Connection;
@@ -10,11 +9,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// How often a lane lease is renewed before it ends.
+/// How often a lane lease is renewed within its duration.
 const RENEWALS: u32 = 3;
 
-/// A lane lease in hand. Dropping it ends the renewal; the server gives it to another worker once
-/// it has ended.
+/// A held lane lease. Dropping it ends the renewal, and the server gives it to another worker once it ends.
 pub(crate) struct HeldLease {
     clock: Clock,
     until: watch::Receiver<Time>,
@@ -22,7 +20,7 @@ pub(crate) struct HeldLease {
 }
 
 impl HeldLease {
-    /// Confirms that a lane lease has arrived; `None` if the server does not answer.
+    /// Confirms the delivery of a lane lease. `None` if the server does not answer.
     pub(crate) async fn take(connection: Connection, reply: String, lease: Duration) -> Option<Self> {
         let clock = Clock::start();
         // The server counts from the receipt of the confirmation, which is later.
@@ -46,7 +44,7 @@ impl HeldLease {
         if self.clock.now() < *self.until.borrow() { Ok(()) } else { Err(Replaced) }
     }
 
-    /// Runs `work` for as long as the lane lease is held.
+    /// Runs `work` while the lane lease is held.
     pub(crate) async fn during<T>(&self, work: impl Future<Output = T>) -> Result<T, Replaced> {
         let done = tokio::select! {
             biased;

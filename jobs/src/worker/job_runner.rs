@@ -1,4 +1,4 @@
-//! Running jobs of a lane while its lease is held: permit, attempt, end.
+//! Runs jobs of a lane while its lease is held: permit, attempt, end.
 
 use crate::job::JobTerms;
 use crate::lane::Lane;
@@ -20,25 +20,20 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// Headers that speak to the server, such as a job's id and the batch that it came in. A dead
-/// letter is another message.
+/// Prefix of headers for the server, such as a job's id and its batch. They do not apply to a dead letter.
 const OF_SERVERS: &str = "Nats-";
 
-/// Runs jobs of one lane.
 pub(crate) struct JobRunner<'w> {
     pub(crate) shared: &'w Shared,
     pub(crate) lane: Lane,
     pub(crate) hold: HeldLease,
-    /// The lock guards the note of attempts, for as long as it is written.
+    /// The note of attempts, locked while it is written.
     attempts: Mutex<Placed<Attempts>>,
 }
 
-/// The result of handling a job.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// The job has left the lane.
     Gone,
-    /// The job waits.
     Waits(Wait),
 }
 
@@ -55,12 +50,12 @@ impl<'w> JobRunner<'w> {
         Ok(JobRunner { shared, lane, hold, attempts: Mutex::new(attempts) })
     }
 
-    /// The mean time from one job of the lane to the next.
+    /// Returns the mean time from one job of the lane to the next.
     pub(crate) async fn pace_ms(&self) -> Option<u64> {
         self.attempts.lock().await.value.pace_ms()
     }
 
-    /// Handles a job that has waited like this, until it ends or has to wait again.
+    /// Handles a job with this past wait, until it ends or has to wait again.
     pub(crate) async fn handle(&self, job: &StreamMessage, known: Wait) -> Result<End, Replaced> {
         let clock = Clock::start();
         let end = self.try_once(job, known).await?;
@@ -88,7 +83,7 @@ impl<'w> JobRunner<'w> {
         }
     }
 
-    /// Gets a permit whose start has come, or what becomes of the job without one.
+    /// Obtains a permit whose start has come, or else returns the end of the job.
     async fn permit(
         &self,
         job: &StreamMessage,
@@ -136,9 +131,8 @@ impl<'w> JobRunner<'w> {
         })
     }
 
-    /// Runs the job. The note of the attempt is written first, by compare-and-set on the last note.
-    /// So no two workers begin the same attempt. A replaced worker begins no other job. An attempt
-    /// that its worker does not survive counts.
+    /// Runs the job. The note of the attempt is written first, by compare-and-set, so that no two workers begin
+    /// the same attempt and a replaced worker begins none. An attempt that its worker does not survive counts.
     async fn attempt(
         &self,
         job: &StreamMessage,
@@ -171,8 +165,8 @@ impl<'w> JobRunner<'w> {
         }
     }
 
-    /// Runs the handler, even after the lease has ended. A call that has begun cannot be undone,
-    /// and ending it is better than beginning it twice. Only its deadline ends it.
+    /// Runs the handler, even beyond the end of the lease: ending a call that has begun is better than beginning
+    /// it twice. Only its deadline ends it.
     async fn run(&self, attempt: Attempt) -> HandlerResult {
         let run = AssertUnwindSafe((self.shared.handler)(attempt)).catch_unwind();
         let ended = match self.shared.policy.deadline {
@@ -185,7 +179,7 @@ impl<'w> JobRunner<'w> {
         ended.unwrap_or_else(|_panic| Err(Failure::for_now("the handler panicked")))
     }
 
-    /// Uncounts an attempt that failed through no fault of the job.
+    /// Removes an attempt from the count that failed through no fault of the job.
     async fn take_back(&self, job: u64, number: u32) -> Result<End, Replaced> {
         self.note(|attempts| attempts.begun(job, number - 1).failed(job)).await?;
         Ok(End::Waits(Wait { job, ..Wait::default() }))
@@ -224,13 +218,13 @@ impl<'w> JobRunner<'w> {
         Ok(self.finish(job.sequence).await)
     }
 
-    /// Deletes an ended job, even if another worker has the lane lease now.
+    /// Deletes an ended job, even if another worker has the lane lease by now.
     async fn finish(&self, job: u64) -> End {
         self.store().finish(job).await;
         End::Gone
     }
 
-    /// Deletes the note of attempts, when the lane looks empty.
+    /// Deletes the note of attempts of a lane that looks empty.
     pub(crate) async fn forget_attempts(&self) -> Result<(), Replaced> {
         let noted = self.attempts.lock().await.sequence;
         if noted != 0 {

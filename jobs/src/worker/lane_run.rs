@@ -1,4 +1,4 @@
-//! Working on a lane while holding its lease. Each job has its own permit.
+//! Works on a lane while its lease is held. Each job has its own permit.
 
 use crate::lane::Lane;
 use crate::lane::lease::{Known, LaneLease, Replaced, Wait};
@@ -13,18 +13,15 @@ use futures::{FutureExt, StreamExt};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Time;
 
-/// What has come to its end.
 enum Step {
     Looked(NextLookup, Result<Option<StreamMessage>, Replaced>),
     Handled(u64, Result<End, Replaced>),
 }
 
-/// Looks and jobs that are under way.
 type Steps<'r> = FuturesUnordered<BoxFuture<'r, Step>>;
 
-/// Runs jobs of `lane`, whose lease has this sequence in the stream, until the lane is empty, its
-/// first jobs have to wait, or other lanes get a turn. A worker that is replaced ends what it has
-/// begun.
+/// Runs jobs of `lane`, whose lease has the sequence `lane_lease`, until the lane is empty, its first jobs have to
+/// wait, or other lanes get a turn. A replaced worker ends what it has begun.
 pub(crate) async fn run_lane(
     shared: &Shared,
     lane: Lane,
@@ -84,7 +81,6 @@ impl JobRunner<'_> {
         Step::Handled(job.sequence, self.handle(&job, wait).await)
     }
 
-    /// Writes the lane lease for its next holder.
     async fn leave(&self, replaces: u64, lane_lease: LaneLease) -> Result<(), Replaced> {
         if lane_lease == LaneLease::Closing {
             self.forget_attempts().await?;
@@ -95,7 +91,7 @@ impl JobRunner<'_> {
     }
 }
 
-/// Waits until then; for ever without a time.
+/// Waits until `at`, or for ever without it.
 async fn until(clock: Clock, at: Option<Time>) {
     match at {
         Some(at) => tokio::time::sleep_until(clock.instant(at).into()).await,

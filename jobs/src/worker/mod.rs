@@ -1,4 +1,4 @@
-//! Workers run jobs.
+//! Workers, which run jobs.
 
 pub(super) mod arrivals;
 pub(super) mod attempt;
@@ -33,7 +33,7 @@ const ATTEMPTS: u32 = 5;
 const PERMIT_WAIT: Duration = Duration::from_millis(500);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(300);
-/// The most jobs of a group at once: their waits fit into one small message.
+/// Bound on the concurrent jobs of a group, so that their waits fit into one small message.
 const MAX_CONCURRENCY: usize = 64;
 
 /// Options of a [`Worker`].
@@ -49,8 +49,8 @@ pub struct WorkerBuilder {
     policy: RetryPolicy,
 }
 
-/// Runs jobs until it is dropped. Jobs that run at that time run again elsewhere once the lease has
-/// ended. [`stop`](Worker::stop) lets them end.
+/// Runs jobs until it is dropped. Running jobs then run again elsewhere once the lease has ended;
+/// [`stop`](Worker::stop) lets them end.
 #[derive(Debug)]
 pub struct Worker {
     stop: watch::Sender<bool>,
@@ -71,71 +71,69 @@ impl WorkerBuilder {
         WorkerBuilder { queue, resource, classes: Vec::new(), slots: SLOTS, concurrency: 1, group_label, policy }
     }
 
-    /// Runs jobs of this class too. Without any class, the worker runs jobs that have no class.
+    /// Adds a class of jobs to run. Without any, the worker runs the jobs that have no class.
     pub fn class(mut self, class: impl Into<String>) -> Self {
         self.classes.push(class.into());
         self
     }
 
-    /// How many groups of each class have jobs that run or wait for their permit at the same time:
-    /// at least one; 16 by default.
+    /// Sets how many groups of each class may have jobs that run or wait for their permit at the same time: at
+    /// least one, 16 by default.
     ///
-    /// Each class has its own slots, so that urgent jobs do not wait for other jobs.
+    /// Each class has its own slots, so urgent jobs do not wait for others.
     pub fn slots(self, slots: usize) -> Self {
         WorkerBuilder { slots: slots.max(1), ..self }
     }
 
-    /// How many jobs of one group run at the same time: from 1, the default, to 64.
+    /// Sets how many jobs of one group may run at the same time: from 1, the default, to 64.
     ///
-    /// With 1, jobs of a group keep their order. With more, slow calls use all that the group's
-    /// limit allows. The first jobs of the group then run side by side. Each of them keeps its
-    /// place while it waits for its permit or for another attempt.
+    /// With 1, jobs of a group keep their order. With more, slow calls can use all that the group's limit
+    /// allows: the first jobs of the group run side by side, and each keeps its place while it waits for
+    /// its permit or for another attempt.
     pub fn concurrency(self, jobs: usize) -> Self {
         WorkerBuilder { concurrency: jobs.clamp(1, MAX_CONCURRENCY), ..self }
     }
 
-    /// The label of the permit with the job's group as its value, for a limit with that key;
-    /// `group` by default.
+    /// Sets the label of the permit that has the job's group as its value, for a limit with that key; `group` by
+    /// default.
     pub fn group_label(self, label: impl Into<String>) -> Self {
         WorkerBuilder { group_label: label.into(), ..self }
     }
 
-    /// How long a job first waits for its permit in its slot; half a second by default. A job whose
-    /// permit is due later is put back until shortly before.
+    /// Sets how long a job first waits for its permit in its slot; half a second by default. A job whose permit
+    /// is due later is put back until shortly before.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.policy.patience = patience;
         self
     }
 
-    /// After how many attempts a job goes to the dead letters: at least one; 5 by default. Attempts
-    /// that their worker did not survive count. Attempts that the upstream answered 429 do not
-    /// count.
+    /// Sets the number of attempts after which a job goes to the dead letters: at least one, 5 by default.
+    /// Attempts that their worker did not survive count; attempts that the upstream answered with 429 do not.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.policy.max_attempts = attempts.max(1);
         self
     }
 
-    /// How long one execution may take; any time by default. After that the handler's future is
-    /// dropped, its call counts as made, and the attempt has failed.
+    /// Limits the time of one execution; unlimited by default. After that the handler's future is dropped, its
+    /// call counts as made, and the attempt has failed.
     pub fn deadline(mut self, time: Duration) -> Self {
         self.policy.deadline = Some(time);
         self
     }
 
-    /// How long a job waits after its first failed attempt, and at most. The time doubles with each
-    /// attempt. By default one second and five minutes. A handler may [name](Failure::retry_after)
-    /// another time.
+    /// Sets how long a job waits after its first failed attempt, and at most; one second and five minutes by
+    /// default. The time doubles with each attempt. A handler may [set](Failure::retry_after) another.
     pub fn backoff(mut self, first: Duration, most: Duration) -> Self {
         (self.policy.first_pause, self.policy.most_pause) = (first, most);
         self
     }
 
-    /// Begins to run jobs. The permit of a job is settled with the handler's result. After a status
-    /// of 429 the job waits for another permit. Any other status ends the job, and a [`Failure`]
-    /// causes another attempt. A handler that panics has failed.
+    /// Begins to run jobs. The permit of a job is settled with the handler's result. After a status of 429 the job
+    /// waits for another permit. Any other status ends the job, and a [`Failure`] causes another attempt. A
+    /// handler that panics has failed.
     ///
     /// # Errors
-    /// If a class is not a name, if the queue was made without that class, or if JetStream refuses.
+    /// If a class is not a name, the queue lacks it, or JetStream refuses.
     pub async fn start<H, Fut, R>(self, handler: H) -> Result<Worker, QueueError>
     where
         H: Fn(Attempt) -> Fut + Send + Sync + 'static,
@@ -180,8 +178,8 @@ impl WorkerBuilder {
 }
 
 impl Worker {
-    /// Takes no more jobs, lets running jobs end, and returns the rest. While NATS is away it
-    /// waits, so that no finished job runs again.
+    /// Takes no more jobs, lets running jobs end, and puts the rest back. Waits while NATS is away, so that no
+    /// finished job runs again.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
         while self.slots.join_next().await.is_some() {}
@@ -189,7 +187,7 @@ impl Worker {
     }
 }
 
-/// Takes lane leases, one at a time, and works on their lanes.
+/// Receives lane leases, one at a time, and works on their lanes.
 async fn slot(shared: Arc<Shared>, consumer: PullConsumer) {
     let (connection, mut stop) = (&shared.store.connection, shared.stop.clone());
     loop {
@@ -204,7 +202,7 @@ async fn slot(shared: Arc<Shared>, consumer: PullConsumer) {
     }
 }
 
-/// Acts on a lane lease. The next holder repairs what fails.
+/// Handles a lane lease. The next holder repairs what fails.
 async fn receive(shared: &Shared, consumer: &PullConsumer, message: Message) {
     let (store, connection) = (&shared.store, &shared.store.connection);
     let Some(lane) = store.layout.subjects.lane(LaneMessage::LaneLease, &message.subject) else { return };

@@ -1,53 +1,48 @@
-//! What happens to a job next, decided without a clock or a connection.
+//! Decides what happens to a job next, without a clock or a connection.
 
 use crate::Failure;
 use rampmeter_worker_sdk::Error;
 use rampmeter_worker_sdk::error::{Code, ErrorKind, Remedy};
 use std::time::Duration;
 
-/// The longest wait for one permit in a slot, however often the job has been put back.
+/// The longest wait for a permit in a slot, however often the job has been put back.
 const MAX_SLOT_WAIT: Duration = Duration::from_secs(60);
-/// How long a job is put back if its refusal names no time.
+/// How long a job is put back if its refusal contains no time.
 const USUAL_PAUSE: Duration = Duration::from_secs(1);
-/// The longest time for which a job is put back at once. The scheduler's estimate is outdated after
-/// that.
+/// The longest time for which a job is put back. After that the scheduler's estimate is outdated.
 const MAX_PAUSE: Duration = Duration::from_secs(3600);
-/// The longest time that a handler can name. Servers count such times in nanoseconds.
+/// The longest pause that a handler can set. Servers count such times in nanoseconds.
 const MAX_NAMED: Duration = Duration::from_secs(366 * 86_400);
 
-/// How long to wait for permits in a slot, and how often to try a job.
+/// Settings for waiting in a slot, and for retries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryPolicy {
     pub(crate) patience: Duration,
     pub(crate) max_attempts: u32,
     pub(crate) first_pause: Duration,
     pub(crate) most_pause: Duration,
-    /// How long the handler may take.
     pub(crate) deadline: Option<Duration>,
 }
 
-/// What happens to a job without a permit.
+/// The next step for a job without a permit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoPermit {
-    /// Ask again and keep the slot. No scheduler answers, so that another worker would get no
-    /// answer either.
+    /// Ask again and keep the slot. No scheduler answers, so another worker would get no answer either.
     Ask,
     /// Put the job back for this time.
     PutBack(Duration),
-    /// Give the job up, for this reason.
+    /// Give the job up for this reason.
     Dead(String),
 }
 
 impl RetryPolicy {
-    /// How long a job that was put back `times` times waits for its permit in a slot. The time
-    /// doubles. A job whose estimates are always too short therefore keeps its place in the
-    /// scheduler's queue in the end.
+    /// Returns how long a job that was put back `times` times waits for its permit in a slot. The time doubles, so
+    /// that a job with estimates that are always too short eventually stays in the scheduler's queue.
     pub(crate) fn patience(&self, times: u32) -> Duration {
         self.patience.saturating_mul(1 << times.min(16)).min(MAX_SLOT_WAIT.max(self.patience))
     }
 
-    /// How long to put a job back whose permit is due in `due`. It returns to the scheduler's queue
-    /// some time before.
+    /// Returns how long to put a job back whose permit is due in `due`. It returns some time before.
     fn put_back(&self, due: Duration) -> Duration {
         due.saturating_sub(self.patience / 2).min(MAX_PAUSE)
     }
@@ -63,7 +58,7 @@ impl RetryPolicy {
         }
     }
 
-    /// When to try a job again whose attempt failed, or why it is given up.
+    /// Returns the pause before the next attempt after a failure, or why the job is given up.
     pub(crate) fn failed(&self, attempts: u32, failure: &Failure) -> Result<Duration, String> {
         if failure.is_final() || self.is_spent(attempts) {
             return Err(failure.to_string());
@@ -75,7 +70,7 @@ impl RetryPolicy {
         Ok(pause.min(self.most_pause))
     }
 
-    /// Whether no more attempts are allowed.
+    /// Returns whether no more attempts are allowed.
     pub(crate) fn is_spent(&self, attempts: u32) -> bool {
         attempts >= self.max_attempts
     }

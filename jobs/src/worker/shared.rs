@@ -1,4 +1,4 @@
-//! What all slots of a worker use.
+//! State that all slots of a worker share.
 
 use crate::store::Store;
 use crate::worker::retry_policy::RetryPolicy;
@@ -12,16 +12,15 @@ pub(crate) type HandlerResult = Result<Outcome, Failure>;
 
 pub(crate) type Handler = Box<dyn Fn(Attempt) -> BoxFuture<'static, HandlerResult> + Send + Sync>;
 
-/// Shared by all slots of a worker.
 pub(crate) struct Shared {
     pub(crate) store: Store,
     pub(crate) resource: Resource,
     pub(crate) group_label: String,
     pub(crate) policy: RetryPolicy,
-    /// How many jobs of a lane may run at once: at least one.
+    /// The number of jobs of a lane that may run at once, at least one.
     pub(crate) concurrency: usize,
     pub(crate) handler: Handler,
-    /// Whether the worker is to take no more jobs.
+    /// Becomes `true` when the worker is to take no more jobs.
     pub(crate) stop: watch::Receiver<bool>,
 }
 
