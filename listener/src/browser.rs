@@ -1,9 +1,8 @@
-//! Requests that a web page may have sent. They are refused.
+//! Refuses requests that a web page may have sent.
 //!
-//! A browser lets every page send simple requests to this host. It lets a page read the answers if
-//! the page's own name was made to resolve to this host (DNS rebinding). But the browser tells
-//! where a request comes from, and which host name the page has used. Programs that are no browsers
-//! send neither `Origin` nor `Sec-Fetch-Site`.
+//! A browser lets every page send simple requests to this host, and lets a page read the answers if the page's own
+//! name was made to resolve to this host (DNS rebinding). But its requests show where they come from, and which
+//! host name the page has used. Programs other than browsers send neither `Origin` nor `Sec-Fetch-Site`.
 
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, Version, header};
@@ -11,34 +10,34 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// The values of `Sec-Fetch-Site` that a request from another site's page never has.
+/// The values of `Sec-Fetch-Site` that no request of another site's page has.
 const OWN: [&[u8]; 2] = [b"same-origin", b"none"];
 /// The name of the loopback address.
 const LOCALHOST: &str = "localhost";
 
-/// Tells requests of web pages from those of programs.
+/// Distinguishes requests of web pages from those of programs.
 #[derive(Clone, Debug)]
 pub struct BrowserGuard {
     /// The names of this server, in lower case.
     names: Arc<[String]>,
     /// The origins whose pages may ask here.
     origins: Arc<[String]>,
-    /// The table of the configuration that has `hosts`.
+    /// The configuration table with `hosts`.
     table: &'static str,
 }
 
 /// Why a request is not answered.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unwelcome {
-    /// The request names no host, or several.
+    /// The request has no host, or several.
     #[error("a request has one readable Host")]
     NoHost,
-    /// The request names a host that is not this one.
+    /// The request has a host that is not this one.
     #[error("`{host}` is no name of this server; if it is one, add it to `hosts` in {table}")]
     OtherHost {
         /// The name.
         host: String,
-        /// The table of the configuration that has `hosts`.
+        /// The configuration table with `hosts`.
         table: &'static str,
     },
     /// A page of another origin has sent it.
@@ -46,11 +45,11 @@ pub enum Unwelcome {
     OtherPage,
 }
 
-/// The most characters of a host that an answer quotes. A name of DNS has 253.
+/// Bound on the characters of a host that an answer quotes. A name of DNS has 253.
 const SHOWN_HOST: usize = 253;
 
 impl Unwelcome {
-    /// The status of the answer.
+    /// Returns the status of the answer.
     #[must_use]
     pub fn status(&self) -> StatusCode {
         match self {
@@ -62,23 +61,23 @@ impl Unwelcome {
 }
 
 impl BrowserGuard {
-    /// A guard of a server that has these names beside its addresses and `localhost`. `table` is the
-    /// table of the configuration that has them.
+    /// Creates a guard of a server that has these names besides its addresses and `localhost`. They are configured
+    /// in `table`.
     pub fn new(names: impl IntoIterator<Item = String>, table: &'static str) -> Self {
         let names = names.into_iter().chain([LOCALHOST.to_owned()]).map(|name| in_lower_case(&name));
         BrowserGuard { names: names.collect(), origins: Arc::default(), table }
     }
 
-    /// Lets pages of `origins` ask, too, such as `https://app.example`.
+    /// Also admits pages of `origins`, such as `https://app.example`.
     #[must_use]
     pub fn with_origins(self, origins: &[String]) -> Self {
         BrowserGuard { origins: origins.iter().map(|origin| in_lower_case(origin)).collect(), ..self }
     }
 
-    /// The host that a request from `peer` names; none in HTTP/1.0.
+    /// Returns the host of a request from `peer`, or `None` in HTTP/1.0.
     ///
     /// # Errors
-    /// If a page may have made its own name lead here.
+    /// If there is no single readable host, or it may be a page's own name that was made to resolve here.
     pub fn host(
         &self,
         uri: &Uri,
@@ -97,8 +96,10 @@ impl BrowserGuard {
         }
     }
 
+    /// Checks that the request comes from no page of another origin than `host`.
+    ///
     /// # Errors
-    /// If browsers would say of a request that a page of another origin than `host` has sent it.
+    /// If its headers show that it does.
     pub fn check_page(&self, host: Option<&Authority>, headers: &HeaderMap) -> Result<(), Unwelcome> {
         let is_origin_known =
             |origin: &HeaderValue| origin.to_str().is_ok_and(|origin| self.origins.contains(&in_lower_case(origin)));
@@ -116,9 +117,9 @@ impl BrowserGuard {
         if may_ask { Ok(()) } else { Err(Unwelcome::OtherPage) }
     }
 
-    /// Whether `host` means this server. A page cannot make an address resolve to this host. For a
-    /// remote peer, any address therefore counts: a published port has other addresses. For a local
-    /// peer, only loopback addresses count.
+    /// Returns whether `host` means this server. A page cannot make an address resolve to this host, so from a
+    /// remote peer any address counts: a published port has other addresses. From a local peer, only
+    /// loopback addresses count.
     fn is_ours(&self, host: &str, peer: IpAddr) -> bool {
         let address: Option<IpAddr> = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
         let is_address_ours = |address: IpAddr| address.to_canonical().is_loopback() || !peer.is_loopback();
@@ -126,8 +127,7 @@ impl BrowserGuard {
     }
 }
 
-/// The host that a request is for: that of its target if there is one, otherwise that of its
-/// header.
+/// Returns the host that a request is for: that of its target if there is one, else that of its header.
 fn host(uri: &Uri, headers: &HeaderMap) -> Result<Option<Authority>, Unwelcome> {
     if let Some(host) = uri.authority() {
         return Ok(Some(host.clone()));
@@ -140,7 +140,7 @@ fn host(uri: &Uri, headers: &HeaderMap) -> Result<Option<Authority>, Unwelcome> 
     }
 }
 
-/// A name as it is compared: it may end with the dot of the root.
+/// Returns a name in the form for comparison, without the dot of the root.
 fn in_lower_case(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
 }

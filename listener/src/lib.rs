@@ -1,8 +1,8 @@
-//! Lets HTTP clients in: how many, how slow, how encrypted, how their connections end, and no
-//! foreign web pages.
+//! Admits HTTP clients within bounds on number, time and size, optionally encrypted, and without foreign web
+//! pages.
 //!
-//! The HTTP front and the proxy accept clients alike and differ in their bounds, and in what
-//! happens when every place is taken ([`WhenFull`]).
+//! The HTTP front and the proxy admit clients alike. They differ in their bounds, and in what happens when every
+//! place is taken ([`WhenFull`]).
 
 mod browser;
 pub mod path;
@@ -32,26 +32,26 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::AbortHandle;
 
-/// The pause after the system has refused a connection, for example because no file is left.
+/// Pause after the system has failed to accept a connection, for example for lack of a file descriptor.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How many clients are turned away with an answer at a time, and how long each may take to read
-/// it. Further connections are closed without an answer.
+/// How many clients are turned away with an answer at a time, and how long each may take to read it. Further
+/// connections are closed without an answer.
 const TURNED_AWAY: (usize, Duration) = (64, Duration::from_secs(1));
 
-/// How long an idle client may take to hear that its connection ends.
+/// How long an idle client may take to receive the end of its connection.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// What becomes of a client that finds every place taken.
+/// What happens to a client when every place is taken.
 #[derive(Clone, Copy, Debug)]
 pub enum WhenFull {
     /// It waits in the system's queue until a connection ends.
     Wait,
-    /// It takes the place of the oldest connection that is owed no answer: slow and idle clients
-    /// keep no other client out. If there is none, it gets this answer.
+    /// It takes the place of the oldest connection that is owed no answer, so that slow and idle clients keep
+    /// no other client out. If there is none, it gets this answer.
     Evict(&'static [u8]),
 }
 
-/// The connections of one listener. Dropping it ends them at once.
+/// The connections of one listener. Dropping it closes them at once.
 #[derive(Debug)]
 pub struct Connections {
     places: usize,
@@ -69,7 +69,7 @@ struct Open {
     task: AbortHandle,
 }
 
-/// Removes a connection from the open ones, also if what serves it panics.
+/// Removes a connection from the open ones, even if its task panics.
 struct Place {
     number: u64,
     open: Arc<OpenConnections>,
@@ -86,24 +86,23 @@ pub struct Connection {
 struct State {
     is_owed: AtomicBool,
     streams: Streams,
-    /// Notified when the connection has to close.
     leave: Notify,
     is_leaving: AtomicBool,
 }
 
-/// An answer that is owed until this is dropped.
+/// An owed answer, until this is dropped.
 #[derive(Debug)]
 pub struct PendingAnswer(Arc<State>);
 
 impl Connections {
-    /// Room for this many connections.
+    /// Creates room for this many connections.
     #[must_use]
     pub fn new(places: usize, when_full: WhenFull) -> Self {
         let turned_away = Arc::new(Semaphore::new(TURNED_AWAY.0));
         Connections { places, when_full, open: Arc::default(), turned_away }
     }
 
-    /// Lets clients in for ever. Each connection lasts as long as what `greet` returns for it.
+    /// Accepts clients for ever. Each connection lasts as long as the future that `greet` returns for it.
     pub async fn let_in<F: Future<Output = ()> + Send + 'static>(
         &self,
         listener: &TcpListener,
@@ -128,7 +127,7 @@ impl Connections {
         }
     }
 
-    /// Closes all connections of now, after the answers that are owed on them.
+    /// Closes all present connections, once the answers owed on them are sent.
     pub async fn clear(&self) {
         let last = {
             let open = self.open.borrow();
@@ -168,8 +167,8 @@ impl Connections {
         });
     }
 
-    /// Whether a place is free, or becomes so because the oldest connection that is owed no answer
-    /// is told to close.
+    /// Returns whether a place is free, or becomes so because the oldest connection that is owed no answer is
+    /// told to close.
     fn has_room(&self) -> bool {
         let open = self.open.borrow();
         let mut idle = open.values().map(|open| &open.connection).filter(|connection| connection.is_idle());
@@ -207,23 +206,21 @@ impl Drop for Place {
 }
 
 impl Connection {
-    /// The address of the client.
+    /// Returns the address of the client.
     #[must_use]
     pub fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// Notes that the client has begun a request. An answer is owed until the returned value is
-    /// dropped.
+    /// Notes that the client has begun a request. An answer is owed until the returned value is dropped.
     #[must_use]
     pub fn owe(&self) -> PendingAnswer {
         self.state.is_owed.store(true, Ordering::Relaxed);
         PendingAnswer(self.state.clone())
     }
 
-    /// Serves the requests on `stream` until the client ends it, or until it has to close: at once,
-    /// or after the answer that is owed. It also closes once it has been without a request for `idle`,
-    /// whatever an HTTP/2 client does to keep it.
+    /// Serves the requests on `stream` until the client ends it or it has to close: at once, or after the answer
+    /// that is owed. It also closes after `idle` without a request, whatever an HTTP/2 client does to keep it.
     pub async fn serve<S, B>(
         &self,
         http: &auto::Builder<TokioExecutor>,
@@ -256,7 +253,7 @@ impl Connection {
         }
     }
 
-    /// The output of `greeting`; nothing if the connection has to close first.
+    /// Awaits `greeting`. Returns `None` if the connection has to close first.
     pub async fn unless_sent_away<T>(&self, greeting: impl Future<Output = T>) -> Option<T> {
         tokio::select! {
             done = greeting => Some(done),
@@ -280,8 +277,8 @@ impl Drop for PendingAnswer {
     }
 }
 
-/// HTTP with bounds on heads: how long one may take, which is also how long a connection may lie
-/// idle, and how many bytes it may have.
+/// Returns an HTTP server with bounds on request heads: on their bytes, and on their time, which is also how
+/// long a connection may be idle.
 #[must_use]
 pub fn http(read_head: Duration, max_head: usize) -> auto::Builder<TokioExecutor> {
     let mut http = auto::Builder::new(TokioExecutor::new());

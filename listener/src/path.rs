@@ -1,31 +1,31 @@
-//! The one spelling of a path, by which limits and routes match it.
+//! The normal form of a path, by which limits and routes match it.
 
 use std::fmt::Write;
 
-/// Bytes that a segment has as they are (`pchar` of RFC 3986), besides letters and digits. A semicolon
-/// begins parameters, which are cut off before.
+/// Bytes of a segment that need no escape (`pchar` of RFC 3986), besides letters and digits. A semicolon begins
+/// parameters, which are cut off before.
 const PLAIN: &[u8] = b"-._~!$&'()*+,=:@";
 
-/// A path that servers read differently.
+/// A path that servers interpret differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AmbiguousPath {
-    /// Some decode it before they look for segments, or end the path there.
+    /// Some servers decode it before they split segments, or end the path there.
     #[error("the path has an escape of a slash, a backslash or a control character, or a backslash")]
     Separator,
-    /// Some take it literally.
+    /// Some servers take it literally.
     #[error("the path has a `%` that begins no escape")]
     Escape,
-    /// Some drop the parameters first, some the segment before.
+    /// Some servers drop the parameters first, others the segment before.
     #[error("the path has a dot segment with parameters, or one behind an empty segment")]
     DotSegment,
 }
 
-/// The spelling that stands for all spellings of `path` that servers take for the same: escapes of
-/// characters that need none are decoded, all others are in upper case, parameters (`;…`) are cut off,
-/// dot segments are resolved, and several slashes are one. A path that begins with no slash stays.
+/// Returns the normal form of `path`, common to all spellings that servers treat alike: unnecessary escapes are
+/// decoded, others are in upper case, parameters (`;…`) are cut off, dot segments are resolved, and repeated
+/// slashes are one. A path without a leading slash stays as it is.
 ///
 /// # Errors
-/// If servers take the path for different ones.
+/// If servers interpret the path differently.
 pub fn normalised(path: &str) -> Result<String, AmbiguousPath> {
     let Some(relative) = path.strip_prefix('/') else { return Ok(path.to_owned()) };
     let (mut kept, mut is_open) = (Vec::new(), false);
@@ -46,7 +46,7 @@ pub fn normalised(path: &str) -> Result<String, AmbiguousPath> {
     Ok(format!("/{}{end}", names.join("/")))
 }
 
-/// The one spelling of a segment.
+/// Returns the normal form of a segment.
 fn spelled(written: &str) -> Result<String, AmbiguousPath> {
     let (mut text, mut rest) = (String::with_capacity(written.len()), written.as_bytes());
     while let [first, behind @ ..] = rest {
@@ -61,7 +61,7 @@ fn spelled(written: &str) -> Result<String, AmbiguousPath> {
     Ok(text)
 }
 
-/// The byte whose digits `behind` a `%` begins with.
+/// Returns the byte whose digits follow a `%` at the beginning of `behind`.
 fn escaped(behind: &[u8]) -> Result<u8, AmbiguousPath> {
     let digit = |at: usize| behind.get(at).and_then(|digit| char::from(*digit).to_digit(16));
     let (high, low) = digit(0).zip(digit(1)).ok_or(AmbiguousPath::Escape)?;

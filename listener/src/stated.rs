@@ -1,47 +1,46 @@
-//! What clients state in the head of a request: in a header, or in the query of its target.
+//! Values that clients state in the head of a request: in a header, or in the query of its target.
 
 use http::{HeaderMap, HeaderName};
 use rampmeter_protocol::amount::Amount;
 use std::borrow::Cow;
 use std::str::FromStr;
 
-/// A header, or a parameter of the query, whose value the client chooses.
+/// A header or a query parameter whose value the client chooses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stated {
     /// The header of this name.
     Header(HeaderName),
-    /// The parameter of this name. Escapes (`%41`) are decoded in names and values, and `+` is a
-    /// space; only `&` separates parameters.
+    /// The parameter of this name. Escapes (`%41`) are decoded in names and values, and `+` is a space. Only `&`
+    /// separates parameters.
     Query(String),
 }
 
-/// What a request costs of one unit.
+/// The cost of a request in one unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnitCost {
-    /// This.
+    /// A fixed amount.
     Fixed(Amount),
-    /// What the request states.
+    /// Stated by the request.
     Stated {
-        /// Where it stands.
+        /// Where it is stated.
         from: Stated,
         /// The cost of a request that states none. Without it, such a request is refused.
         default: Option<Amount>,
-        /// A lower amount counts as the lower of these, a higher one as the higher.
+        /// The bounds to which a stated amount is clamped.
         bounds: (Amount, Amount),
     },
 }
 
-/// Why it is not certain what a request states. A value that counted as absent would let the client
-/// choose what its request costs.
+/// Why a stated value is uncertain. If it counted as absent, the client could choose what its request costs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unclear {
-    /// Two readers would take different values.
+    /// The header occurs twice, so that readers could choose different values.
     #[error("`{0}` is there more than once; the proxy has to replace what its client sends, or join the values")]
     DoubledHeader(String),
-    /// Two readers would take different values.
+    /// The parameter occurs twice, so that readers could choose different values.
     #[error("`{0}` is in the query more than once")]
     DoubledParameter(String),
-    /// No text, or none of the kind that is needed.
+    /// The value is no text, or not of the required kind.
     #[error("`{0}` is not readable: it has {1}")]
     Unreadable(String, &'static str),
     /// An amount without a default is missing.
@@ -49,7 +48,7 @@ pub enum Unclear {
     Missing(String),
 }
 
-/// A text that names no source.
+/// A text that is no source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"header:NAME\" or \"query:KEY\"")]
 pub struct UnknownSource;
@@ -67,7 +66,7 @@ impl FromStr for Stated {
 }
 
 impl Stated {
-    /// The one text that is stated; `None` if there is none.
+    /// Returns the one stated text, if there is any.
     ///
     /// # Errors
     /// If there are several, or one that is not UTF-8.
@@ -80,7 +79,6 @@ impl Stated {
         }
     }
 
-    /// All texts that are stated.
     fn texts<'a>(&self, headers: &'a HeaderMap, query: Option<&'a str>) -> Result<Vec<Cow<'a, str>>, Unclear> {
         let unreadable = || Unclear::Unreadable(self.name().to_owned(), "bytes that are not UTF-8");
         match self {
@@ -105,7 +103,7 @@ impl Stated {
 }
 
 impl UnitCost {
-    /// Where the request states it, if it does.
+    /// Returns where the request states the cost, if it does.
     #[must_use]
     pub fn from(&self) -> Option<&Stated> {
         match self {
@@ -114,8 +112,8 @@ impl UnitCost {
         }
     }
 
-    /// The cost of the request with these headers and this query. The largest of several amounts
-    /// counts, because the upstream may count any of them. Amounts are rounded up.
+    /// Returns the cost of the request with these headers and this query, rounded up. Of several amounts the largest
+    /// counts, because the upstream may use any of them.
     ///
     /// # Errors
     /// If it states something that is no amount, or nothing and there is no default.

@@ -1,4 +1,4 @@
-//! The requests of one connection that are not answered to their end.
+//! The requests of one connection whose answers are not complete.
 
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
@@ -7,15 +7,15 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How many requests there are.
+/// The number of such requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Streams(Arc<watch::Sender<usize>>);
 
-/// One of them, until this is dropped.
+/// One such request, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct OpenStream(Streams);
 
-/// The body of an answer, whose request counts until it is dropped.
+/// The body of an answer, whose request counts until this is dropped.
 #[derive(Debug)]
 pub(crate) struct CountedBody<B> {
     body: B,

@@ -1,4 +1,4 @@
-//! Encryption: the certificate that a server shows to its clients, and authorities in files.
+//! Encryption: the certificate of a server, and authorities in files.
 
 use crate::watched_files::WatchedFiles;
 use rampmeter_nats::key_file;
@@ -17,28 +17,28 @@ use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig, ServerConnection};
 use tokio_rustls::server::TlsStream;
 
-/// How long a client may take to agree on encryption.
+/// Timeout of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Protocols that clients may choose, the better one first.
+/// The protocols that clients may choose, the preferred one first.
 pub const HTTP_2_OR_1: &[&[u8]] = &[b"h2", b"http/1.1"];
 
 /// The certificate of a server and its private key, as PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
-    /// The certificate, and those of intermediate authorities behind it.
+    /// The certificate, followed by those of intermediate authorities.
     pub cert_file: PathBuf,
     /// The private key.
     pub key_file: PathBuf,
-    /// The authorities that clients need a certificate of. Without them, clients need none.
+    /// The authorities by which clients' certificates must be signed. Without them, clients need none.
     pub client_ca_file: Option<PathBuf>,
 }
 
-/// The first name in the certificate of a client, which its request carries along.
+/// The first name in a client's certificate, attached to its requests.
 #[derive(Clone, Debug)]
 pub struct ClientName(pub Arc<str>);
 
 impl ClientName {
-    /// The name of the client that has begun this session.
+    /// Returns the name of the client of this session.
     #[must_use]
     pub fn of(session: &ServerConnection) -> Option<Self> {
         let certificate = webpki::EndEntityCert::try_from(session.peer_certificates()?.first()?).ok()?;
@@ -47,7 +47,7 @@ impl ClientName {
     }
 }
 
-/// Why a file cannot be used. The text contains no part of a key, as that of the parser might.
+/// Why a file cannot be used. The text contains no part of a key, unlike that of the parser.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {reason}", path.display())]
 pub struct TlsFileError {
@@ -56,14 +56,13 @@ pub struct TlsFileError {
     source: Option<std::io::Error>,
 }
 
-/// The certificate that counts now. It is read again when a file changes.
+/// The current certificate, which is read again when a file changes.
 #[derive(Debug)]
 pub struct Certificate {
     files: CertificateFiles,
     protocols: &'static [&'static [u8]],
     clock: Clock,
-    /// The lock guards what was read. It is held while files are read, so that each client gets
-    /// what they say now.
+    /// Locked while files are read, so that each client gets their present content.
     current: Mutex<Current>,
 }
 
@@ -93,14 +92,13 @@ impl Certificate {
         Ok(Certificate { files, protocols, clock, current })
     }
 
-    /// Agrees with a client on encryption; nothing if it does not, or takes too long. The handshake
-    /// itself tells the client why.
+    /// Performs the handshake with a client, to which it reports failures. `None` if it fails or takes too long.
     pub async fn accept(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
         let handshake = self.acceptor().await.accept(stream);
         tokio::time::timeout(HANDSHAKE, handshake).await.ok()?.ok()
     }
 
-    /// The acceptor for the next client. While changed files cannot be used, the former ones count.
+    /// Returns the acceptor for the next client. While changed files cannot be used, the former ones count.
     async fn acceptor(&self) -> TlsAcceptor {
         let mut current = self.current.lock().await;
         if current.watched.have_changed(self.clock.now()) {
@@ -140,7 +138,7 @@ impl CertificateFiles {
     }
 }
 
-/// A client of servers whose certificates the authorities in `file` have signed.
+/// Creates the configuration of a client that trusts the authorities in `file`.
 ///
 /// # Errors
 /// If the file cannot be used.
@@ -148,8 +146,7 @@ pub fn trusting(file: &Path) -> Result<ClientConfig, TlsFileError> {
     Ok(ClientConfig::builder().with_root_certificates(authorities(file)?).with_no_client_auth())
 }
 
-/// A verifier that refuses clients without a certificate that the authorities in `file` have
-/// signed.
+/// Creates a verifier that refuses clients without a certificate signed by an authority in `file`.
 fn verifier(file: &Path) -> Result<Arc<dyn ClientCertVerifier>, TlsFileError> {
     let verifier = WebPkiClientVerifier::builder(Arc::new(authorities(file)?));
     verifier.build().map_err(|error| fault(file, error.to_string()))
@@ -163,10 +160,7 @@ fn authorities(file: &Path) -> Result<RootCertStore, TlsFileError> {
     Ok(roots)
 }
 
-/// The certificates in `file`, of which there is at least one.
-///
-/// # Errors
-/// If the file has none.
+/// Returns the certificates in `file`. Fails if there are none.
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFileError> {
     let all = |text: &[u8]| {
         let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
@@ -175,26 +169,18 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsFileErro
     pem(file, all, "it has no certificate in PEM; `openssl x509` writes one")
 }
 
-/// What `read` finds in `file`.
-///
-/// # Errors
-/// If there is no such file, it is too long, or `read` finds nothing.
+/// Returns what `read` finds in `file`. Fails if the file does not exist or is too long, or `read` finds nothing.
 fn pem<T>(file: &Path, read: impl Fn(&[u8]) -> Option<T>, otherwise: &str) -> Result<T, TlsFileError> {
     let unreadable = |error| TlsFileError { source: Some(error), ..fault(file, "it can't be read".to_owned()) };
     let text = key_file::bounded(file).map_err(unreadable)?;
     read(&text).ok_or_else(|| fault(file, otherwise.to_owned()))
 }
 
-/// Says of the file at `path` why it cannot be used.
 fn fault(path: &Path, reason: String) -> TlsFileError {
     TlsFileError { path: path.to_owned(), reason, source: None }
 }
 
-/// What `read` finds in files, one of which is at `path`. It runs on a thread that may wait for a
-/// disk.
-///
-/// # Errors
-/// Those of `read`, or if the runtime ends.
+/// Runs `read` on a thread that may wait for a disk. If the runtime ends, the error is that of `path`.
 async fn blocking<T: Send + 'static>(
     path: &Path,
     read: impl FnOnce() -> Result<T, TlsFileError> + Send + 'static,

@@ -4,10 +4,10 @@ use rampmeter_protocol::time::{Span, Time};
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-/// How often the files are looked at.
+/// How often the files are checked.
 const LOOK: Span = Span::from_secs(1);
 
-/// The times at which files were written, as of the last look.
+/// The modification times of files at the last check.
 #[derive(Debug)]
 pub(crate) struct WatchedFiles {
     paths: Vec<PathBuf>,
@@ -16,14 +16,13 @@ pub(crate) struct WatchedFiles {
 }
 
 impl WatchedFiles {
-    /// Watches these files, which are to be read after this call.
+    /// Watches these files, which must be read only after this call.
     pub(crate) fn new(paths: Vec<PathBuf>, now: Time) -> Self {
         let written = written(&paths);
         WatchedFiles { paths, written, looked: now }
     }
 
-    /// Whether a file has changed since the last look. The files are looked at once a second at
-    /// most.
+    /// Returns whether a file has changed since the last check. Checks at most once a second.
     pub(crate) fn have_changed(&mut self, now: Time) -> bool {
         if now.since(self.looked) < LOOK {
             return false;

@@ -1,4 +1,4 @@
-//! The collector's end of HTTP.
+//! The HTTP client for a collector.
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -10,13 +10,13 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use std::time::Duration;
 
-/// How long a request may take: far longer than a collector needs.
+/// Timeout of a request, far longer than a collector needs.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// The bytes of an answer that are read. Its content does not matter, but a connection is kept only
+/// Bound on the bytes of an answer that are read. The content does not matter, but a connection is reused only
 /// if its answer was read to the end.
 const MAX_ANSWER: usize = 64 * 1024;
 
-/// Sends requests to one address. It follows no redirect: its headers may hold a key.
+/// Sends requests to one address. Follows no redirect, because its headers may contain a key.
 #[derive(Debug)]
 pub(crate) struct Collector {
     client: AnyClient,
@@ -33,7 +33,7 @@ enum AnyClient {
 /// Why spans did not arrive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SendError {
-    /// The collector is away or busy: spans may arrive later.
+    /// The collector is away or busy, so spans may arrive later.
     #[error("{0}")]
     Away(String),
     /// The collector refuses the spans for good.
@@ -42,10 +42,8 @@ pub(crate) enum SendError {
 }
 
 impl Collector {
-    /// The collector whose address for traces is `traces`.
-    ///
-    /// # Errors
-    /// If it wants TLS, and the system has no certificates.
+    /// Creates a client for the collector whose address for traces is `traces`. Fails if that needs TLS and the
+    /// system has no certificates.
     pub(crate) fn new(traces: Uri) -> std::io::Result<Self> {
         let client = Client::builder(TokioExecutor::new());
         let client = match traces.scheme_str() {

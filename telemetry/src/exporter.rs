@@ -1,4 +1,4 @@
-//! The task that sends spans.
+//! The task that exports spans.
 
 use crate::collector::{Collector, SendError};
 use crate::otlp::{Request, Resource, SpanMessage};
@@ -13,31 +13,30 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// How often spans are sent: soon enough to be seen while a request is looked into, and seldom
-/// enough that spans travel together.
+/// How often spans are sent: soon enough to be seen while a request is investigated, and seldom enough that
+/// spans travel together.
 const EVERY: Duration = Duration::from_millis(500);
-/// Spans in one request: some hundred kilobytes.
+/// Bound on the spans in one request: some hundred kilobytes.
 const MAX_SPANS: usize = 512;
-/// How often a request is sent to a collector that is away, and the pause before it is sent again.
+/// How often a request is sent to a collector that is away.
 const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long the last spans may take to be sent: a part of what a graceful stop may take.
+/// How long sending the last spans may take: a part of the time of a graceful stop.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// Pause between two lines of the log about a collector that is away.
+/// Pause between two log lines about a collector that is away.
 const LOGGED_EVERY: Span = Span::from_secs(60);
 
-/// Where spans go, and which spans are recorded.
+/// Settings of the exporter.
 pub struct Settings {
     /// The collector's address for traces, which ends with `/v1/traces`.
     pub traces: Uri,
-    /// The share of traces that begin here and are recorded, from 0 to 1.
+    /// The share of recorded traces, from 0 to 1, among those that begin here.
     pub sample: f64,
-    /// What this service is called.
+    /// The name of this service.
     pub service: String,
-    /// The name that no other process of it has.
+    /// A name that no other process of the service has.
     pub instance: String,
-    /// Reads the headers that the collector is shown. It is called before each request, so that a
-    /// key can change.
+    /// Reads the headers for the collector. Called before each request, so that a key can change.
     pub headers: Box<dyn Fn() -> Result<HeaderMap, String> + Send + Sync>,
 }
 
@@ -47,18 +46,18 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// Why no span can be sent.
+/// Why the exporter can't start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The system has no certificates to trust.
     #[error("no certificates to verify the collector with")]
     NoCertificates(#[source] std::io::Error),
-    /// There is no header for the collector.
+    /// The headers for the collector can't be read.
     #[error("no headers for the collector: {0}")]
     NoHeaders(String),
 }
 
-/// The running task. Dropping it ends it, and loses what has not been sent.
+/// The running task. Dropping it ends it, and loses what was not sent.
 #[derive(Debug)]
 pub struct Exporter {
     stop: oneshot::Sender<()>,
@@ -66,10 +65,10 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Starts the task, and what hands spans to it. Times of spans are those of `clock`.
+    /// Starts the task. Times of spans are on `clock`.
     ///
     /// # Errors
-    /// If the collector could never be asked.
+    /// If the headers can't be read, or the collector needs TLS and the system has no certificates.
     pub fn start(settings: Settings, clock: Clock) -> Result<(Spans, Exporter), StartError> {
         (settings.headers)().map_err(StartError::NoHeaders)?;
         let (sender, queue) = mpsc::channel(QUEUE);
@@ -79,7 +78,7 @@ impl Exporter {
         Ok((spans, Exporter { stop, task: tokio::spawn(task.run(stopping)) }))
     }
 
-    /// Sends what is there, within two seconds.
+    /// Sends the remaining spans, for at most two seconds, and ends the task.
     pub async fn stop(mut self) {
         self.stop.send(()).ok();
         if tokio::time::timeout(FAREWELL, &mut self.task).await.is_err() {
@@ -95,9 +94,9 @@ struct Task {
     resource: Resource,
     clock: Clock,
     queue: mpsc::Receiver<Unbuilt>,
-    /// Spans that are on their way. They stay until the collector has them, or they are lost.
+    /// Spans under way, which stay until the collector has them or they are lost.
     batch: Vec<SpanMessage>,
-    /// When the log last said that spans are lost.
+    /// When the log last reported lost spans.
     last_logged: Option<Time>,
 }
 
@@ -129,7 +128,7 @@ impl Task {
         self.send_all().await;
     }
 
-    /// Sends all spans that are there.
+    /// Sends all present spans.
     async fn send_all(&mut self) {
         while self.fill() {
             if let Err(error) = self.send_batch().await {
@@ -140,7 +139,7 @@ impl Task {
         }
     }
 
-    /// Fills the batch. Returns whether there is anything in it.
+    /// Fills the batch. Returns whether it contains any span.
     fn fill(&mut self) -> bool {
         let wall_clock = wall_clock_origin(self.clock.now());
         while self.batch.len() < MAX_SPANS {

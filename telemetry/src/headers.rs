@@ -1,17 +1,17 @@
-//! What a collector is shown with each request, such as a key.
+//! The headers for a collector, such as a key.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::percent_decode_str;
 
-/// Headers of one request: a key or two.
+/// Bound on the headers: a key or two.
 const MAX_HEADERS: usize = 16;
 
-/// Why a text is no list of headers. No part of the text is in it, because it is a secret.
+/// A text is no list of headers. The error contains no part of it, because it is a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("headers are written like `name=value,name=value`, at most {MAX_HEADERS}, the values percent-encoded")]
 pub struct HeadersError;
 
-/// Reads headers as OpenTelemetry's variable `OTEL_EXPORTER_OTLP_HEADERS` has them.
+/// Parses headers in the format of OpenTelemetry's variable `OTEL_EXPORTER_OTLP_HEADERS`.
 ///
 /// # Errors
 /// If `text` is not such a list.

@@ -1,11 +1,10 @@
-//! Sends spans to an OpenTelemetry collector: OTLP over HTTP, as binary protobuf.
+//! Exports spans to an OpenTelemetry collector: OTLP over HTTP, as binary protobuf.
 //!
-//! [`Spans`] takes a span from any thread at the price of an allocation, and never waits. An
-//! [`Exporter`] builds and sends them in a task of its own. If the collector is away or slow, spans
-//! are lost and [counted](lost_spans), and nothing else happens.
+//! [`Spans`] accepts a span from any thread at the cost of an allocation, and never waits. An [`Exporter`] builds
+//! and sends them in a task of its own. If the collector is away or slow, spans are lost and
+//! [counted](lost_spans), and nothing else happens.
 //!
-//! The crate knows nothing of permits. `otlp` has the part of the protocol that spans need, and
-//! [`span`] what a span tells.
+//! The crate knows nothing of permits. `otlp` has the part of the protocol for spans, [`span`] their content.
 
 mod collector;
 mod exporter;

@@ -1,8 +1,7 @@
-//! The part of OTLP that spans need, as opentelemetry-proto 1.x numbers its fields.
+//! The part of OTLP for spans, with the field numbers of opentelemetry-proto 1.x.
 //!
-//! These few messages are written here, because the crates that have all of them bring two burdens.
-//! One is a second generation of random numbers, the other a batch processor that does not count
-//! what it loses.
+//! These few messages are written here because the crates that have them bring a second version of `rand`
+//! and a batch processor that does not count what it loses.
 
 use crate::span::{Kind, Span, Value};
 use prost::Message;
@@ -13,8 +12,7 @@ const SPAN_SERVER: i32 = 2;
 const SPAN_CLIENT: i32 = 3;
 const SPAN_CONSUMER: i32 = 5;
 const STATUS_ERROR: i32 = 2;
-/// The flag of a context whose span is recorded. The flags do not say whether its parent is in
-/// another process.
+/// The flag of a context whose span is recorded. The flags leave open whether its parent is in another process.
 const FLAGS: u32 = 1;
 
 /// `ExportTraceServiceRequest`, of one process.
@@ -32,7 +30,7 @@ struct ResourceSpans {
     scope_spans: Vec<ScopeSpans>,
 }
 
-/// The process that the spans are of.
+/// The process of the spans.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Resource {
     #[prost(message, repeated, tag = "1")]
@@ -55,7 +53,7 @@ struct Scope {
     version: String,
 }
 
-/// A span as it is sent.
+/// A span in the encoded form.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct SpanMessage {
     #[prost(bytes = "vec", tag = "1")]
@@ -127,7 +125,7 @@ enum AttributeValue {
 }
 
 impl Request {
-    /// A request with these spans of the process that `resource` describes.
+    /// Creates a request with these spans of the process `resource`.
     pub(crate) fn new(resource: Resource, spans: Vec<SpanMessage>) -> Self {
         let scope = Scope { name: "rampmeter".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
         let scope_spans = vec![ScopeSpans { scope: Some(scope), spans }];
@@ -136,7 +134,7 @@ impl Request {
 }
 
 impl Resource {
-    /// Describes this process by the names of its service and of its instance.
+    /// Describes this process by the names of its service and instance.
     pub(crate) fn new(service: &str, instance: &str) -> Self {
         let version = env!("CARGO_PKG_VERSION");
         let attributes = [("service.name", service), ("service.instance.id", instance), ("service.version", version)];
@@ -145,7 +143,7 @@ impl Resource {
 }
 
 impl SpanMessage {
-    /// A span, whose times this wall clock shows.
+    /// Encodes a span, with times by this wall clock.
     pub(crate) fn new(span: Span, wall_clock: WallClockOrigin) -> Self {
         let unix = |time| u64::try_from(wall_clock.unix_nanos(time)).unwrap_or(u64::MAX);
         SpanMessage {

@@ -1,8 +1,8 @@
-//! Which spans are recorded.
+//! Decides which spans are recorded.
 
 use rampmeter_protocol::trace_context::TraceContext;
 
-/// Follows the decision of a request's sender. If there is none, it records a part of the requests.
+/// Follows the decision of a request's sender. Without one, records a share of the requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sampler {
     /// A draw below this number is recorded; all 2^64 draws are equally likely.
@@ -10,12 +10,12 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// A sampler that records this share, from 0 to 1, of the traces that begin here.
+    /// Creates a sampler that records this share, from 0 to 1, of the traces that begin here.
     pub(crate) fn new(ratio: f64) -> Self {
         Sampler { below: (ratio.clamp(0.0, 1.0) * u64::MAX as f64) as u64 }
     }
 
-    /// Whether a span with this parent is recorded. `draw` gives a random number.
+    /// Returns whether a span with this parent is recorded. `draw` returns a random number.
     pub(crate) fn records(self, parent: Option<TraceContext>, draw: impl FnOnce() -> u64) -> bool {
         parent.map_or_else(|| self.below > 0 && draw() <= self.below, |parent| parent.is_sampled())
     }

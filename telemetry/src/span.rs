@@ -1,4 +1,4 @@
-//! What a span tells.
+//! The content of a span.
 
 use rampmeter_protocol::time::Time;
 use rampmeter_protocol::trace_context::TraceContext;
@@ -6,40 +6,40 @@ use std::borrow::Cow;
 
 /// A span that has ended.
 ///
-/// Its attributes are few, and each is bounded where the span is made. Values that clients choose
-/// do not belong here unless the configuration knows them.
+/// Its attributes are few, and each is bounded where the span is made. Values chosen by clients must not be
+/// included unless the configuration knows them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// The span itself.
+    /// The context of the span itself.
     pub context: TraceContext,
-    /// The span that it is a part of, if it is not the first of its trace.
+    /// The id of its parent, unless it is the first of its trace.
     pub parent: Option<[u8; 8]>,
-    /// What tracing systems have added to the context, as it came.
+    /// The `tracestate` of the context, as received.
     pub state: Option<Box<str>>,
-    /// The name of an operation, never of one request: there are few names.
+    /// The name of an operation, of which there are few; never of one request.
     pub name: String,
-    /// Its part in the exchange with its peer.
+    /// Its role in the exchange with its peer.
     pub kind: Kind,
-    /// When it began, on the clock of the exporter.
+    /// When it began, on the exporter's clock.
     pub start: Time,
     /// When it ended.
     pub end: Time,
-    /// What is known of it.
+    /// Its attributes.
     pub attributes: Vec<(Cow<'static, str>, Value)>,
     /// Related spans, beside its parent.
     pub links: Vec<TraceContext>,
-    /// Why it failed, if it did: one of few codes.
+    /// Why it failed, if it did, as one of few codes.
     pub error: Option<String>,
 }
 
-/// The part of a span in the exchange with its peer.
+/// The role of a span in the exchange with its peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It answers a request that another span waits for.
     Server,
     /// It waits for an answer.
     Client,
-    /// It takes a message that no span waits for.
+    /// It receives a message that no span waits for.
     Consumer,
 }
 

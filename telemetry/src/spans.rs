@@ -1,4 +1,4 @@
-//! The way of a span to the exporter.
+//! Hands spans to the exporter.
 
 use crate::sampler::Sampler;
 use crate::span::Span;
@@ -9,13 +9,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::mpsc;
 
-/// Spans that may wait for the exporter: a second of its work, in a few megabytes.
+/// Capacity for spans that wait for the exporter: a second of its work, in a few megabytes.
 pub(crate) const QUEUE: usize = 8192;
 
-/// Spans of this process that no collector has got.
+/// Spans of this process that reached no collector.
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// How many spans were lost, because the collector was away or slow, or because it refused them.
+/// Returns how many spans were lost because the collector was away or slow, or refused them.
 #[must_use]
 pub fn lost_spans() -> u64 {
     LOST.load(Ordering::Relaxed)
@@ -28,7 +28,7 @@ pub(crate) fn count_lost(spans: usize) {
 /// A span that is still to be built.
 pub(crate) type Unbuilt = Box<dyn FnOnce() -> Span + Send>;
 
-/// Decides which spans are recorded, and takes them. Cheap to clone.
+/// Decides which spans are recorded, and queues them. Cheap to clone.
 #[derive(Clone)]
 pub struct Spans {
     sampler: Sampler,
@@ -36,12 +36,12 @@ pub struct Spans {
     clock: Clock,
 }
 
-/// The ids of a span that is recorded.
+/// The ids of a recorded span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpanIds {
-    /// The span itself.
+    /// The context of the span itself.
     pub context: TraceContext,
-    /// The span that it is a part of.
+    /// The id of its parent.
     pub parent: Option<[u8; 8]>,
 }
 
@@ -50,14 +50,14 @@ impl Spans {
         Spans { sampler: Sampler::new(sample), queue, clock }
     }
 
-    /// The time on the clock of the exporter, on which spans begin and end.
+    /// Returns the time on the exporter's clock, for the beginnings and ends of spans.
     #[must_use]
     pub fn now(&self) -> Time {
         self.clock.now()
     }
 
-    /// The ids of a new span, if it is to be recorded: the context of a request decides that, or
-    /// else chance.
+    /// Returns the ids of a new span if it is to be recorded, as decided by the request's context or else by
+    /// chance.
     #[must_use]
     pub fn begin(&self, parent: Option<TraceContext>) -> Option<SpanIds> {
         if !self.sampler.records(parent, rand::random) {
@@ -69,8 +69,8 @@ impl Spans {
         Some(SpanIds { context, parent: parent.map(|parent| parent.span_id()) })
     }
 
-    /// Hands a span over, which `build` makes later in another task. Never waits: a span without
-    /// room is lost and counted.
+    /// Queues a span, which `build` creates later in another task. Never waits: a span without room is lost and
+    /// counted.
     pub fn record(&self, build: impl FnOnce() -> Span + Send + 'static) {
         if self.queue.try_send(Box::new(build)).is_err() {
             count_lost(1);

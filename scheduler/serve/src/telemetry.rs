@@ -9,7 +9,7 @@ use secrecy::ExposeSecret;
 /// Starts the task that exports spans to the collector. `None` if no collector is configured.
 ///
 /// # Errors
-/// If the settings can never work, such as an address that is not one.
+/// If the headers can't be read, or the collector needs TLS and the system has no certificates.
 pub fn start(
     settings: Option<&TelemetrySettings>,
     clock: Clock,
