@@ -1,4 +1,4 @@
-//! The command line as users type it.
+//! The command line.
 
 use crate::commands::output::{error_text, is_reader_gone};
 use crate::commands::process::logging::{self, LogFormat};
@@ -9,7 +9,7 @@ use crate::commands::{
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
 
-/// The commands by task, which clap lists in one block, and what their ends mean.
+/// The commands by task, since clap lists them in one block, and the exit codes.
 const BY_TASK: &str = "\
 By task:
   Run                   serve, proxy, jobs
@@ -25,8 +25,8 @@ Exit codes:
   1                     not done, as the last line on standard error says; of `doctor`: something is wrong
   2                     the command line is wrong";
 
-/// Runs the binary `rampmeter`. It is in the library, because every binary that awaits these
-/// futures compiles them again.
+/// Runs the binary `rampmeter`. It is in the library because every binary that awaits these futures compiles
+/// them again.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
@@ -106,7 +106,7 @@ enum Command {
 }
 
 impl Command {
-    /// What is logged if nothing else is set.
+    /// Returns the log levels if nothing else is set.
     fn log_levels(&self) -> &'static str {
         #[expect(clippy::wildcard_enum_match_arm, reason = "all others say what is wrong, and nothing more")]
         match self {
@@ -118,10 +118,10 @@ impl Command {
 }
 
 impl Cli {
-    /// Runs the command. Only `doctor` may end well with another code than that of success.
+    /// Runs the command. Only `doctor` may end without an error in another exit code than success.
     ///
     /// # Errors
-    /// What went wrong, as text for people.
+    /// The failure, as text for people.
     pub async fn run(self) -> anyhow::Result<ExitCode> {
         logging::start(self.log_format, self.command.log_levels())?;
         match self.command {

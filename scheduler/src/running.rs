@@ -7,11 +7,11 @@ use rampmeter_front::{BoundSocket, HttpServer, Program};
 use rampmeter_serve::{self as serve, Scheduler};
 use std::net::SocketAddr;
 
-/// What the front asks this program.
+/// The functions of this program for the front.
 const PROGRAM: Program = Program { forecaster: &WhatIfSimulator, lost_lines: logging::lost_lines };
 
-/// A scheduler that runs, and what it serves over HTTP. Dropping it ends it without a handover;
-/// [`stop`](Running::stop) hands over.
+/// A running scheduler, and its HTTP server. Dropping it ends it without a handover; see
+/// [`stop`](Running::stop).
 pub struct Running {
     /// The scheduler.
     pub scheduler: Scheduler,
@@ -21,8 +21,7 @@ pub struct Running {
 /// Starts serving everything in `config`.
 ///
 /// # Errors
-/// If NATS can't be reached or is too old, the KV bucket can't be made, or the HTTP address is
-/// taken.
+/// If NATS can't be reached or is too old, the KV bucket can't be created, or the HTTP address is taken.
 pub async fn start(config: Config) -> anyhow::Result<Running> {
     let socket = BoundSocket::bind(config.http.clone()).await?;
     let scheduler = serve::start(config).await?;
@@ -42,24 +41,24 @@ pub async fn start(config: Config) -> anyhow::Result<Running> {
 }
 
 impl Running {
-    /// Where health and metrics are served, if they are.
+    /// Returns the address of health and metrics, if they are served.
     #[must_use]
     pub fn http(&self) -> Option<SocketAddr> {
         self.http.as_ref().map(HttpServer::address)
     }
 
-    /// The URL of HTTP, if it is served.
+    /// Returns the URL of HTTP, if it is served.
     #[must_use]
     pub fn http_url(&self) -> Option<&str> {
         self.http.as_ref().map(HttpServer::url)
     }
 
-    /// Returns when every resource is led, by this scheduler or another.
+    /// Returns once every resource is led, by this scheduler or another.
     pub async fn ready(&self) {
         self.scheduler.ready().await;
     }
 
-    /// Hands every resource over, and then ends the connections of HTTP.
+    /// Hands every resource over, and then closes the HTTP connections.
     ///
     /// # Errors
     /// If the handover takes longer than 5 s.

@@ -33,7 +33,7 @@ pub struct CheckArgs {
 /// Checks the configuration, and prints its resources.
 ///
 /// # Errors
-/// File, line, column and reason of all faults, or why a provider does not answer.
+/// The file, line, column and reason of each fault, or why a provider does not answer.
 pub async fn run(args: &CheckArgs) -> anyhow::Result<()> {
     if args.print_default {
         return output::print(config::default_file());
@@ -57,10 +57,7 @@ pub async fn run(args: &CheckArgs) -> anyhow::Result<()> {
     output::line(format_args!("{}: valid", path.display()))
 }
 
-/// Reads the configuration and the files that it names.
-///
-/// # Errors
-/// What keeps a scheduler from starting with it.
+/// Reads the configuration and the files that it names. Fails if a scheduler could not start with it.
 pub(super) fn valid(path: &Path) -> anyhow::Result<Config> {
     let config = config::load(path)?;
     config.nats.servers()?;
@@ -73,7 +70,7 @@ fn notes(config: &Config) -> Vec<Note> {
     config.notes.iter().cloned().chain(of_users(&config.nats)).collect()
 }
 
-/// What a NATS server with users leaves open. Inboxes of its own show that the scheduler is one.
+/// Notes what a NATS server with users leaves open. Inboxes of its own show that the scheduler is a user.
 fn of_users(nats: &NatsTable) -> impl Iterator<Item = Note> + use<> {
     let has_users = nats.inbox_prefix != NatsTable::default().inbox_prefix;
     let unsigned =
@@ -145,7 +142,7 @@ async fn ask_providers(config: &Config) -> anyhow::Result<()> {
     outcome
 }
 
-/// The limits of a provider, and their differences from the configuration.
+/// Returns the limits of a provider, and their differences from the configuration.
 async fn limits_of(configured: &Configured, settings: &ProviderSettings) -> anyhow::Result<Vec<String>> {
     let contract = SentinelHub::open(settings, Clock::start())?.limits().await?;
     let mut lines: Vec<String> =

@@ -1,4 +1,4 @@
-//! What a command that takes something away says before it does.
+//! Asks before a command takes something away.
 
 use super::output;
 use anyhow::bail;
@@ -16,10 +16,8 @@ pub(crate) struct Consent {
 }
 
 impl Consent {
-    /// Whether to do `deed`, such as "end 3 waits of `api`". It is found out only if somebody reads it.
-    ///
-    /// # Errors
-    /// If `deed` can't be found out, or the user says no.
+    /// Returns whether to do `deed`, such as "end 3 waits of `api`", which is evaluated only if somebody reads it.
+    /// Fails if the evaluation fails, or the user declines.
     pub(super) async fn to(self, deed: impl Future<Output = anyhow::Result<String>>) -> anyhow::Result<bool> {
         if self.dry_run {
             output::line(format_args!("would {}", deed.await?))?;
@@ -29,10 +27,7 @@ impl Consent {
         Ok(!self.dry_run)
     }
 
-    /// Asks the user whether to do `deed`, if there is one at a terminal.
-    ///
-    /// # Errors
-    /// If the user says no.
+    /// Asks the user at the terminal, if there is one, whether to do `deed`. Fails if the user declines.
     pub(super) fn confirm(self, deed: &str) -> anyhow::Result<()> {
         if self.is_asked() { ask(deed) } else { Ok(()) }
     }

@@ -40,7 +40,7 @@ fn permit_id(text: &str) -> Result<PermitId, PermitIdError> {
     PermitId::new(text)
 }
 
-/// Prints why a request waits.
+/// Prints why requests wait.
 ///
 /// # Errors
 /// If NATS can't be reached, no scheduler answers, or the scheduler does not know the request.
@@ -70,7 +70,7 @@ fn waiting(explanation: &Explanation) -> String {
     }
 }
 
-/// How many requests are not listed.
+/// Returns a line on how many requests are not listed.
 fn left_out(explanation: &Explanation) -> String {
     let more = count(explanation.more);
     match (explanation.more, &explanation.request) {
@@ -80,7 +80,7 @@ fn left_out(explanation: &Explanation) -> String {
     }
 }
 
-/// Why a request waits, in lines of `columns` columns.
+/// Explains why a request waits, in lines of `columns` columns.
 fn describe(request: &Explained, explanation: &Explanation, columns: usize) -> String {
     let client = request.client.as_ref().map_or(String::new(), |client| format!(", client `{}`", escaped(client)));
     let labels = labels(request);
@@ -102,13 +102,12 @@ fn describe(request: &Explained, explanation: &Explanation, columns: usize) -> S
     }
 }
 
-/// The labels of a waiting request.
 fn labels(request: &Explained) -> String {
     let labels = request.labels.iter().map(|(key, value)| format!("{}={}", escaped(key), escaped(value)));
     labels.collect::<Vec<_>>().join(" ")
 }
 
-/// What helps a request that gives up before its start.
+/// Explains what helps a request that gives up before its start.
 fn too_late(request: &Explained) -> String {
     let Some(gives_up) = request.gives_up_ms.filter(|gives_up| *gives_up < request.eta_ms) else {
         return String::new();
@@ -128,14 +127,14 @@ fn ahead(position: u64) -> String {
     }
 }
 
-/// What holds a request, with the state of the bucket.
+/// Explains what holds a request, with the state of the bucket.
 fn because(request: &Explained, explanation: &Explanation) -> Option<String> {
     let limit = explanation.limits.iter().find(|limit| Some(&limit.name) == request.limited_by.as_ref())?;
     let about = About { takes: request.takes.get(&limit.name).copied(), class: Some(&request.class) };
     Some(sentence(request.reason.unwrap_or(Reason::Other), limit, request.held_by.as_ref()?, &about))
 }
 
-/// The limit that holds a request, with its key, and the reason.
+/// Formats the limit that holds a request, with its key, and the reason.
 fn holder(request: &Explained) -> String {
     let key = request.held_by.as_ref().and_then(|holder| holder.key.as_ref());
     let limit = request.limited_by.as_ref().map(|limit| match key {
@@ -146,12 +145,12 @@ fn holder(request: &Explained) -> String {
     limit.into_iter().chain(reason).collect::<Vec<_>>().join(": ")
 }
 
-/// What a column shows of a request.
+/// Formats a cell of a column for a request.
 type Cell = fn(&Explained) -> String;
 type Column = (&'static str, Cell);
 
-/// The listed requests. A column that tells nothing is left out. If classes, labels or clients are
-/// shown, the time that a request has waited is left out, too.
+/// Formats the listed requests, without columns that would all be empty. If classes, labels or clients are shown,
+/// the time already waited is left out.
 fn queue(first: &[Explained]) -> String {
     let classes = first.iter().any(|request| request.class != first[0].class);
     let labelled = first.iter().any(|request| !request.labels.is_empty());

@@ -22,27 +22,26 @@ pub struct PresetArgs {
     list: bool,
 }
 
-/// A service whose limits are known.
+/// A service with known limits.
 struct Preset {
-    /// The kind of services that it is listed with.
+    /// The heading under which it is listed.
     group: &'static str,
     name: &'static str,
-    /// The configuration, for the first of its plans, and behind [`SCENARIO`] the workers and the
-    /// answers of the upstream, which make it a scenario.
+    /// The configuration for the first of its plans, followed by [`SCENARIO`] with the workers and the upstream's
+    /// behaviour.
     file: &'static str,
 }
 
 /// All files of `scheduler/presets`.
 const PRESETS: &[Preset] = include!(concat!(env!("OUT_DIR"), "/presets.rs"));
 
-/// The beginning of the comment on the scenario.
 const SCENARIO: &str = "\n# Scenario: ";
 
-/// The start of a comment that lists the next line's value for each plan, as in
+/// The beginning of a comment with the next line's value for each plan, such as
 /// `# plan: basic 500, large 1200 [1]`.
 const PLANS: [&str; 2] = ["# plan: ", "# tier: "];
 
-/// Prints the configuration, or the list.
+/// Prints the configuration of a preset, or the list of presets.
 ///
 /// # Errors
 /// If there is no such preset or plan.
@@ -59,10 +58,7 @@ pub fn run(args: &PresetArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The scenario of the preset of this name.
-///
-/// # Errors
-/// If there is no such preset.
+/// Returns the scenario of the preset of this name, if it exists.
 pub(super) fn scenario_of(name: &str) -> anyhow::Result<String> {
     named(name).map(|preset| preset.scenario(preset.text()))
 }
@@ -78,7 +74,7 @@ fn list() -> anyhow::Result<()> {
     output::line(PRESETS.iter().map(Preset::entry).collect::<Vec<_>>().join("\n"))
 }
 
-/// The services by group, and what is done with a preset.
+/// Returns the services by group, and how to use a preset.
 fn help() -> String {
     let of_group = |presets: &[Preset]| {
         let names: Vec<&str> = presets.iter().map(|preset| preset.name).collect();
@@ -99,36 +95,36 @@ Each number has its source, and the day on which it was read, in a comment. With
 }
 
 impl Preset {
-    /// The configuration.
+    /// Returns the configuration.
     fn text(&self) -> &'static str {
         self.file.split_once(SCENARIO).map_or(self.file, |(text, _)| text)
     }
 
-    /// The scenario of ten minutes with this configuration.
+    /// Returns the scenario of ten minutes with this configuration.
     fn scenario(&self, text: &str) -> String {
         let scenario = &self.file[self.text().len()..];
         format!("until = \"10m\"\n\n{text}{scenario}")
     }
 
-    /// The first line of the configuration, which says what the service is.
+    /// Returns the first line of the configuration, which describes the service.
     fn about(&self) -> &'static str {
         self.file.lines().next().map_or("", |line| line.trim_start_matches("# "))
     }
 
-    /// The preset's entry in the list.
+    /// Returns the preset's entry in the list.
     fn entry(&self) -> String {
         let plans = self.plans();
         let plans = if plans.is_empty() { String::new() } else { format!(" · plans {}", plans.join(", ")) };
         format!("{}{plans}\n  {}", self.name, self.about())
     }
 
-    /// The names of the plans. The file has the values of the first one.
+    /// Returns the names of the plans. The file has the values of the first one.
     fn plans(&self) -> Vec<&'static str> {
         let values = self.file.lines().find_map(values_by_plan).unwrap_or_default();
         values.into_iter().map(|(plan, _)| plan).collect()
     }
 
-    /// The configuration with the values of another plan.
+    /// Returns the configuration with the values of another plan.
     fn with_plan(&self, plan: &str) -> anyhow::Result<String> {
         let plans = self.plans();
         match plans.is_empty() {
@@ -153,7 +149,7 @@ impl Preset {
     }
 }
 
-/// The plans in a comment, each with its value.
+/// Parses a comment with plans into their names and values.
 fn values_by_plan(line: &'static str) -> Option<Vec<(&'static str, &'static str)>> {
     let values = PLANS.iter().find_map(|begin| line.strip_prefix(begin))?;
     let values = values.split_once(" [").map_or(values, |(values, _)| values);

@@ -1,4 +1,4 @@
-//! The arguments by which commands find a running scheduler.
+//! The arguments that locate running schedulers.
 
 use anyhow::Context;
 use rampmeter_config::{self as config, NatsTable};
@@ -43,11 +43,8 @@ pub struct NatsArg {
 }
 
 impl NatsArg {
-    /// How to connect: by the arguments, and by the configuration as far as they leave it open. The
-    /// name of the configuration is returned if it counts.
-    ///
-    /// # Errors
-    /// If the configuration counts and has no valid `[nats]`.
+    /// Returns the settings of the connection: from the arguments, completed by the configuration, whose path is
+    /// returned if it is used. Fails if it is used and has no valid `[nats]`.
     pub(super) fn table(&self) -> anyhow::Result<(NatsTable, Option<&Path>)> {
         let written = match self.nats {
             Some(_) => None,
@@ -69,12 +66,12 @@ impl NatsArg {
         Ok((table, file))
     }
 
-    /// The configuration, whether or not it exists.
+    /// Returns the path of the configuration, which may not exist.
     pub(super) fn file(&self) -> &Path {
         &self.config
     }
 
-    /// Files for encryption require it, as in a configuration.
+    /// Returns the encryption. Files for it make it mandatory, as in a configuration.
     fn tls(&self) -> Option<Tls> {
         let identity = self.cert_file.clone().zip(self.key_file.clone());
         let identity = identity.map(|(cert_file, key_file)| Identity { cert_file, key_file });
@@ -89,7 +86,7 @@ fn set<T: Clone>(value: &mut T, by: Option<&T>) {
     }
 }
 
-/// Says in an error that `file` names the server, if it does.
+/// Adds to an error that `file` has the server's address, if it does.
 pub(super) fn by_file<T>(connected: anyhow::Result<T>, file: Option<&Path>) -> anyhow::Result<T> {
     match file {
         Some(file) => connected.with_context(|| format!("the NATS server is that of {}", file.display())),

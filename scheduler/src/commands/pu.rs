@@ -85,11 +85,11 @@ fn fusion(text: &str) -> Result<Fusion, String> {
     Fusion::new(local, remote).map_err(|error| error.to_string())
 }
 
-/// Prints the cost of a request.
+/// Prints the cost of a request in processing units.
 ///
 /// # Errors
-/// If the body can't be read, is invalid, or does not determine the cost. The message says what to
-/// correct or which argument to pass.
+/// If the body can't be read, is invalid, or does not determine the cost. The message states what to correct or
+/// which argument to pass.
 pub fn run(args: &PuArgs) -> anyhow::Result<()> {
     let estimate = match &args.body {
         Some(path) => {
@@ -101,7 +101,7 @@ pub fn run(args: &PuArgs) -> anyhow::Result<()> {
     output::show(args.json, &estimate, render)
 }
 
-/// Reads the longest allowed body and one more byte, which shows that a body is too long.
+/// Reads the longest allowed body and one more byte, which reveals a body that is too long.
 fn read(path: &Path) -> std::io::Result<Vec<u8>> {
     let source: Box<dyn Read> =
         if path == Path::new("-") { Box::new(std::io::stdin()) } else { Box::new(File::open(path)?) };

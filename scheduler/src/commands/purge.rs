@@ -42,7 +42,7 @@ pub async fn run(args: PurgeArgs) -> anyhow::Result<()> {
     output::show(args.json, &purged, |purged| format!("{}: {} ended\n", purged.resource, waits(purged.ended)))
 }
 
-/// What the order does, by the requests that wait now.
+/// Describes the order's effect on the requests that wait now.
 async fn deed(schedulers: &Schedulers, resource: &Name, order: &Purge) -> anyhow::Result<String> {
     let status = schedulers.status(resource).await?;
     let is_meant = |name: &Name| order.class.as_ref().is_none_or(|class| **class == **name);

@@ -1,4 +1,4 @@
-//! Running schedulers, as commands ask them over NATS.
+//! Access of commands to running schedulers, over NATS.
 
 use super::nats_arg::{NatsArg, by_file};
 use anyhow::{Context, bail};
@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// How long to collect the resources of all schedulers.
+/// How long to collect answers of all schedulers.
 const COLLECT: Duration = Duration::from_millis(300);
 /// The longest wait for a scheduler's answer.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -30,9 +30,6 @@ pub(super) struct Schedulers {
 
 impl Schedulers {
     /// Connects as the NATS client `name`.
-    ///
-    /// # Errors
-    /// If NATS can't be reached.
     pub(super) async fn connect(nats: &NatsArg, name: &str) -> anyhow::Result<Self> {
         let (table, file) = nats.table()?;
         let denials = Denials::default();
@@ -40,20 +37,15 @@ impl Schedulers {
         Ok(Schedulers { client, subjects: Subjects::new(&table.prefix)?, denials })
     }
 
-    /// The connection.
     pub(super) fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The subjects.
     pub(super) fn subjects(&self) -> &Subjects {
         &self.subjects
     }
 
-    /// Returns the resource that was named, or those of all schedulers.
-    ///
-    /// # Errors
-    /// If none was named and no scheduler answers.
+    /// Returns the named resource, or those of all schedulers. Fails if none is named and no scheduler answers.
     pub(super) async fn named_or_all(&self, named: Option<&Name>) -> anyhow::Result<Vec<Name>> {
         if let Some(name) = named {
             return Ok(vec![name.clone()]);
@@ -67,11 +59,7 @@ impl Schedulers {
         Ok(names)
     }
 
-    /// Returns the names of all resources, none if no scheduler answers. Every scheduler answers
-    /// with its own.
-    ///
-    /// # Errors
-    /// If the connection is closed.
+    /// Returns the names of all resources, each scheduler answering with its own. Empty if none answers.
     pub(super) async fn known_resources(&self) -> anyhow::Result<Vec<Name>> {
         let listed: Vec<Resources> = self.collect(self.subjects.resources()).await?;
         let mut names: Vec<Name> = listed.into_iter().flat_map(|all| all.resources).map(|one| one.name).collect();
@@ -80,22 +68,19 @@ impl Schedulers {
         Ok(names)
     }
 
-    /// Returns what the schedulers of this prefix say of themselves.
-    ///
-    /// # Errors
-    /// If the connection is closed.
+    /// Returns the announcements of the schedulers of this prefix.
     pub(super) async fn announced(&self) -> anyhow::Result<Vec<ServiceInfo>> {
         let mut all: Vec<ServiceInfo> = self.collect(PING.to_owned()).await?;
         all.retain(|info| info.metadata.prefix == **self.subjects.prefix());
         Ok(all)
     }
 
-    /// What NATS does not permit to this user, if it has said so lately.
+    /// Returns what NATS has lately denied to this user, if anything.
     pub(super) fn denial(&self) -> Option<String> {
         Some(self.denials.reason(&[], &"")).filter(|denial| !denial.is_empty())
     }
 
-    /// Returns the answers that come to one question in time.
+    /// Returns the answers to one question that arrive in time.
     async fn collect<A: DeserializeOwned>(&self, subject: String) -> anyhow::Result<Vec<A>> {
         let inbox = self.client.new_inbox();
         let answers = self.client.subscribe(inbox.clone()).await?;
@@ -108,10 +93,8 @@ impl Schedulers {
         Ok(found)
     }
 
-    /// Asks the leader of the named resource, or of each, for its status.
-    ///
-    /// # Errors
-    /// If a resource has no leader, or a leader does not answer.
+    /// Requests the status of the named resource, or of each. Fails if a resource has no leader, or a leader does not
+    /// answer.
     pub(super) async fn statuses(&self, named: Option<&Name>) -> anyhow::Result<Vec<Status>> {
         let mut all = Vec::new();
         for name in self.named_or_all(named).await? {
@@ -120,18 +103,13 @@ impl Schedulers {
         Ok(all)
     }
 
-    /// Asks the leader of `resource` for its status.
-    ///
-    /// # Errors
-    /// If no scheduler leads it, or the leader does not answer.
+    /// Requests the status of `resource`. Fails if no scheduler leads it, or the leader does not answer.
     pub(super) async fn status(&self, resource: &Name) -> anyhow::Result<Status> {
         self.request(self.subjects.status(resource), Vec::new(), resource).await
     }
 
-    /// Asks the leader of `resource` at one of its subjects.
-    ///
-    /// # Errors
-    /// If no scheduler leads it, or the leader does not answer or refuses.
+    /// Sends a question or an order to the leader of `resource`. Fails if there is none, or it refuses or does not
+    /// answer.
     pub(super) async fn ask<A: DeserializeOwned>(
         &self,
         subject: fn(&Subjects, &Name) -> String,
@@ -141,7 +119,7 @@ impl Schedulers {
         self.request(subject(&self.subjects, resource), serde_json::to_vec(question)?, resource).await
     }
 
-    /// Names the resources that there are, for a message on one that is not there.
+    /// Lists the existing resources, for a message on one that does not exist.
     pub(super) async fn others_than(&self, resource: &Name) -> String {
         let known = self.known_resources().await.unwrap_or_default();
         let names = || known.iter().map(|name| &**name);

@@ -42,7 +42,7 @@ pub struct ServeArgs {
 /// Serves until a signal, then hands over.
 ///
 /// # Errors
-/// Why the scheduler could not start, or could not hand over in time.
+/// If the scheduler could not start, or could not hand over in time.
 pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     allow_many_files();
     let config = configuration(&args)?;
@@ -86,7 +86,7 @@ pub async fn run(args: ServeArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// No other user of an embedded server writes state.
+/// Warns if state is unsigned. An embedded server has no other users that could write it.
 fn warn_of_unsigned_state(nats: &NatsTable, is_embedded: bool) {
     if nats.state_key_file.is_none() && !is_embedded {
         let danger = "whoever may write its KV bucket decides what is spent";
@@ -94,8 +94,7 @@ fn warn_of_unsigned_state(nats: &NatsTable, is_embedded: bool) {
     }
 }
 
-/// Logs once that start-up is over: which scheduler leads which resource, and where workers
-/// connect.
+/// Logs, once start-up is over, which scheduler leads which resource, and where workers connect.
 async fn log_ready(
     leaders: impl Future<Output = Vec<(Name, Option<String>)>>,
     servers: &Servers,
@@ -105,7 +104,6 @@ async fn log_ready(
     std::future::pending().await
 }
 
-/// Where the front is served.
 struct Front {
     url: String,
     has_page: bool,
@@ -125,7 +123,7 @@ fn ready(leaders: &[(Name, Option<String>)], servers: &Servers, front: Option<&F
     format!("ready: {duties}; workers connect to {servers}{front}{page}; see: rampmeter status --nats {servers}")
 }
 
-/// Hands over. Proxies stop first: the requests that they hold need this scheduler's permits.
+/// Hands over. Proxies stop first, because the requests that they hold need this scheduler's permits.
 async fn hand_over(
     running: Running,
     proxies: Option<Proxies>,
@@ -141,7 +139,7 @@ async fn hand_over(
     running.stop().await
 }
 
-/// The proxies of the file, without those that wait for the URL of an upstream.
+/// Returns the proxies of the file, without those that wait for the URL of an upstream.
 fn proxies(config: &Config) -> anyhow::Result<Vec<ProxySettings>> {
     if config.resources.is_empty() {
         bail!("there is no [[resource]]; `rampmeter proxy` runs proxies without a scheduler");
@@ -166,7 +164,7 @@ fn configuration(args: &ServeArgs) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// Returns once the embedded server ends. Never returns if there is none.
+/// Waits until the embedded server ends. Never returns without one.
 async fn ended(embedded: &mut Option<Server>) {
     match embedded {
         Some(server) => drop(server.ended().await),

@@ -22,10 +22,10 @@ pub struct ManArgs {
     into: Option<PathBuf>,
 }
 
-/// Prints what a shell reads to complete the command line of `cli`.
+/// Prints the shell script that completes the command line of `cli`.
 ///
 /// # Errors
-/// If standard output takes nothing.
+/// If standard output can't be written.
 pub fn completions(args: &CompletionsArgs, mut cli: clap::Command) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut cli, "rampmeter", &mut script);
@@ -35,7 +35,7 @@ pub fn completions(args: &CompletionsArgs, mut cli: clap::Command) -> anyhow::Re
 /// Prints the manual page of `cli`, or writes those of all commands.
 ///
 /// # Errors
-/// If the folder or standard output takes nothing.
+/// If the folder or standard output can't be written.
 pub fn man(args: &ManArgs, cli: clap::Command) -> anyhow::Result<()> {
     if let Some(folder) = &args.into {
         return clap_mangen::generate_to(cli, folder).with_context(|| format!("{}", folder.display()));

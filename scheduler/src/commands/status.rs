@@ -22,10 +22,10 @@ use std::cmp::Reverse;
 use std::io::{IsTerminal, stdout};
 use std::time::Duration;
 
-/// The most kinds of calls whose costs are shown. A resource may have a thousand.
+/// Bound on the kinds of calls whose costs are shown. A resource may have a thousand.
 const SHOWN_CORRECTIONS: usize = 10;
 
-/// Epochs from here on are times in milliseconds: those since 2001. No count gets that far.
+/// Epochs from here on are times in milliseconds since 2001, which no count reaches.
 const CLOCK_EPOCHS: u64 = 1_000_000_000_000;
 
 /// The names of algorithms whose limits have no period.
@@ -49,15 +49,15 @@ pub struct StatusArgs {
 }
 
 impl StatusArgs {
-    /// The levels of logs. A message of the connection would be written into a table that is drawn
-    /// in place, which tells of failures by itself.
+    /// Returns the log levels. With `watch`, messages of the connection are off: they would be written into the
+    /// table, which shows failures by itself.
     #[must_use]
     pub fn log_levels(&self) -> &'static str {
         if self.watch.is_some() { "error,async_nats=off" } else { "warn" }
     }
 }
 
-/// Prints the status of resources, once or again and again.
+/// Prints the status of resources, once or repeatedly.
 ///
 /// # Errors
 /// If NATS can't be reached, or, without `--watch`, no scheduler answers.
@@ -74,23 +74,23 @@ pub async fn run(args: StatusArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The answers or their failure as JSON on one line.
+/// Formats the answers or their failure as JSON on one line.
 fn json_line(answers: anyhow::Result<Vec<Status>>) -> String {
     let line = answers.and_then(|all| Ok(serde_json::to_string(&all)?));
     line.unwrap_or_else(|error| json!({"error": with_causes(&*error)}).to_string()) + "\n"
 }
 
-/// The answers or their failure for people.
+/// Formats the answers or their failure for people.
 fn text(answers: anyhow::Result<Vec<Status>>) -> String {
     answers.map_or_else(|error| format!("rampmeter: {}\n\n", with_causes(&*error)), |all| tables(&all))
 }
 
-/// Each status, with an empty line behind it.
+/// Formats each status, followed by an empty line.
 fn tables(all: &[Status]) -> String {
     all.iter().map(|status| render(status) + "\n").collect()
 }
 
-/// The status of one resource, as tables.
+/// Formats the status of one resource as tables.
 fn render(status: &Status) -> String {
     let forecasts = status.forecasts.iter().filter_map(limit_end::ends);
     let notes = status.limits.iter().flat_map(notes).chain(forecasts);
@@ -106,7 +106,7 @@ fn render(status: &Status) -> String {
     )
 }
 
-/// The part of the status that is about the resource as a whole, in lines of `columns` columns.
+/// Formats the status of the resource as a whole, in lines of `columns` columns.
 fn heading(status: &Status, columns: usize) -> String {
     let counters = &status.counters;
     format!(
@@ -128,7 +128,7 @@ fn heading(status: &Status, columns: usize) -> String {
     )
 }
 
-/// The number of an epoch. Where the count was lost, it goes on from the time in milliseconds.
+/// Formats an epoch, as a count or, where the count was lost, as a time.
 fn epoch(epoch: Epoch) -> String {
     match epoch.get() {
         counted if counted < CLOCK_EPOCHS => counted.to_string(),
@@ -136,7 +136,7 @@ fn epoch(epoch: Epoch) -> String {
     }
 }
 
-/// Who could take over.
+/// Describes who could take over.
 fn standbys(status: &Status) -> String {
     match status.standbys {
         None => String::new(),
@@ -146,13 +146,13 @@ fn standbys(status: &Status) -> String {
     }
 }
 
-/// A line on a scheduler whose configuration differs from the leader's.
+/// Returns a line on a scheduler whose configuration differs from the leader's.
 fn differing(other: &DifferingScheduler) -> String {
     let scheduler = &other.scheduler;
     format!("warning: {scheduler} has another configuration: {other}; what counts depends on which scheduler leads\n")
 }
 
-/// A line on a header of the upstream's that could not be read.
+/// Returns a line on a header of the upstream that could not be read.
 fn unreadable(status: &Status) -> String {
     let told = |UnreadableHeader { header, value }: &_| {
         let (header, value) = (escaped(header), escaped(value));
@@ -165,7 +165,7 @@ fn remarks(status: &Status) -> String {
     status.notes.iter().map(|note| format!("note: {note}\n")).collect()
 }
 
-/// What delays the first waiting request of each class, or else one more of the default class.
+/// Explains what delays the first waiting request of each class, or else another one of the default class.
 fn delayed(status: &Status, columns: usize) -> String {
     let waiting: Vec<&Explained> = status.first_waiting().collect();
     let of_class = |request: &Explained| match waiting.len() {
@@ -185,7 +185,7 @@ fn delayed(status: &Status, columns: usize) -> String {
     waiting.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// What delays one request, which `subject` names.
+/// Explains what delays one request, which `subject` names.
 fn delay(
     status: &Status,
     subject: &str,
@@ -206,7 +206,7 @@ fn delay(
     }
 }
 
-/// The rules in force, and those that are refused.
+/// Describes the rules in force, and refused ones.
 fn rules(rules: &RulesStatus) -> String {
     let counting = match (rules.counts, &rules.by, &rules.at) {
         (false, ..) => format!("limits of the configuration; rules of revision {} have none for it\n", rules.revision),
@@ -220,7 +220,7 @@ fn rules(rules: &RulesStatus) -> String {
     counting + &differ + &refused.unwrap_or_default()
 }
 
-/// The provider of the limits, with a line for each note.
+/// Describes the provider of the limits, with a line for each note.
 fn provider(provider: &ProviderStatus) -> String {
     let received = provider
         .contract_age_ms
@@ -244,7 +244,7 @@ fn limits(status: &Status) -> String {
     table(&["limit", "left", "of", "unit", "per", "next free"], [1, 2, 4, 5], status.limits.iter().map(row))
 }
 
-/// A remark on each keyed limit that holds no request, as requests lack its labels.
+/// Returns a remark on each keyed limit that holds no request because requests lack its labels.
 fn missing_labels(status: &Status) -> String {
     let lacking = status.limits.iter().filter(|limit| !limit.missing_labels.is_empty());
     let note = |limit: &LimitStatus| {
@@ -254,7 +254,7 @@ fn missing_labels(status: &Status) -> String {
     lacking.map(note).collect()
 }
 
-/// How far the estimates of costs are off, for the kinds with the most calls.
+/// Formats by how much cost estimates are off, for the kinds with the most calls.
 fn corrections(corrections: &[Correction]) -> String {
     let mut most: Vec<&Correction> = corrections.iter().collect();
     most.sort_by_key(|correction| Reverse(correction.calls));
@@ -286,7 +286,7 @@ fn next_free(limit: &LimitStatus) -> String {
     }
 }
 
-/// What else there is to know of a limit, a sentence each.
+/// Returns further notes on a limit, a sentence each.
 fn notes(limit: &LimitStatus) -> Vec<String> {
     let margin = (limit.margin > 0.0)
         .then(|| format!("a margin of {} is never used, because clocks and delays differ", amount(limit.margin)));
@@ -329,7 +329,7 @@ fn notes(limit: &LimitStatus) -> Vec<String> {
     all.map(|note| format!("`{}`: {note}", limit.name)).collect()
 }
 
-/// How a limit was found.
+/// Describes how a limit was discovered.
 fn found(found: &DiscoveredStatus) -> String {
     let by = match &*found.by {
         "headers" => "the upstream's headers tell of it",
@@ -341,13 +341,13 @@ fn found(found: &DiscoveredStatus) -> String {
     format!("it is not configured: found {} ago{routes}{keys}, because {by}", duration(found.for_ms))
 }
 
-/// `beginning` and the names behind it; empty if `names` is empty.
+/// Returns `beginning` followed by `names`, or an empty text if there are none.
 fn list(beginning: &str, names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("`{}`", escaped(name))).collect();
     if names.is_empty() { String::new() } else { format!("{beginning}{}", names.join(", ")) }
 }
 
-/// What the upstream's headers tell.
+/// Describes what the upstream's headers state.
 fn reported(report: UpstreamReport) -> Option<String> {
     let capacity = report.capacity.zip(report.capacity_for_ms);
     let capacity =

@@ -76,7 +76,7 @@ pub async fn run(args: UpstreamArgs) -> anyhow::Result<()> {
 }
 
 impl UpstreamArgs {
-    /// All about the upstream.
+    /// Returns the complete description of the upstream.
     fn known(&self) -> anyhow::Result<Preset> {
         let mut preset = match &self.preset {
             Some(name) => match Preset::open(name, Path::new("")) {
@@ -97,7 +97,7 @@ impl UpstreamArgs {
     }
 }
 
-/// The limits that are enforced, as text for people.
+/// Describes the enforced limits for people.
 fn limits(preset: &Preset) -> Vec<String> {
     let policies = preset.rules.iter().map(|rule| rule.policy.to_string());
     policies.chain(preset.concurrency.map(|limit| format!("{limit} at the same time"))).collect()

@@ -11,11 +11,11 @@ use rampmeter_protocol::usage::{ClientUsage, DayUsage, KEPT_DAYS, UsageQuery};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// The first line of a file for spreadsheets.
+/// The first line of a CSV file.
 const CSV_HEAD: &str = "day,resource,client,class,unit,amount\n";
-/// The column of the number of calls, beside those of units. No unit can have this name.
+/// The unit that stands for the number of calls. No real unit can have this name.
 const CALLS: &str = "(calls)";
-/// A spreadsheet computes a text that begins with one of these characters.
+/// The characters with which a spreadsheet's formulas begin.
 const FORMULA_STARTS: [char; 6] = ['=', '+', '-', '@', '\t', '\r'];
 
 /// What `usage` takes.
@@ -36,7 +36,7 @@ pub struct UsageArgs {
     nats: NatsArg,
 }
 
-/// Prints what clients have used.
+/// Prints the use by clients.
 ///
 /// # Errors
 /// If NATS can't be reached, or no scheduler answers.
@@ -56,7 +56,7 @@ pub async fn run(args: UsageArgs) -> anyhow::Result<()> {
     names.iter().try_for_each(|name| output::print(render(name, args.days, &all)))
 }
 
-/// The use of these days, the earliest first.
+/// Requests the use of these days, the earliest first.
 async fn days(schedulers: &Schedulers, name: &Name, count: u16) -> anyhow::Result<Vec<DayUsage>> {
     let mut days = Vec::new();
     for days_ago in (0..count).rev() {
@@ -65,7 +65,7 @@ async fn days(schedulers: &Schedulers, name: &Name, count: u16) -> anyhow::Resul
     Ok(days)
 }
 
-/// A day as lines of comma-separated values (RFC 4180).
+/// Formats a day as lines of comma-separated values (RFC 4180).
 fn csv(day: &DayUsage) -> String {
     let lines = |used: &ClientUsage| {
         let calls = (CALLS.to_owned(), used.calls as f64);
@@ -79,13 +79,13 @@ fn csv(day: &DayUsage) -> String {
     day.clients.iter().map(lines).collect()
 }
 
-/// A text that a client has chosen, as one cell that no spreadsheet computes.
+/// Quotes a text that a client has chosen, so that no spreadsheet computes it.
 fn quoted(text: &str) -> String {
     let guard = if text.starts_with(FORMULA_STARTS) { "'" } else { "" };
     format!("\"{guard}{}\"", text.replace('"', "\"\""))
 }
 
-/// What a client has used in a class on all days.
+/// The use of a client in a class on all days.
 #[derive(Default)]
 struct UsageSum<'a> {
     calls: i64,
@@ -99,7 +99,7 @@ impl<'a> UsageSum<'a> {
     }
 }
 
-/// What each client has used in all, those with the most calls first.
+/// Formats the total use of each client, those with the most calls first.
 fn render(resource: &Name, days: u16, all: &[DayUsage]) -> String {
     let mut sums: BTreeMap<(&str, &Name), UsageSum<'_>> = BTreeMap::new();
     let of_resource = all.iter().filter(|day| day.resource == *resource);

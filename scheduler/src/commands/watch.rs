@@ -1,11 +1,11 @@
-//! What a command shows, again and again until a signal or the reader ends it.
+//! Shows a text repeatedly, until a signal or the reader ends it.
 
 use super::output;
 use super::process::signal::asked_to_stop;
 use std::time::Duration;
 use tokio::time::{MissedTickBehavior, interval};
 
-/// The intervals that people may choose, in seconds: schedulers answer each time.
+/// The allowed intervals in seconds. Schedulers answer each time.
 const INTERVALS: std::ops::RangeInclusive<f64> = 0.2..=3600.0;
 
 /// Moves the cursor to the upper left corner.
@@ -15,21 +15,15 @@ const LINE_END: &str = "\x1b[K\n";
 /// Clears all below the cursor.
 const CLEAR_BELOW: &str = "\x1b[J";
 
-/// Reads an interval in seconds.
-///
-/// # Errors
-/// If it is no number, or out of range.
+/// Parses an interval in seconds. Fails if it is no number, or out of range.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| "a number of seconds".to_owned())?;
     let (least, most) = (INTERVALS.start(), INTERVALS.end());
     if INTERVALS.contains(&seconds) { Ok(seconds) } else { Err(format!("{least} to {most} seconds")) }
 }
 
-/// Prints what `look` returns at each interval: over the text before if `in_place`, else behind it.
-///
-/// # Errors
-/// If the reader has gone, or standard output takes nothing. SIGTERM and SIGINT end it without an
-/// error.
+/// Prints what `look` returns at each interval, over the previous text if `in_place`, else after it. SIGTERM and
+/// SIGINT end it without an error. Fails if the reader has gone, or standard output can't be written.
 pub(super) async fn watch(every: Duration, in_place: bool, look: impl AsyncFn() -> String) -> anyhow::Result<()> {
     tokio::select! {
         stopped = asked_to_stop() => Ok(stopped.map(drop)?),
@@ -47,8 +41,8 @@ async fn print_on(every: Duration, in_place: bool, look: impl AsyncFn() -> Strin
     }
 }
 
-/// The text as it replaces an earlier one on a terminal of this many rows and columns, without the
-/// lines that do not fit: they would scroll the first ones away.
+/// Returns the text in a form that replaces an earlier one on a terminal of this many rows and columns, without the
+/// lines that do not fit, which would scroll the first ones away.
 fn redrawn(text: &str, (rows, columns): (u16, u16)) -> String {
     let (mut left, columns) = (usize::from(rows).saturating_sub(1), usize::from(columns).max(1));
     let fits = |line: &&str| {

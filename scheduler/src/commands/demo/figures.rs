@@ -1,5 +1,4 @@
-//! The figures of the demo, and how they come about: the waits of calls, and snapshots of the
-//! upstream.
+//! The figures of the demo, from the waits of calls and snapshots of the upstream.
 
 use super::scenario::CLASSES;
 use hdrhistogram::Histogram;
@@ -9,17 +8,15 @@ use serde::{Serialize, Serializer};
 use std::array::from_fn;
 use std::sync::Mutex;
 
-/// The figures of both phases.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Comparison {
-    /// Each worker alone: it backs off with jitter.
+    /// Workers on their own, which back off with jitter.
     pub(super) uncoordinated: Figures,
-    /// All workers with permits.
+    /// Workers with permits.
     pub(super) coordinated: Figures,
 }
 
-/// The figures of one phase. The upstream counts up to the end of the phase, while all workers
-/// work.
+/// The figures of one phase, counted by the upstream until its end.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Figures {
     /// Calls that arrived.
@@ -28,17 +25,15 @@ pub(super) struct Figures {
     pub(super) ok: u64,
     /// Calls that were answered 429.
     pub(super) rate_limited: u64,
-    /// The share, from 0 to 1, of the refill of the most used limit that calls spent. It counts
-    /// from the end of the first burst to the end of the phase. `None` if the burst lasted to the
-    /// end.
+    /// The share, from 0 to 1, of the most used limit's refill that calls spent, from the end of the first
+    /// burst to the end of the phase. `None` if the burst lasted to the end.
     ///
-    /// In the first burst, calls spend some limit faster than it refills. The burst ends after 200
-    /// ms in which calls spent no limit faster than it refilled. Stock that is left then, such as
-    /// the headroom of urgent classes, is no later refill, so spending it does not count.
+    /// In the first burst, calls spend some limit faster than it refills. It ends after 200 ms in which they
+    /// did not. Stock that is left then, such as the headroom of urgent classes, is no later refill, so
+    /// spending it does not count.
     pub(super) utilisation: Option<f64>,
-    /// The waits of calls in milliseconds, by class: from the wish to call until the successful
-    /// call was sent. Calls that still wait at the end are left out; `None` if no other call is
-    /// left.
+    /// The waits of calls in milliseconds, by class: from the wish to call until the successful call was sent.
+    /// Calls that still wait at the end are left out. `None` if no call is left.
     #[serde(serialize_with = "by_class")]
     pub(super) wait_ms: [Option<Wait>; 3],
 }
@@ -46,9 +41,7 @@ pub(super) struct Figures {
 /// Percentiles of waits in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Wait {
-    /// The median.
     pub(super) p50: f64,
-    /// The 99th percentile.
     pub(super) p99: f64,
 }
 
@@ -56,8 +49,8 @@ fn by_class<S: Serializer>(waits: &[Option<Wait>; 3], serializer: S) -> Result<S
     serializer.collect_map(CLASSES.iter().map(|class| class.name).zip(waits))
 }
 
-/// The waits of calls by class, in microseconds with three digits: no phase is longer than an hour.
-/// The lock is held for one entry or one reading, never across an await.
+/// The waits of calls by class, in microseconds with three digits; no phase is longer than an hour. Locked
+/// for one entry or reading, never across an await.
 pub(super) struct Waits(Mutex<[Histogram<u64>; 3]>);
 
 impl Waits {
@@ -70,7 +63,7 @@ impl Waits {
         histograms[class].saturating_record(wait.nanos() / 1000);
     }
 
-    /// The percentiles so far; `None` for a class without calls.
+    /// Returns the percentiles so far; `None` for a class without calls.
     fn percentiles(&self) -> [Option<Wait>; 3] {
         let histograms = self.0.lock().expect("no panic while the lock is held");
         histograms.each_ref().map(|histogram| {
@@ -80,8 +73,8 @@ impl Waits {
     }
 }
 
-/// The latest snapshot of an upstream, and the one at the end of its first burst, in which calls
-/// spend the stock of full buckets faster than it refills.
+/// The latest snapshot of an upstream, and the one at the end of its first burst, in which calls spend the
+/// stock of full buckets faster than it refills.
 pub(super) struct Observation {
     last: Stats,
     has_begun: bool,
@@ -89,12 +82,12 @@ pub(super) struct Observation {
 }
 
 impl Observation {
-    /// An observation of an upstream without calls.
+    /// Begins to observe an upstream without calls.
     pub(super) fn new(start: Stats) -> Self {
         Observation { last: start, has_begun: false, spent: None }
     }
 
-    /// Adds the next snapshot. To show the burst, snapshots need a steady pace of a few per second.
+    /// Adds a snapshot. To show the burst, snapshots need a steady pace of a few per second.
     pub(super) fn add(&mut self, now: Stats) {
         let draws_on_stock = now.utilisation_since(&self.last).iter().any(|used| used.spent > used.offered);
         if self.has_begun && !draws_on_stock {
@@ -104,7 +97,7 @@ impl Observation {
         self.last = now;
     }
 
-    /// The figures so far.
+    /// Returns the figures so far.
     pub(super) fn figures(&self, waits: &Waits) -> Figures {
         let total = self.last.total;
         Figures {
@@ -116,7 +109,7 @@ impl Observation {
         }
     }
 
-    /// The value of [`Figures::utilisation`]. The most used limit is the binding one.
+    /// Returns [`Figures::utilisation`]. The most used limit is the binding one.
     fn utilisation(&self) -> Option<f64> {
         let spent = self.spent.as_ref()?;
         let used = self.last.utilisation_since(spent).into_iter();
@@ -125,7 +118,7 @@ impl Observation {
     }
 }
 
-/// The utilisation without the spending of stock that was left after the burst.
+/// Returns the utilisation without the spending of stock that was left after the burst.
 fn without_stock(used: Utilisation, then: &PolicyStats, now: &PolicyStats) -> Utilisation {
     let spent = used.spent.saturating_sub(then.level.saturating_sub(now.level));
     // The cap is needed because levels are rounded.

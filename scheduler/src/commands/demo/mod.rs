@@ -1,8 +1,8 @@
 //! `rampmeter demo`: the same workers against the same limits, first without and then with permits.
 //!
-//! A phase runs the `workers` of a `scenario` against a fresh upstream, and makes `figures` of what
-//! it sees. The second phase has permits of a scheduler, whose web page a browser may show. `report`
-//! is what people read at the end, and `progress` meanwhile.
+//! A phase runs the `workers` of a `scenario` against a fresh upstream, and computes `figures` from its
+//! snapshots. The second phase has permits of a scheduler, whose web page a browser may show. `progress` is
+//! shown meanwhile, `report` at the end.
 
 mod figures;
 mod progress;
@@ -27,8 +27,7 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-/// The longest wait for the scheduler. It leads within a second; the bound is for a machine under
-/// full load.
+/// The longest wait for the scheduler. It leads within a second, unless the machine is under full load.
 const READY: Duration = Duration::from_secs(20);
 /// The number of connections that the workers share, as if they ran in this many processes.
 const PROCESSES: usize = 8;
@@ -60,8 +59,8 @@ pub struct DemoArgs {
 /// Shows the progress of both phases, and then their figures side by side.
 ///
 /// # Errors
-/// If there is no nats-server, a part of the demo cannot be started, a call fails with anything but
-/// 429, or a signal ends the demo early.
+/// If there is no nats-server, a part of the demo cannot be started, a call fails other than with 429, or a
+/// signal ends the demo early.
 pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     allow_many_files();
     let mut progress = Progress::new(args.json);
@@ -79,7 +78,7 @@ pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     output::line(format_args!("\n{}", report::explanation(&comparison, &program)))
 }
 
-/// Runs both phases. NATS starts before the first one, so that a missing nats-server shows at once.
+/// Runs both phases. NATS starts before them, so that a missing nats-server shows at once.
 async fn compare(args: &DemoArgs, progress: &mut Progress) -> anyhow::Result<Comparison> {
     progress.say(&scenario::introduction(args.workers, args.seconds));
     progress.begin("starting NATS and a scheduler");
@@ -100,7 +99,7 @@ async fn compare(args: &DemoArgs, progress: &mut Progress) -> anyhow::Result<Com
     Ok(Comparison { uncoordinated, coordinated })
 }
 
-/// Runs the second phase. Its workers share some connections, which end with it.
+/// Runs the second phase, whose workers share some connections.
 async fn with_permits(nats_url: &str, args: &DemoArgs, progress: &mut Progress) -> anyhow::Result<Figures> {
     let clients = try_join_all((0..PROCESSES).map(|_| Client::connect(nats_url))).await?;
     let resources = clients.iter().map(|client| client.resource(scenario::RESOURCE).map(Some));
@@ -146,7 +145,7 @@ async fn phase(
     Ok(figures)
 }
 
-/// Opens `url`. Returns false if this machine has no such program; the demo then goes on without.
+/// Opens `url`. Returns `false` if this machine has no such program, which the demo does not need.
 fn open_with(program: &str, url: &str) -> bool {
     let mut command = Command::new(program);
     command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

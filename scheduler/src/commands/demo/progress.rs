@@ -8,22 +8,22 @@ use std::array::from_fn;
 use std::io::Write;
 use std::time::Duration;
 
-/// The interval of lines if there is no terminal.
+/// The interval of lines without a terminal.
 const LINES: Duration = Duration::from_secs(5);
-/// The template of the bar. The message begins with the time, and has lines below it. All of them
+/// The template of the bar. The message begins with the time, and continues on lines below it. All of them
 /// fit 80 columns.
 const BAR: &str = "{prefix:<13} {bar:50} {msg}";
 
-/// A bar on a terminal, a line every few seconds elsewhere, or nothing.
+/// A bar on a terminal, lines every few seconds elsewhere, or nothing.
 pub(super) struct Progress {
     bar: ProgressBar,
     is_silent: bool,
-    /// The time in the phase at which the next line is due.
+    /// The time in the phase when the next line is due.
     due: Duration,
 }
 
 impl Progress {
-    /// A bar or lines, depending on standard error; nothing if `is_silent`.
+    /// Creates a bar or lines, depending on standard error, or nothing if `is_silent`.
     pub(super) fn new(is_silent: bool) -> Self {
         let bar = if is_silent { ProgressBar::hidden() } else { ProgressBar::new(1) };
         let style = ProgressStyle::with_template(BAR).expect("a valid template").progress_chars("━╸─");
@@ -48,7 +48,6 @@ impl Progress {
         }
     }
 
-    /// Shows the figures of a phase of this length so far.
     pub(super) fn show(&mut self, phase: &'static str, elapsed: Duration, length: Duration, figures: &Figures) {
         let [time, calls, waits @ ..] = texts(elapsed, length, figures);
         self.bar.set_length(length.as_millis() as u64);
@@ -62,13 +61,13 @@ impl Progress {
     }
 }
 
-/// All figures in one line.
+/// Formats all figures in one line.
 fn line(phase: &str, elapsed: Duration, length: Duration, figures: &Figures) -> String {
     let [time, calls, waits @ ..] = texts(elapsed, length, figures);
     format!("{phase}, {time}: {calls}; wait p50 / p99: {}", waits.join(", "))
 }
 
-/// The time, the calls, and the waits of each class.
+/// Formats the time, the calls, and the waits of each class.
 fn texts(elapsed: Duration, length: Duration, figures: &Figures) -> [String; 5] {
     let Figures { sent, rate_limited, utilisation, wait_ms, .. } = *figures;
     let [interactive, standard, bulk] = from_fn(|place| format!("{} {}", CLASSES[place].name, wait(wait_ms[place])));

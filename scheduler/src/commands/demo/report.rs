@@ -1,5 +1,4 @@
-//! What people read at the end of the demo: a table, sentences for the rows that surprise, and what
-//! to do next.
+//! The report at the end of the demo: a table, explanations of surprising rows, and next steps.
 
 use super::figures::{Comparison, Figures, Wait};
 use super::scenario::{BULK, CLASSES, INTERACTIVE, STANDARD};
@@ -8,12 +7,12 @@ use crate::commands::output::table::table;
 
 /// The columns of a narrow terminal.
 const COLUMNS: usize = 80;
-/// Two shares of the bandwidth that differ by less are the same for people.
+/// Shares of the bandwidth that differ by less are equal to people.
 const SAME_SHARE: f64 = 0.05;
-/// Milliseconds of a wait that people notice.
+/// A wait that people notice, in milliseconds.
 const NOTICED_MS: f64 = 50.0;
 
-/// The table: one row for each figure.
+/// Formats the table, with one row for each figure.
 pub(super) fn side_by_side(comparison: &Comparison) -> String {
     let Comparison { uncoordinated, coordinated } = comparison;
     let row = |name: &str, of: &dyn Fn(&Figures) -> String| [name.to_owned(), of(uncoordinated), of(coordinated)];
@@ -30,18 +29,18 @@ pub(super) fn side_by_side(comparison: &Comparison) -> String {
     table(&["", "uncoordinated", "with permits"], 1..3, calls.into_iter().chain(waits))
 }
 
-/// `97.3 %`.
+/// Formats a share like `97.3 %`.
 pub(super) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "–".to_owned(), |share| format!("{:.1} %", share * 100.0))
 }
 
-/// Median and 99th percentile, `1.2 ms / 3.40 s`.
+/// Formats median and 99th percentile like `1.2 ms / 3.40 s`.
 pub(super) fn wait(wait: Option<Wait>) -> String {
     let time = |millis: f64| if millis < 1e3 { format!("{millis:.1} ms") } else { format!("{:.2} s", millis / 1e3) };
     wait.map_or_else(|| "–".to_owned(), |wait| format!("{} / {}", time(wait.p50), time(wait.p99)))
 }
 
-/// The text below the table. `program` is the command by which the user has called this program.
+/// Returns the text below the table. `program` is the command by which the user has called this program.
 pub(super) fn explanation(comparison: &Comparison, program: &str) -> String {
     let notes = notes(comparison).into_iter();
     let notes = notes.map(|note| format!("* {}\n", wrapped(&note, COLUMNS - 2).replace('\n', "\n  ")));
@@ -55,7 +54,7 @@ pub(super) fn explanation(comparison: &Comparison, program: &str) -> String {
         )
 }
 
-/// The sentences that explain surprising rows. Rows that show what a reader expects have none.
+/// Returns sentences that explain surprising rows. Rows that show what a reader expects have none.
 fn notes(Comparison { uncoordinated: alone, coordinated: with }: &Comparison) -> Vec<String> {
     let shares = alone.utilisation.zip(with.utilisation);
     let is_same_share = shares.is_some_and(|(alone, with)| (alone - with).abs() < SAME_SHARE);

@@ -1,5 +1,5 @@
-//! The account and its limits, for the upstream that enforces them and the scheduler that keeps to
-//! them, and the classes of its workers.
+//! The account of the demo and its limits, which the upstream enforces and the scheduler respects, and the
+//! classes of its workers.
 
 use rampmeter_config::{self as config, Config};
 use rampmeter_protocol::time::Span;
@@ -7,50 +7,46 @@ use rampmeter_upstream::{Policy, ResponseTime};
 use std::path::Path;
 use std::time::Duration;
 
-/// The name of the account's resource.
 pub(super) const RESOURCE: &str = "demo";
-/// The unit that calls take in different amounts.
+/// The unit that calls use in different amounts.
 pub(super) const PROCESSING_UNITS: &str = "processing-units";
 
-/// Limits of Sentinel Hub's kinds: units and capacities. The urgent classes need about 20 requests
-/// and 30 processing units a second. Bulk therefore saturates the second limit, and the first burst
-/// ends soon.
+/// Units and capacities, as at Sentinel Hub. The urgent classes need about 20 requests and 30 processing units
+/// a second, so bulk saturates the second limit, and the first burst ends soon.
 const LIMITS: [(&str, u32); 2] = [("requests", 250), (PROCESSING_UNITS, 500)];
 /// The period of both limits.
 const PERIOD: &str = "5s";
 
-/// A priority class.
 pub(super) struct Class {
-    /// Its name in the configuration and in figures.
+    /// The name in the configuration and in figures.
     pub(super) name: &'static str,
-    /// The processing units of a call, beside one request.
+    /// The processing units of a call, besides one request.
     pub(super) processing_units: u32,
-    /// The mean pause of its workers between two calls.
+    /// The mean pause of a worker between two calls.
     pub(super) mean_pause: Span,
-    /// The share of each capacity that it leaves to more urgent classes.
+    /// The share of each capacity that is left to more urgent classes.
     headroom: f64,
 }
 
-/// The classes, the most urgent first: a few workers with small calls and pauses, such as a map that
-/// waits for a picture; more workers with longer pauses; and all others without a pause, which
-/// saturate the account.
+/// The classes, the most urgent first: a few workers with small calls and pauses, such as a map that waits for a
+/// picture; more workers with longer pauses; and all others without a pause, which saturate the account.
 pub(super) const CLASSES: [Class; 3] = [
     Class { name: "interactive", processing_units: 1, mean_pause: Span::from_secs(1), headroom: 0.0 },
     Class { name: "standard", processing_units: 2, mean_pause: Span::from_secs(4), headroom: 0.1 },
     Class { name: "bulk", processing_units: 3, mean_pause: Span::ZERO, headroom: 0.2 },
 ];
-/// The places in [`CLASSES`].
+/// Indices in [`CLASSES`].
 pub(super) const INTERACTIVE: usize = 0;
 pub(super) const STANDARD: usize = 1;
 pub(super) const BULK: usize = 2;
 
-/// In each group of this many workers, the classes have fixed shares.
+/// The size of a group of workers in which classes have fixed shares.
 const MIXED: u32 = 20;
-/// The number of mixed workers. All further workers are bulk, so that the headroom covers the
-/// urgent classes in a fleet of any size.
+/// The number of workers in such groups. All further workers are bulk, so that the headroom covers the urgent
+/// classes in a fleet of any size.
 const LAST_MIXED: u32 = 200;
 
-/// The class of the worker with this number, from 0.
+/// Returns the class of the worker with this number, from 0.
 pub(super) fn class_of(worker: u32) -> usize {
     match worker % MIXED {
         _ if worker >= LAST_MIXED => BULK,
@@ -60,7 +56,7 @@ pub(super) fn class_of(worker: u32) -> usize {
     }
 }
 
-/// What the demo is about to do.
+/// Returns the description of the demo that precedes it.
 pub(super) fn introduction(workers: u32, seconds: u64) -> String {
     let [requests, units] = LIMITS.map(|(_, capacity)| capacity);
     let period = PERIOD.trim_end_matches('s');
@@ -70,7 +66,7 @@ pub(super) fn introduction(workers: u32, seconds: u64) -> String {
     )
 }
 
-/// The configuration of the upstream, with full buckets.
+/// Returns the configuration of the upstream, with full buckets.
 pub(super) fn upstream(seed: u64) -> anyhow::Result<rampmeter_upstream::Config> {
     let policy = |(unit, capacity)| format!("{unit}={capacity}/{PERIOD}").parse();
     let policies = LIMITS.into_iter().map(policy).collect::<Result<Vec<Policy>, _>>()?;
@@ -78,7 +74,7 @@ pub(super) fn upstream(seed: u64) -> anyhow::Result<rampmeter_upstream::Config> 
     Ok(rampmeter_upstream::Config { response_time, ..rampmeter_upstream::Config::new(policies) })
 }
 
-/// The scheduler's configuration, in the form that a user would write.
+/// Returns the scheduler's configuration, parsed from the form that a user would write.
 pub(super) fn configuration(nats_url: &str) -> anyhow::Result<Config> {
     let classes =
         CLASSES.map(|Class { name, headroom, .. }| format!("{{ name = \"{name}\", headroom = {headroom:?} }}"));

@@ -1,4 +1,4 @@
-//! The workers of the demo: one call after the other, with a permit or alone.
+//! The workers of the demo, which make one call after the other, with or without permits.
 
 use super::figures::Waits;
 use super::scenario::{CLASSES, PROCESSING_UNITS, class_of};
@@ -16,18 +16,17 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// Running workers, which return only if they fail. They end when this is dropped.
+/// Running workers, which return only if they fail. Dropping this ends them.
 pub(super) type Workers = JoinSet<anyhow::Result<Infallible>>;
 
-/// One worker.
 struct Worker {
-    /// The place of its class.
+    /// The index of its class.
     class: usize,
-    /// Where it acquires permits; `None` if it calls without, and tries again after a 429.
+    /// Where it acquires permits. `None` if it calls without permits, and retries after a 429.
     resource: Option<Resource>,
     dice: Rng,
-    /// A client of the upstream, with a pool of connections that all workers share. It ignores
-    /// proxies of the environment.
+    /// A client of the upstream, with a connection pool shared by all workers. It ignores proxies of the
+    /// environment.
     http: Client<HttpConnector, Empty<Bytes>>,
     url: String,
     clock: Clock,
@@ -84,11 +83,8 @@ impl Worker {
         })
     }
 
-    /// Makes a call that has been wanted since `wanted`, and notes how long it waited if it
-    /// succeeds.
-    ///
-    /// # Errors
-    /// If the call fails, or the answer is neither 200 nor 429.
+    /// Makes a call that has been wanted since `wanted`, and notes its wait if it succeeds. Fails if the call
+    /// fails, or the answer is neither 200 nor 429.
     async fn call(&self, wanted: Time) -> anyhow::Result<Response<()>> {
         let url = format!("{}/process?{PROCESSING_UNITS}={}", self.url, CLASSES[self.class].processing_units);
         let sent = self.clock.now();

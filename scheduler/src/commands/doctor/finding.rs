@@ -1,4 +1,4 @@
-//! What is wrong, in the words of the catalogue, and the page that says it.
+//! Findings in the words of a catalogue, and their presentation.
 
 use crate::commands::output::human::wrapped;
 use crate::commands::output::is_coloured;
@@ -7,9 +7,9 @@ use console::Style;
 use rampmeter_protocol::name::Name;
 use serde::{Deserialize, Serialize};
 
-/// All faults with their words, the most harmful first.
+/// All faults with their texts, the most harmful first.
 const CATALOGUE: &str = include_str!("faults.toml");
-/// The name of causes of rejections that the catalogue does not have.
+/// The name of causes of rejections that the catalogue lacks.
 const OTHER_CAUSE: &str = "rejected";
 
 #[derive(Debug, Deserialize)]
@@ -20,25 +20,25 @@ struct Catalogue {
 #[derive(Debug, Deserialize)]
 struct Fault {
     name: String,
-    /// In a word: `standstill`, `rejections`, `waits` or `risk`.
+    /// One of `standstill`, `rejections`, `waits` and `risk`.
     harm: String,
     says: String,
     mend: String,
 }
 
-/// A fault that was seen.
+/// An observed fault.
 #[derive(Clone, Debug)]
 pub(super) struct Symptom {
     /// The name of the fault in the catalogue.
     pub(super) fault: String,
     pub(super) resource: Option<Name>,
-    /// The limit, class, scheduler or file that is meant; may be empty.
+    /// The limit, class, scheduler or file concerned; may be empty.
     pub(super) it: String,
-    /// What was seen.
+    /// The observation.
     pub(super) evidence: String,
 }
 
-/// One thing that is wrong, as people and programs read it.
+/// A fault as people and programs read it.
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
     fault: String,
@@ -50,7 +50,7 @@ pub(super) struct Finding {
     mend: String,
 }
 
-/// The findings in the order of the catalogue.
+/// Returns the findings in the order of the catalogue.
 pub(super) fn ranked(symptoms: Vec<Symptom>) -> Vec<Finding> {
     let Catalogue { fault: faults } = toml::from_str(CATALOGUE).expect("the catalogue is TOML of this form");
     let rank = |name: &str| faults.iter().position(|fault| fault.name == name);
@@ -68,7 +68,7 @@ fn finding(known: &Fault, Symptom { fault, resource, it, evidence }: Symptom) ->
     Finding { fault, harm, resource, says, evidence, mend }
 }
 
-/// All findings as text, numbered.
+/// Formats all findings, numbered.
 pub(super) fn page(findings: &[Finding]) -> String {
     let numbered = findings.iter().zip(1..);
     numbered.map(|(finding, number)| entry(number, finding)).collect::<Vec<_>>().join("\n")

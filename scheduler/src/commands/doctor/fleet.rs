@@ -1,4 +1,4 @@
-//! Looks at the file, NATS and the schedulers; then at each resource.
+//! Examines the file, NATS and the schedulers, then each resource.
 
 use super::finding::Symptom;
 use super::resource::{self, Patient};
@@ -16,12 +16,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// How often schedulers are asked before they count as silent, and the pause in between. A
-/// successor leads within a second.
+/// How often schedulers are asked before they count as silent, and the pause in between. A successor leads
+/// within a second.
 const TRIES: usize = 4;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Looks at everything, and returns what is wrong.
+/// Examines everything, and returns the faults.
 pub(super) async fn symptoms(nats: &NatsArg, named: Option<&Name>) -> Vec<Symptom> {
     let (file, mut symptoms) = read_file(nats.file());
     match Schedulers::connect(nats, "rampmeter-doctor").await {
@@ -87,7 +87,7 @@ async fn of_schedulers(schedulers: &Schedulers, named: Option<&Name>, file: Opti
     symptoms
 }
 
-/// The status with all that it may have, once a scheduler leads.
+/// Requests the complete status, once a scheduler leads.
 async fn status(schedulers: &Schedulers, name: &Name) -> anyhow::Result<Status> {
     let question = StatusQuery { limits_toml: true, shares: true, recent: true };
     let mut answer = schedulers.ask(Subjects::status, &question, name).await;

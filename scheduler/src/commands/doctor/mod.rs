@@ -24,11 +24,10 @@ pub struct DoctorArgs {
     nats: NatsArg,
 }
 
-/// Says what is wrong, the most harmful first, and changes nothing. The exit code tells whether
-/// anything is.
+/// Prints the faults, the most harmful first, and changes nothing. The exit code shows whether there are any.
 ///
 /// # Errors
-/// If standard output takes nothing. Whatever else fails is a finding.
+/// If standard output can't be written. Any other failure is a finding.
 pub async fn run(args: DoctorArgs) -> anyhow::Result<ExitCode> {
     let findings = ranked(fleet::symptoms(&args.nats, args.resource.as_ref()).await);
     let is_healthy = findings.is_empty();

@@ -1,4 +1,4 @@
-//! What is wrong with one resource, by the status of its leader.
+//! Finds the faults of one resource from the status of its leader.
 
 use super::finding::Symptom;
 use crate::commands::output::human::{amount, count, duration, escaped};
@@ -11,29 +11,27 @@ use rampmeter_protocol::usage::DayUsage;
 
 /// The calls of a day after which each unit should have cost something.
 const CALLS_OF_ALL_KINDS: i64 = 20;
-/// A clock that is further off cuts windows at other times than people think.
+/// A larger error of a clock cuts windows at noticeably wrong times.
 const CLOCK_OFF_MS: f64 = 1_000.0;
-/// The fewest rejections that are no accident, and the share of calls above which they do harm: one
-/// in this many.
+/// The fewest rejections that are no accident, and the part of calls from which they do harm: one in this many.
 const FEWEST_REJECTIONS: u64 = 3;
 const REJECTED_PART: u64 = 100;
-/// A cause counts if it has at least one of this many rejections.
+/// A cause counts if it has at least one in this many of the rejections.
 const CAUSE_PART: u64 = 5;
-/// A part of the rate below which a limit is wrong, not merely used by somebody else now and then.
+/// Below this part of the rate, a limit is wrong, not merely used by somebody else now and then.
 const LOW_RATE: f64 = 0.8;
-/// Shorter pauses end before anybody has read of them.
+/// Shorter pauses end before anybody reads about them.
 const LONG_PAUSE_MS: f64 = 10_000.0;
-/// The fewest refusals that are no accident, and their share of requests that is too much: one in
-/// this many.
+/// The fewest refusals that are no accident, and the part of requests that is too much: one in this many.
 const FEWEST_REFUSALS: u64 = 5;
 const REFUSED_PART: u64 = 20;
-/// A class starves if it has waited this long and had less than one permit in this many.
+/// A class starves if it has waited this long and got less than one permit in this many.
 const STARVING_MS: f64 = 10_000.0;
 const STARVING_PART: u64 = 100;
-/// The fewest answers that are lost by no accident, and their share of permits: one in this many.
+/// The fewest lost answers that are no accident, and the part of permits: one in this many.
 const FEWEST_LOST: u64 = 5;
 const LOST_PART: u64 = 20;
-/// Faults by which calls are not counted, by which a limit is too high, and that are seen of rates.
+/// Faults by which calls go uncounted, and faults of too high limits, which are seen from rates.
 const UNCOUNTED: [&str; 2] = ["unit-without-cost", "label-missing"];
 const TOO_HIGH: [&str; 3] = ["limit-above-stated", "limit-too-high", "rejected-limit-too-high"];
 const OF_RATES: [&str; 8] = [
@@ -46,26 +44,26 @@ const OF_RATES: [&str; 8] = [
     "rejected-ours",
     "rejected-unknown",
 ];
-/// A checkpoint may be late now and then.
+/// Fewer late checkpoints are no fault.
 const MANY_STORE_LOSSES: u64 = 5;
 
-/// A resource, as far as it can be seen from outside.
+/// The externally visible state of a resource.
 pub(super) struct Patient<'a> {
     pub(super) status: Status,
-    /// What was used today.
+    /// The use of today.
     pub(super) usage: Option<DayUsage>,
-    /// The limits that count.
+    /// The limits in force.
     pub(super) in_force: Option<ResourceRules>,
-    /// What the file here says of the resource.
+    /// The resource in the local file.
     pub(super) written: Option<&'a Configured>,
     /// Whether NATS belongs to one scheduler, which no other one could outlive.
     pub(super) is_private: bool,
 }
 
-/// A fault, what is meant, and the evidence; no evidence, no fault.
+/// A fault, what it concerns, and the evidence. Without evidence there is no fault.
 type Seen = (&'static str, String, Option<String>);
 
-/// Returns what is wrong.
+/// Returns the faults of a resource.
 pub(super) fn symptoms(patient: &Patient<'_>) -> Vec<Symptom> {
     let status = &patient.status;
     let recent = status.recent.clone().unwrap_or_default();
@@ -81,8 +79,8 @@ pub(super) fn symptoms(patient: &Patient<'_>) -> Vec<Symptom> {
     without_consequences(seen.chain(rejections).map(symptom).collect())
 }
 
-/// What is to be mended. Where a unit costs nothing, rejections say nothing of rates; where the cause of
-/// some is known, the others wait for theirs.
+/// Leaves out faults that follow from others. Where a unit costs nothing, rejections say nothing about rates.
+/// Where the cause of some rejections is known, those of unknown cause are left out until it is mended.
 fn without_consequences(mut symptoms: Vec<Symptom>) -> Vec<Symptom> {
     let are_any = |faults: &[&str]| symptoms.iter().any(|symptom| faults.contains(&&*symptom.fault));
     let (is_uncounted, is_known) = (are_any(&UNCOUNTED), are_any(&TOO_HIGH));
@@ -92,7 +90,7 @@ fn without_consequences(mut symptoms: Vec<Symptom>) -> Vec<Symptom> {
     symptoms
 }
 
-/// What is wrong with the resource as a whole.
+/// Returns the faults of the resource as a whole.
 fn of_all(patient: &Patient<'_>, recent: &Recent) -> Vec<Seen> {
     let Patient { status, is_private, .. } = patient;
     let (over, ahead) = (duration(recent.over_ms), recent.clock_ahead_ms);
@@ -127,7 +125,7 @@ fn of_all(patient: &Patient<'_>, recent: &Recent) -> Vec<Seen> {
     seen.chain([("clock-differs", status.leader.clone(), clock)]).collect()
 }
 
-/// What is wrong with a limit.
+/// Returns the faults of a limit.
 fn of_limit(patient: &Patient<'_>, limit: &LimitStatus, recent: &Recent) -> Vec<Seen> {
     let (level, capacity) = (amount(limit.level), amount(limit.capacity));
     let paused = |by, least| {
@@ -184,7 +182,7 @@ fn of_limit(patient: &Patient<'_>, limit: &LimitStatus, recent: &Recent) -> Vec<
         .collect()
 }
 
-/// Whether none of many calls has cost the limit's unit, although the limit is for all calls.
+/// Returns whether none of many calls has cost the limit's unit, although the limit is for all calls.
 fn is_unused(Patient { usage, in_force, .. }: &Patient<'_>, limit: &LimitStatus) -> bool {
     let (Some(usage), Some(in_force)) = (usage, in_force) else { return false };
     let named = |table: &&toml::Table| table.get("name").and_then(toml::Value::as_str) == Some(&*limit.name);
@@ -194,7 +192,7 @@ fn is_unused(Patient { usage, in_force, .. }: &Patient<'_>, limit: &LimitStatus)
     is_for_all && limit.found.is_none() && calls >= CALLS_OF_ALL_KINDS && !used
 }
 
-/// More calls without a settle than a limit of calls in flight has places.
+/// Detects more calls without a settle than a limit of calls in flight has places.
 fn unsettled(limit: &LimitStatus, recent: &Recent) -> Option<String> {
     let open = recent.granted.saturating_sub(recent.settled + recent.returned);
     let places = limit.capacity * limit.keys.max(1) as f64;
@@ -203,7 +201,7 @@ fn unsettled(limit: &LimitStatus, recent: &Recent) -> Option<String> {
         .then(|| format!("{unsettled} of {all} calls in {over} were not, more than the {} places", amount(places)))
 }
 
-/// A class that waits while others are served.
+/// Detects a class that waits while others are served.
 fn starving(status: &Status, class: &ClassStatus) -> Option<String> {
     let shares = status.shares.as_ref()?;
     let all: u64 = shares.classes.iter().map(|share| share.granted).sum();
@@ -213,7 +211,7 @@ fn starving(status: &Status, class: &ClassStatus) -> Option<String> {
         .then(|| format!("{waits}; it got {} of {} permits in {}", count(own), count(all), duration(shares.over_ms)))
 }
 
-/// The faults by which calls are rejected, if too many are.
+/// Returns the faults by which calls are rejected, if too many are.
 fn rejections(recent: &Recent) -> impl Iterator<Item = (String, String)> {
     let all: u64 = recent.rejections.values().sum();
     let too_many = all >= FEWEST_REJECTIONS && all * REJECTED_PART > recent.granted;
@@ -224,7 +222,7 @@ fn rejections(recent: &Recent) -> impl Iterator<Item = (String, String)> {
     })
 }
 
-/// Refusals for want of room, or many of another kind.
+/// Detects refusals for lack of room, or else many of other kinds.
 fn refusals(recent: &Recent) -> (Option<String>, Option<String>) {
     let all: u64 = recent.refusals.values().sum();
     let Some((code, most)) = recent.refusals.iter().max_by_key(|(_, number)| **number) else { return (None, None) };
@@ -239,7 +237,7 @@ fn refusals(recent: &Recent) -> (Option<String>, Option<String>) {
     (is_full.then(|| evidence.clone()), (!is_full && are_many).then_some(evidence))
 }
 
-/// The limits of the file here that are not those that count. A provider may correct them.
+/// Detects limits of the local file that are not in force, unless a provider may correct them.
 fn file_differs(Patient { in_force, written, .. }: &Patient<'_>) -> Option<String> {
     let (in_force, written) = (in_force.as_ref()?, written.filter(|written| written.provider.is_none())?);
     let differs = written.spec.limits.iter().filter_map(|limit| {

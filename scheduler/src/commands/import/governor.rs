@@ -1,5 +1,4 @@
-//! Turns rates files of EOM Governor into a configuration of one resource. The scheduler checks
-//! whether it can keep to it.
+//! Converts rates files of EOM Governor to a configuration of one resource, which the scheduler then checks.
 
 use rampmeter_protocol::name::Name;
 use serde::{Deserialize, Serialize};
@@ -7,48 +6,43 @@ use std::collections::BTreeMap;
 
 /// The group of all limits. Only one limit of a group applies to a request.
 const GROUP: &str = "governor";
-/// The labels that rules match.
+/// The labels matched by rules.
 const ROUTE: &str = "route";
 const METHOD: &str = "method";
 const LONGEST_NAME: usize = 64;
 
-/// A rule of a rates file. The first rule that matches a request counts.
+/// A rule of a rates file. The first rule that matches a request applies.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Rule {
     name: String,
     /// A regular expression for the whole path.
     route: String,
-    /// An empty list means any method.
+    /// The methods; any if empty.
     #[serde(default)]
     methods: Vec<String>,
     limit: f64,
-    /// Calls a second.
+    /// Calls per second.
     drain_velocity: f64,
     project: Option<String>,
 }
 
-/// The rules of a rates file.
-///
-/// # Errors
-/// If it is not a JSON list of rules.
+/// Parses the rules of a rates file, a list in JSON.
 pub(super) fn rules(text: &str) -> Result<Vec<Rule>, serde_json::Error> {
     serde_json::from_str(text)
 }
 
-/// Settings that the rules do not contain.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    /// The name of the resource.
     pub(super) resource: Name,
-    /// The label that names a request's project.
+    /// The label with a request's project.
     pub(super) project_label: String,
 }
 
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ImportError {
-    /// A rule of the projects' rates is for no project.
+    /// A rule in the file for projects has no project.
     #[error("rule `{0}` of the projects' rates names no `project`")]
     NoProject(String),
     /// The rules have no form in TOML.
@@ -56,7 +50,7 @@ pub(super) enum ImportError {
     Unwritable(#[from] toml::ser::Error),
 }
 
-/// The configuration file that is written.
+/// The resulting configuration file.
 #[derive(Debug, Serialize)]
 struct File {
     resource: [Resource; 1],
@@ -75,7 +69,7 @@ struct Limit {
     algorithm: &'static str,
     limit: f64,
     drain_velocity: f64,
-    /// Zero: Governor enforces its own counts, so that no upstream can count differently.
+    /// Zero, since Governor enforces its own counts and no upstream can count differently.
     margin: u32,
     learn: bool,
     key: [String; 1],
@@ -90,10 +84,8 @@ enum Pattern {
     OneOf([String; 1]),
 }
 
-/// The text of a configuration with one limit for each rule. The rules of projects go first.
-///
-/// # Errors
-/// If a rule of `projects` names no project.
+/// Returns a configuration with one limit per rule, those of projects first. Fails if a rule of `projects` has no
+/// project.
 pub(super) fn configuration(settings: &Settings, projects: Vec<Rule>, rates: Vec<Rule>) -> Result<String, ImportError> {
     if let Some(rule) = projects.iter().find(|rule| rule.project.is_none()) {
         return Err(ImportError::NoProject(rule.name.clone()));
@@ -108,8 +100,8 @@ pub(super) fn configuration(settings: &Settings, projects: Vec<Rule>, rates: Vec
     Ok(toml::to_string(&File { resource: [resource] })?)
 }
 
-/// The limit of one rule. All rules match on route and method, so that the first matching one
-/// counts. A rule of a project also matches on the project and therefore precedes the others.
+/// Converts a rule to a limit. All rules match on route and method, so that the first match applies. A rule of a
+/// project also matches on the project, and therefore precedes the others.
 fn limit(settings: &Settings, name: String, rule: Rule) -> Limit {
     let methods = if rule.methods.is_empty() { ".*".to_owned() } else { rule.methods.join("|") };
     let mut matching = BTreeMap::from([
@@ -130,7 +122,7 @@ fn limit(settings: &Settings, name: String, rule: Rule) -> Limit {
     }
 }
 
-/// An unused name with valid characters only.
+/// Returns an unused name with valid characters only.
 fn unused_name(used: &[String], wanted: &str) -> String {
     let plain = |character: char| if character.is_ascii_alphanumeric() { character } else { '-' };
     let base: String = wanted.chars().map(plain).take(LONGEST_NAME - 4).collect();

@@ -47,7 +47,7 @@ struct GovernorArgs {
     project_label: String,
 }
 
-/// Prints the configuration.
+/// Prints the converted configuration.
 ///
 /// # Errors
 /// If a file can't be read, or the scheduler can't keep to a rule.
@@ -65,7 +65,7 @@ fn import_governor(args: &GovernorArgs) -> anyhow::Result<()> {
     output::print(format_args!("{}{text}", header(&args.project_label)))
 }
 
-/// What workers have to send, as comments above the configuration.
+/// Returns comments above the configuration about what workers must send.
 fn header(project_label: &str) -> String {
     format!(
         "# Imported from the rates of EOM Governor; docs/limits.md describes both formats.\n\

@@ -1,17 +1,16 @@
-//! The way to queues of jobs on the NATS servers of an argument.
+//! Access to queues of jobs on the NATS servers of an argument.
 
 use crate::commands::nats_arg::NatsArg;
 use rampmeter_jobs::{Queue, QueueBuilder};
 use rampmeter_protocol::name::Name;
 use rampmeter_serve::connection::login;
 
-/// An existing queue.
 pub(super) async fn open(nats: &NatsArg, name: &Name) -> anyhow::Result<Queue> {
     let (builder, url) = builder(nats).await?;
     Ok(builder.open(url, name).await?)
 }
 
-/// A queue at these servers, and their URL.
+/// Returns the builder for a queue on these servers, and their URL.
 pub(super) async fn builder(nats: &NatsArg) -> anyhow::Result<(QueueBuilder, String)> {
     let (table, _) = nats.table()?;
     let servers = table.servers()?;

@@ -1,5 +1,5 @@
-//! `rampmeter jobs metrics`: gauges of queues for Prometheus. Jobs and schedulers have different
-//! accounts of NATS, so these metrics have a page of their own.
+//! `rampmeter jobs metrics`: gauges of queues for Prometheus. They have a page of their own because jobs and
+//! schedulers have different NATS accounts.
 
 use super::access::open;
 use crate::commands::nats_arg::NatsArg;
@@ -25,15 +25,15 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
-/// How long counts are shown before queues are counted again. Counting takes some messages for each
-/// group with a running job.
+/// How long counts are repeated before queues are counted again, which takes some messages for each group with a
+/// running job.
 const FRESH: Span = Span::from_secs(5);
-/// The longest time to count a queue. By default, Prometheus waits for ten seconds.
+/// Timeout for counting a queue. By default, Prometheus waits for ten seconds.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(3);
-/// The class of jobs without one, as in subjects.
+/// The label of jobs without a class, as in subjects.
 const NO_CLASS: &str = "-";
-/// The most classes with gauges of their own, because publishers may name any class. Further
-/// classes share the gauges of `OTHER_CLASSES`.
+/// Bound on the classes with gauges of their own, because publishers may use any class. Further classes share the
+/// gauges of `OTHER_CLASSES`.
 const MAX_CLASSES: usize = 32;
 const OTHER_CLASSES: &str = "other";
 
@@ -50,16 +50,15 @@ pub(super) struct MetricsArgs {
     nats: NatsArg,
 }
 
-/// What the page shows.
+/// The state of the page.
 struct Gauges {
     queues: Vec<Queue>,
     clock: Clock,
-    /// The last page with its time. The lock is held while a new page is counted, so that two
-    /// readers do not count at once.
+    /// The last page with its time. Locked while a new one is made, so that two readers do not count at once.
     last: Mutex<Option<(Time, String)>>,
 }
 
-/// The counts of one queue; none if it could not be counted.
+/// The counts of one queue, or `None` if it could not be counted.
 struct Counts {
     queue: String,
     groups: Option<(Vec<GroupStatus>, u64)>,
@@ -74,7 +73,6 @@ struct ClassCounts {
     groups: usize,
 }
 
-/// Serves until the process is told to stop.
 pub(super) async fn run(args: MetricsArgs) -> anyhow::Result<()> {
     let MetricsArgs { queues: names, listen, nats } = args;
     let mut queues = Vec::new();

@@ -14,7 +14,7 @@ use rampmeter_jobs::{DeadLetter, GroupStatus, Position};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 
-/// The characters of a payload that are shown.
+/// Bound on the shown characters of a payload.
 const SHOWN: usize = 24;
 
 /// What `jobs` takes.
@@ -103,10 +103,10 @@ struct DeleteArgs {
     nats: NatsArg,
 }
 
-/// Makes a queue, shows it, or deletes a job from it.
+/// Creates a queue, shows it, or deletes a job from it.
 ///
 /// # Errors
-/// If there is no such queue, or another one of its name, or NATS does not answer.
+/// If there is no such queue, it is configured differently, or NATS does not answer.
 pub async fn run(args: JobsArgs) -> anyhow::Result<()> {
     match args.action {
         Action::Init(args) => init(args).await?,
@@ -165,7 +165,7 @@ fn render_groups(groups: &[GroupStatus]) -> String {
     table(&["group", "class", "delayed", "running", "dead"], 2..5, groups.iter().map(row).chain([all]))
 }
 
-/// A line on jobs that are in no group, because they were dropped.
+/// Returns a line on dropped jobs, which are in no group.
 fn dropped(count: u64) -> String {
     match count {
         0 => String::new(),

@@ -44,7 +44,7 @@ impl ApplyArgs {
     }
 }
 
-/// Changes the limits of all resources in a file, or of none.
+/// Changes the limits of all resources in a file, or of none of them.
 ///
 /// # Errors
 /// All faults in the file with their places, or why nothing could be written.
@@ -72,8 +72,7 @@ fn author(args: &ApplyArgs) -> anyhow::Result<String> {
     Ok(stated.or_else(|| std::env::var("USER").ok()).unwrap_or_else(|| "somebody".to_owned()))
 }
 
-/// # Errors
-/// If a resource has neither a leader nor rules, nor a scheduler that knows it.
+/// Fails if a resource has neither a leader nor rules, and no scheduler knows it.
 async fn refuse_unknown(RulesEdit { schedulers, present, .. }: &RulesEdit, rules: &Rules) -> anyhow::Result<()> {
     let has_limits = |name: &Name| present.in_force.of(name).is_some() || present.rules.of(name).is_some();
     let unknown: Vec<&Name> = rules.names().filter(|name| !has_limits(name)).collect();
@@ -90,7 +89,7 @@ async fn refuse_unknown(RulesEdit { schedulers, present, .. }: &RulesEdit, rules
     bail!("no scheduler has a resource `{unknown}`, and `--new` is for those to come; {there_are}")
 }
 
-/// The remark that requests without a `cost` may be refused under these limits.
+/// Returns the remark that requests without a `cost` may be refused under these limits.
 fn uncounted_requests(rules: &ResourceRules) -> Option<String> {
     let counts = rules.limits.iter().any(|limit| &*limit.unit == REQUESTS);
     (!counts).then(|| {

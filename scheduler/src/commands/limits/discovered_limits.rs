@@ -1,4 +1,4 @@
-//! The discovered limits, as a configuration.
+//! Shows the discovered limits as a configuration.
 
 use crate::commands::output;
 use crate::commands::output::human::duration;
@@ -14,10 +14,7 @@ const HEAD: &str = "\
 # Limits that were found. `dialect`, classes and all else are as the configuration has them.
 ";
 
-/// Prints what was found of these resources.
-///
-/// # Errors
-/// If nothing was found, or a leader's answer is unreadable.
+/// Prints the discovered limits of these resources. Fails if there are none, or a leader's answer is unreadable.
 pub(in crate::commands) async fn show(schedulers: &Schedulers, names: &[Name]) -> anyhow::Result<()> {
     let question = StatusQuery { limits_toml: true, ..StatusQuery::default() };
     let mut text = String::new();
@@ -32,7 +29,7 @@ pub(in crate::commands) async fn show(schedulers: &Schedulers, names: &[Name]) -
     output::line(format_args!("{HEAD}{}", text.trim_end()))
 }
 
-/// The found limits of a resource; nothing if it has none.
+/// Returns the discovered limits of a resource, or an empty text.
 fn found_of(status: &Status, limits: &ResourceRules) -> String {
     let found = |table: &Table| {
         let name = table.get("name").and_then(Value::as_str)?;

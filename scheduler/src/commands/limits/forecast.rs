@@ -23,7 +23,7 @@ pub struct ForecastArgs {
     nats: NatsArg,
 }
 
-/// Prints when limits end.
+/// Prints when limits run out.
 ///
 /// # Errors
 /// If NATS can't be reached, or no scheduler answers.

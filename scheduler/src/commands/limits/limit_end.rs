@@ -1,9 +1,9 @@
-//! When a limit ends, in a sentence.
+//! Describes when a limit runs out.
 
 use crate::commands::output::human::{duration, in_duration};
 use rampmeter_protocol::forecast::LimitForecast;
 
-/// A forecast in a sentence, for a limit that may end before its reset.
+/// Returns a sentence on a limit that may run out before its reset.
 pub(in crate::commands) fn ends(forecast: &LimitForecast) -> Option<String> {
     let likely = match (forecast.p10_ms, forecast.p50_ms, forecast.p90_ms) {
         (_, Some(likely), late) => {

@@ -13,7 +13,7 @@ use rampmeter_protocol::subject::Subjects;
 use rampmeter_protocol::time::Span;
 use serde::Serialize;
 
-/// The name of these commands at NATS.
+/// The name of these commands as NATS clients.
 const CLIENT: &str = "rampmeter-limits";
 
 /// What `thaw` takes.
@@ -116,7 +116,7 @@ pub async fn empty(args: EmptyArgs) -> anyhow::Result<()> {
     give(&schedulers, json, &resource, Subjects::empty, &LimitOrder { limit }, "emptied").await
 }
 
-/// The limits that an order is for, with their levels.
+/// Describes the limits of an order with their levels.
 async fn levels(
     schedulers: &Schedulers,
     resource: &Name,
@@ -134,8 +134,8 @@ async fn levels(
     Ok(levels.join(", "))
 }
 
-/// Gives an order to the leader of a resource, and prints to which limits it applied. The order is
-/// repeated until nothing is left to do: a leader does a bounded part of it at once.
+/// Sends an order to the leader of a resource, and prints the limits it applied to. The order is repeated until
+/// nothing is left to do, because a leader does a bounded part of it at once.
 async fn give(
     schedulers: &Schedulers,
     json: bool,

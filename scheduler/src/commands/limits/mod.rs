@@ -56,7 +56,7 @@ struct ResetArgs {
     nats: NatsArg,
 }
 
-/// Shows the limits that count, or removes those that were applied to a resource.
+/// Shows the limits in force, or removes those that were applied to a resource.
 ///
 /// # Errors
 /// If the store does not answer, or has no rules for the resource.
@@ -104,7 +104,7 @@ async fn show(args: GetArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The limits of a resource, and where they come from.
+/// The limits of a resource, and their source.
 struct ShownLimits {
     source: &'static str,
     remark: &'static str,
@@ -112,7 +112,7 @@ struct ShownLimits {
 }
 
 impl ShownLimits {
-    /// The limits of `name` in force; nothing if neither a leader nor the store knows it.
+    /// Returns the limits of `name` in force, or `None` if neither a leader nor the store knows it.
     fn of(present: &PresentRules, name: &Name) -> Option<ShownLimits> {
         let (source, remark, rules) = match (present.in_force.of(name), present.rules.of(name)) {
             (None, None) => return None,

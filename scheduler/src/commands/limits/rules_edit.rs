@@ -1,4 +1,4 @@
-//! Reads the rules, writes another edition of them, and waits until it is in force.
+//! Reads the rules, writes another edition, and waits until it is in force.
 
 use crate::commands::consent::Consent;
 use crate::commands::nats_arg::NatsArg;
@@ -16,9 +16,9 @@ use rampmeter_serve::limits::rules_desk::RulesDesk;
 use rampmeter_store::RulesRevision;
 use std::time::Duration;
 
-/// The longest wait until schedulers follow new rules. They need milliseconds.
+/// The longest wait until schedulers apply new rules. They need milliseconds.
 const IN_FORCE: Span = Span::from_secs(2);
-/// The interval at which the leader is asked whether it follows the new rules.
+/// The interval at which the leader is asked whether it applies the new rules.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The conditions of a change.
@@ -32,7 +32,7 @@ pub(in crate::commands) struct EditConditions {
     if_revision: Option<u64>,
 }
 
-/// The rules, to be read and changed.
+/// An edit of the rules.
 pub(in crate::commands) struct RulesEdit {
     pub(in crate::commands) schedulers: Schedulers,
     pub(in crate::commands) present: PresentRules,
@@ -41,21 +41,14 @@ pub(in crate::commands) struct RulesEdit {
 
 impl RulesEdit {
     /// Connects as the NATS client `name`, and reads the rules.
-    ///
-    /// # Errors
-    /// If NATS can't be reached, or the rules can't be read.
     pub(in crate::commands) async fn open(nats: &NatsArg, name: &str) -> anyhow::Result<Self> {
         let schedulers = Schedulers::connect(nats, name).await?;
         let (desk, present) = RulesDesk::open(schedulers.client(), schedulers.subjects()).await?;
         Ok(RulesEdit { schedulers, present, desk })
     }
 
-    /// Learns which limits of these resources are in force now, whether they come from rules, the
-    /// configuration or a provider, and which would be without rules. Resources without a leader
-    /// are left out.
-    ///
-    /// # Errors
-    /// If a leader's answer is unreadable.
+    /// Asks the leaders of these resources which limits are in force, from whatever source, and which would be
+    /// without rules. Resources without a leader are left out. Fails if a leader's answer is unreadable.
     pub(in crate::commands) async fn ask_leaders<'a>(
         &mut self,
         names: impl Iterator<Item = &'a Name>,
@@ -73,11 +66,8 @@ impl RulesEdit {
         Ok(())
     }
 
-    /// Shows what `after` changes, writes it if the store still has the present revision, and waits
-    /// until it is in force.
-    ///
-    /// # Errors
-    /// If another edition was written meanwhile, or the store does not take the new one.
+    /// Shows what `after` changes, writes it if no other edition was written meanwhile, and waits until it is in
+    /// force. Fails if it was not written.
     pub(in crate::commands) async fn replace(&self, after: &Rules, conditions: EditConditions) -> anyhow::Result<()> {
         let RulesEdit { schedulers, present, desk } = self;
         let revision = present.revision;
@@ -118,7 +108,7 @@ fn is_same(before: &Rules, after: &Rules, name: &Name) -> bool {
     limits(before) == limits(after)
 }
 
-/// Asks the leader of `name` until it follows this revision, and returns the outcome as text.
+/// Asks the leader of `name` until it applies this revision, and describes the outcome.
 async fn in_force(schedulers: &Schedulers, name: &Name, revision: RulesRevision) -> String {
     let clock = Clock::start();
     let begun = clock.now();

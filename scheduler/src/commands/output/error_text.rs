@@ -1,9 +1,9 @@
-//! Errors as people read them.
+//! Errors as text for people.
 
 use std::error::Error;
 
-/// The error and its causes in one line. A cause that is part of the text already is left out,
-/// because some libraries repeat their cause in their own text.
+/// Formats the error and its causes in one line. A cause whose text is already included is left out, because some
+/// libraries repeat their cause in their own text.
 #[must_use]
 pub(crate) fn with_causes(error: &dyn Error) -> String {
     let causes = std::iter::successors(error.source(), |&cause| cause.source());

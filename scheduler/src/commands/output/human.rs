@@ -1,11 +1,11 @@
-//! Durations, numbers and names as people read them.
+//! Formats durations, numbers and names for people.
 
-/// A time as long as this is shown as never: the scheduler's clock ends after 584 years.
+/// From here on a time is shown as never: the scheduler's clock ends after 584 years.
 const NEVER_MS: f64 = 500.0 * 365.0 * 86_400_000.0;
-/// Numbers of this size and above are shown in thousands, millions, or more.
+/// From here on numbers are shown in thousands, millions, or more.
 const LARGE: f64 = 10_000.0;
 
-/// A duration in milliseconds as `250 ms`, `7.4 h` or `31 d`.
+/// Formats a duration in milliseconds like `250 ms`, `7.4 h` or `31 d`.
 pub(in crate::commands) fn duration(millis: f64) -> String {
     if millis >= NEVER_MS {
         return "never".to_owned();
@@ -16,7 +16,7 @@ pub(in crate::commands) fn duration(millis: f64) -> String {
     format!("{} {name}", rounded(millis / unit))
 }
 
-/// `in 7.4 h`, or `never`.
+/// Formats like `in 7.4 h`, or `never`.
 pub(in crate::commands) fn in_duration(millis: f64) -> String {
     if millis >= NEVER_MS { "never".to_owned() } else { format!("in {}", duration(millis)) }
 }
@@ -26,7 +26,7 @@ fn rounded(value: f64) -> f64 {
     if value.abs() < 9.95 { (value * 10.0).round() / 10.0 } else { value.round() }
 }
 
-/// An amount or a level: `90.92`, `400 k` or `1.25 M`.
+/// Formats an amount or a level like `90.92`, `400 k` or `1.25 M`.
 pub(in crate::commands) fn amount(value: f64) -> String {
     let scales = [("k", 1e3), ("M", 1e6), ("G", 1e9)];
     if value.abs() < LARGE {
@@ -37,7 +37,7 @@ pub(in crate::commands) fn amount(value: f64) -> String {
     format!("{} {name}", three_digits(value / scale))
 }
 
-/// Rounded down, as no report shows more than there is; never a negative zero.
+/// Rounds down, so that no report shows more than there is. Avoids a negative zero.
 fn hundredths(value: f64) -> f64 {
     (value * 100.0 + 1e-6).floor() / 100.0 + 0.0
 }
@@ -53,7 +53,7 @@ fn three_digits(value: f64) -> f64 {
     (value * scale).round() / scale
 }
 
-/// A number with its thousands apart: `400 000`.
+/// Formats a number with thousands separated, like `400 000`.
 pub(in crate::commands) fn count(number: u64) -> String {
     let digits = number.to_string();
     let groups: Vec<&str> =
@@ -61,7 +61,7 @@ pub(in crate::commands) fn count(number: u64) -> String {
     groups.join(" ")
 }
 
-/// Breaks a text into lines of at most `columns` columns. A longer word has a line of its own.
+/// Breaks a text into lines of at most `columns` columns. A longer word has its own line.
 pub(in crate::commands) fn wrapped(text: &str, columns: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -76,7 +76,7 @@ pub(in crate::commands) fn wrapped(text: &str, columns: usize) -> String {
     lines.join("\n")
 }
 
-/// A text from a worker with its control characters escaped: a terminal would obey them.
+/// Escapes the control characters in a worker's text, which a terminal would interpret.
 pub(in crate::commands) fn escaped(text: &str) -> String {
     text.escape_debug().to_string()
 }

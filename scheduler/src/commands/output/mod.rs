@@ -1,5 +1,4 @@
-//! What commands print. A reader that goes away, as `head` does, ends the command and is no
-//! failure.
+//! The output of commands. A reader that goes away, as `head` does, ends the command, which is no failure.
 
 pub(crate) mod error_text;
 pub(super) mod human;
@@ -9,34 +8,28 @@ pub(super) mod table;
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write, stdout};
 
-/// The reader of standard output has gone: there is nothing left to do.
+/// The reader of standard output has gone.
 #[derive(Debug, thiserror::Error)]
 #[error("standard output was closed")]
 struct ReaderGone;
 
-/// Whether a command ended because the reader of its output has gone.
+/// Returns whether a command ended because the reader of its output has gone.
 #[must_use]
 pub fn is_reader_gone(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.is::<ReaderGone>())
 }
 
-/// Whether standard output is a terminal whose user wants colours.
+/// Returns whether standard output is a terminal whose user wants colours.
 pub(super) fn is_coloured() -> bool {
     stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
-/// Prints a text, and ends the line.
-///
-/// # Errors
-/// If the reader has gone, or standard output takes nothing.
+/// Prints a text, and ends the line. Fails if the reader has gone, or standard output can't be written.
 pub(super) fn line(text: impl Display) -> anyhow::Result<()> {
     print(format_args!("{text}\n"))
 }
 
-/// Prints a text that ends its own lines.
-///
-/// # Errors
-/// If the reader has gone, or standard output takes nothing.
+/// Prints a text that ends its own lines. Fails if the reader has gone, or standard output can't be written.
 pub(super) fn print(text: impl Display) -> anyhow::Result<()> {
     let mut output = stdout().lock();
     match write!(output, "{text}").and_then(|()| output.flush()) {
@@ -46,20 +39,17 @@ pub(super) fn print(text: impl Display) -> anyhow::Result<()> {
     }
 }
 
-/// Prints a line. A reader that has gone is no failure, for a command that has other work to do.
+/// Prints a line, for a command that has other work if the reader has gone.
 pub(super) fn line_if_read(text: impl Display) {
     print_if_read(format_args!("{text}\n"));
 }
 
-/// Prints a text that ends its own lines. A reader that has gone is no failure.
+/// Prints a text that ends its own lines, like [`line_if_read`].
 pub(super) fn print_if_read(text: impl Display) {
     print(text).ok();
 }
 
-/// Prints a value, as JSON or as a text that ends its own lines.
-///
-/// # Errors
-/// If the reader has gone, or standard output takes nothing.
+/// Prints a value, as JSON or as a text that ends its own lines. Fails like [`print`].
 pub(super) fn show<T: serde::Serialize>(
     as_json: bool,
     value: &T,
@@ -68,10 +58,7 @@ pub(super) fn show<T: serde::Serialize>(
     if as_json { json(value) } else { print(text(value)) }
 }
 
-/// Prints a value as JSON.
-///
-/// # Errors
-/// If the reader has gone, or standard output takes nothing.
+/// Prints a value as JSON. Fails like [`print`].
 pub(super) fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     line(serde_json::to_string_pretty(value)?)
 }

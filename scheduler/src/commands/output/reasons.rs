@@ -1,21 +1,19 @@
-//! Why a request waits, in a sentence.
+//! Sentences on why requests wait.
 
 use super::human::{amount, duration, escaped, in_duration};
 use rampmeter_protocol::reason::{Holder, PauseCause, Reason};
 use rampmeter_protocol::status::LimitStatus;
 
-/// The name of the algorithm whose headroom never comes back.
+/// The name of the algorithm whose headroom never refills.
 const SLIDING_WINDOW: &str = "sliding-window";
 
-/// The request that a sentence is about.
 pub(in crate::commands) struct About<'a> {
-    /// What it takes from the limit, if that is known.
+    /// What it takes from the limit, if known.
     pub(in crate::commands) takes: Option<f64>,
-    /// Its class.
     pub(in crate::commands) class: Option<&'a str>,
 }
 
-/// Why a request waits: the reason, the limit and the state of its bucket.
+/// Explains why a request waits, with the limit and the state of its bucket.
 pub(in crate::commands) fn sentence(reason: Reason, limit: &LimitStatus, holder: &Holder, about: &About<'_>) -> String {
     let name = name(limit, holder);
     let has = format!("{name} has {} of {} left", amount(holder.level), amount(limit.capacity));
@@ -65,7 +63,7 @@ pub(in crate::commands) fn sentence(reason: Reason, limit: &LimitStatus, holder:
     }
 }
 
-/// The limit, and the key if it has buckets of keys.
+/// Returns the limit, with the key if its buckets are those of keys.
 fn name(limit: &LimitStatus, holder: &Holder) -> String {
     match &holder.key {
         Some(key) => format!("`{}` of `{}`", limit.name, escaped(key)),
@@ -82,7 +80,7 @@ fn next_place(holder: &Holder) -> String {
     likely.into_iter().chain(last).collect::<Vec<_>>().join(", ")
 }
 
-/// The reason in a word or two, for a table.
+/// Returns the reason in a word or two, for a table.
 pub(in crate::commands) fn word(reason: Reason) -> &'static str {
     match reason {
         Reason::Stock => "stock",

@@ -3,14 +3,13 @@
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Row, Table, TableStyle};
 use std::io::{IsTerminal, stdout};
 
-/// The columns that sentences have where there is no terminal.
+/// The columns of sentences without a terminal.
 const TEXT_WIDTH: usize = 80;
 /// One line below the head, and none between rows.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─'));
 
-/// A table with this head and these rows, whose columns `numbers` are aligned to the right. It fits
-/// the width of a terminal. Without a terminal, each cell stays on one line, so that programs can
-/// read it. No line ends with spaces.
+/// Formats a table with this head and these rows, whose columns `numbers` are aligned to the right. It fits the
+/// width of a terminal. Without one, each cell stays on one line for programs. No line ends with spaces.
 pub(in crate::commands) fn table<R: Into<Row>>(
     head: &[&str],
     numbers: impl IntoIterator<Item = usize>,
@@ -29,7 +28,7 @@ pub(in crate::commands) fn table<R: Into<Row>>(
     table.trim_fmt()
 }
 
-/// The columns that sentences have.
+/// Returns the columns of sentences.
 pub(in crate::commands) fn text_width() -> usize {
     terminal_width().map_or(TEXT_WIDTH, usize::from)
 }

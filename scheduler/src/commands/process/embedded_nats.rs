@@ -11,20 +11,17 @@ use std::path::{Path, PathBuf};
 
 /// The file with the URL of a private server, in the folder of its state.
 const URL_FILE: &str = "nats-url";
-/// The hosts that `nats.url` may name: the private server listens on loopback only.
+/// The hosts allowed in `nats.url`, since the private server listens on loopback only.
 const HERE: [&str; 2] = ["127.0.0.1", "localhost"];
 
-/// Starts the server on the port of `url`, with its data in `data`. It asks every client for the
-/// user and password of `url`, if there are any.
-///
-/// # Errors
-/// If `url` is not an address on this machine, or the server does not run. With `verbose`, the text
-/// includes the end of the log of NATS.
+/// Starts the server on the port of `url`, with its data in `data`. It requires the user and password of `url`, if
+/// there are any. Fails if `url` is not an address on this machine, or the server does not run; with `verbose`,
+/// the error includes the end of NATS' log.
 pub(in crate::commands) async fn start(url: &str, data: PathBuf, verbose: bool) -> anyhow::Result<Server> {
     start_with(Options { port: port(url)?, login: login(url)?, store: Some(data), ..Options::default() }, verbose).await
 }
 
-/// A server for this process alone. Its password is drawn anew at each start.
+/// A server for this process alone, with a random password.
 #[derive(Debug)]
 pub(in crate::commands) struct PrivateServer {
     pub(in crate::commands) server: Server,
@@ -33,12 +30,9 @@ pub(in crate::commands) struct PrivateServer {
 }
 
 impl PrivateServer {
-    /// Starts the server on a free port. With `data`, its state is kept there, and its URL is written
-    /// to a file there that only this user may read.
-    ///
-    /// # Errors
-    /// If the server does not run, or the file can't be written. With `verbose`, the text includes the
-    /// end of the log of NATS.
+    /// Starts the server on a free port. With `data`, its state is kept there, with its URL in a file that only this
+    /// user may read. Fails if the server does not run, or the file can't be written; with `verbose`, the error
+    /// includes the end of NATS' log.
     pub(in crate::commands) async fn start(data: Option<PathBuf>, verbose: bool) -> anyhow::Result<Self> {
         let (user, password) = ("rampmeter", format!("{:032x}", secret()));
         let login = Some(Login::User(user.to_owned(), password.clone()));
@@ -72,7 +66,7 @@ async fn start_with(options: Options, verbose: bool) -> anyhow::Result<Server> {
     Ok(server)
 }
 
-/// The port of `url`, which has to be an address of this server.
+/// Returns the port of `url`, which must be an address on this machine.
 fn port(url: &str) -> anyhow::Result<u16> {
     let servers: Servers = url.parse()?;
     match &*servers.addresses() {
@@ -84,7 +78,7 @@ fn port(url: &str) -> anyhow::Result<u16> {
     }
 }
 
-/// The credentials in `url`, which clients of the private server have to show.
+/// Returns the credentials in `url`, which clients of the server need.
 fn login(url: &str) -> anyhow::Result<Option<Login>> {
     let servers: Servers = url.parse()?;
     Ok(servers.login()?.map(|login| match login {
@@ -93,7 +87,7 @@ fn login(url: &str) -> anyhow::Result<Option<Login>> {
     }))
 }
 
-/// The error, with advice on what to do.
+/// Adds advice to the error.
 fn explained(error: StartError, verbose: bool) -> anyhow::Error {
     let remedy = match &error {
         StartError::PortTaken { .. } => {

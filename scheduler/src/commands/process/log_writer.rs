@@ -1,8 +1,8 @@
-//! Writes log lines to standard error. Logging neither waits for a slow reader nor fails with a
-//! broken one.
+//! Writes log lines to standard error, which may be full, closed or unread. Logging neither waits for a slow
+//! reader nor fails with a broken one.
 //!
-//! Standard error may be full, closed or unread. `tracing-appender` does not count refused lines,
-//! and its own complaints on standard error can block or panic.
+//! `tracing-appender` does not count refused lines, and its own complaints on standard error can block or
+//! panic.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -10,15 +10,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// Bytes of lines that may wait to be written: ten thousand lines or more. That is little beside
-/// the memory of a busy scheduler.
+/// Bound on the bytes of waiting lines: ten thousand lines or more, little beside a busy scheduler's memory.
 const MAX_WAITING: usize = 4 << 20;
-/// How long the process waits for its last lines when it ends. A service manager allows 10 s or
-/// more, and the hand-over may take 5 s of that.
+/// How long the process waits for its last lines when it ends. A service manager allows 10 s or more, of which
+/// the hand-over may take 5 s.
 const LAST_LINES: Duration = Duration::from_millis(500);
 
-/// Queues lines for a thread that writes them. A line that finds the queue full, or that can't be
-/// written, is lost and counted.
+/// Queues lines for a thread that writes them. A line without room, or that can't be written, is lost and
+/// counted.
 #[derive(Clone, Debug)]
 pub(crate) struct LogWriter {
     entries: Sender<Entry>,
@@ -28,7 +27,7 @@ pub(crate) struct LogWriter {
 #[derive(Debug)]
 enum Entry {
     Line(Vec<u8>),
-    /// Answered once all entries before it are written.
+    /// Answered once all previous entries are written.
     Flush(Sender<()>),
 }
 
@@ -39,11 +38,8 @@ struct Counts {
 }
 
 impl LogWriter {
-    /// Writes to `output`. After lines were lost, `report_lost` gets their number once a line is
-    /// written again.
-    ///
-    /// # Errors
-    /// If the system gives no thread.
+    /// Starts to write to `output`, and fails if the system can't start a thread. After lines were lost,
+    /// `report_lost` is called with their number once a line is written again.
     pub(crate) fn start(output: impl Write + Send + 'static, report_lost: fn(lost_lines: u64)) -> io::Result<Self> {
         let (entries, written) = channel();
         let counts = Arc::new(Counts::default());
@@ -54,12 +50,12 @@ impl LogWriter {
         Ok(writer)
     }
 
-    /// The number of lines that were lost.
+    /// Returns the number of lost lines.
     pub(crate) fn lost_lines(&self) -> u64 {
         self.counts.lost_lines.load(Ordering::Relaxed)
     }
 
-    /// Waits until every line is written, for [`LAST_LINES`] at most.
+    /// Waits until every line is written, for at most [`LAST_LINES`].
     pub(crate) fn flush(&self) {
         let (flushed, is_flushed) = channel();
         if self.entries.send(Entry::Flush(flushed)).is_ok() {

@@ -23,19 +23,18 @@ pub enum LogFormat {
     Json,
 }
 
-/// Libraries that handle secrets: in headers, in forms and in the login at a NATS server. They
-/// never log below `debug`, whatever `RAMPMETER_LOG` says. Their trace output is for their own
-/// authors, and a future version may show content in it.
+/// Libraries that handle secrets in headers, in forms and in logins. They log only at `debug` and above, whatever
+/// `RAMPMETER_LOG` is: their trace output is for their own authors, and a future version may show content
+/// in it.
 const SEES_SECRETS: [&str; 7] = ["async_nats", "h2", "hyper", "hyper_rustls", "hyper_util", "rustls", "tokio_rustls"];
 
-/// The one writer of this process to standard error.
 static WRITER: OnceLock<LogWriter> = OnceLock::new();
 
-/// Starts logging at the levels of `RAMPMETER_LOG`, or of `default` if it is unset or invalid.
-/// Panics are logged too: the default panic hook would block on a slow reader of standard error.
+/// Starts logging at the levels of `RAMPMETER_LOG`, or of `default` if it is unset or invalid. Panics are logged
+/// too, because the default hook would block on a slow reader of standard error.
 ///
 /// # Errors
-/// If the system gives no thread.
+/// If the system can't start a thread.
 pub fn start(format: LogFormat, default: &str) -> std::io::Result<()> {
     let terminal = stderr().is_terminal();
     let writer = LogWriter::start(stderr(), report_lost)?;
@@ -56,14 +55,13 @@ pub fn start(format: LogFormat, default: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The levels that `RAMPMETER_LOG` sets, such as `info,async_nats=warn`.
+/// Parses the levels in `RAMPMETER_LOG`, such as `info,async_nats=warn`.
 fn configured_levels() -> Option<Targets> {
     let levels = std::env::var("RAMPMETER_LOG").ok().filter(|levels| !levels.is_empty())?;
     levels.parse().ok()
 }
 
-/// Writes the last message of a command to standard error, after all log lines. A missing reader is
-/// no failure.
+/// Writes the last message of a command to standard error, after all log lines. A missing reader is no failure.
 pub fn finish(last_message: Option<&str>) {
     let Some(writer) = WRITER.get() else {
         return last_message.into_iter().for_each(|message| drop(writeln!(stderr(), "{message}")));
@@ -74,7 +72,7 @@ pub fn finish(last_message: Option<&str>) {
     writer.flush();
 }
 
-/// The number of lines that were lost because standard error did not take them.
+/// Returns the number of lines lost because standard error did not take them.
 #[must_use]
 pub(crate) fn lost_lines() -> u64 {
     WRITER.get().map_or(0, LogWriter::lost_lines)

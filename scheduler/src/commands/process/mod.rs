@@ -1,4 +1,4 @@
-//! What this process needs of its system: logs, a private nats-server, open files, and signals.
+//! The process's use of its system: logs, a private nats-server, open files, and signals.
 
 pub(super) mod embedded_nats;
 mod log_writer;

@@ -1,10 +1,10 @@
-//! The number of files and sockets that this process may have open.
+//! The bound on files and sockets that this process may have open.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Raises the number to the system's maximum. Many shells give 1024, fewer than the HTTP
-/// connections of a scheduler. The demo needs more too: both ends of its workers' connections are
-/// in this process. If this fails, opening too many files fails later with the system's error.
+/// Raises the bound to the system's maximum. Many shells set 1024, fewer than the HTTP connections of a scheduler or
+/// the connections of the demo, both of whose ends are in this process. If this fails, opening too many files
+/// fails later with the system's error.
 pub fn allow_many_files() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(_, allowed)| setrlimit(Resource::RLIMIT_NOFILE, allowed, allowed));

@@ -2,10 +2,10 @@
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Returns at SIGTERM or SIGINT, with the signal's name.
+/// Waits for SIGTERM or SIGINT, and returns the signal's name.
 ///
 /// # Errors
-/// If the system gives no signal handler.
+/// If the system can't install a signal handler.
 pub async fn asked_to_stop() -> std::io::Result<&'static str> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

@@ -1,4 +1,4 @@
-//! Where a proxy's credential comes from: a secret, a token endpoint, or the scheduler.
+//! The source of a proxy's credential: a secret, a token endpoint, or the scheduler.
 
 use axum::http::HeaderValue;
 use rampmeter_account::{OAuth, SecretSource};
@@ -11,17 +11,14 @@ use secrecy::{ExposeSecret, SecretString};
 use std::sync::Arc;
 use tokio::sync::Mutex;
 
-/// How long a secret counts before it is read again, so that a replaced one needs no restart.
+/// How long a secret is used before it is read again, so that a replacement needs no restart.
 const READ_AGAIN: Span = Span::from_secs(1);
-/// The pause after a failure. It keeps waiting requests from asking a token endpoint one by one.
+/// Pause after a failure, so that waiting requests do not ask a token endpoint one by one.
 const PAUSE: Span = Span::from_secs(1);
-/// A younger token is kept although the upstream refuses it: a new one would be refused, too.
+/// A younger token is kept even if the upstream refuses it, because a new one would be refused too.
 const MIN_AGE: Span = Span::from_secs(10);
 
-/// The credential of a proxy, which is a client of `resource`.
-///
-/// # Errors
-/// If a secret can't be read.
+/// Opens the credential of a proxy, which is a client of `resource`. Fails if a secret can't be read.
 pub(super) fn open(settings: CredentialSettings, resource: Resource, clock: Clock) -> anyhow::Result<Credential> {
     let CredentialSettings { header, scheme, from, .. } = settings;
     let from = match from {
@@ -40,10 +37,10 @@ pub(super) fn open(settings: CredentialSettings, resource: Resource, clock: Cloc
 
 /// A secret that one request fetches for all.
 struct KeptSecret {
-    /// The word in front of the secret.
+    /// The word before the secret.
     scheme: Option<String>,
     clock: Clock,
-    /// The lock is held while the secret is fetched, so that it is fetched once.
+    /// Locked while the secret is fetched, so that it is fetched once.
     kept: Mutex<Kept>,
 }
 
@@ -70,7 +67,7 @@ enum Current {
 }
 
 impl SecretOrigin {
-    /// The secret, and the time until which it is used.
+    /// Returns the secret, and the time until which it is used.
     async fn fetch(&mut self, now: Time) -> Result<(SecretString, Time), String> {
         match self {
             SecretOrigin::Secret(place) => Ok((place.read()?, now + READ_AGAIN)),
@@ -124,8 +121,8 @@ impl CredentialSource for KeptSecret {
         Box::pin(self.present())
     }
 
-    /// Discards the token that the upstream has refused, so that the next request fetches another
-    /// one. Does nothing while a token is being fetched.
+    /// Discards a token that the upstream has refused, so that the next request fetches another. Does nothing while a
+    /// token is being fetched.
     fn refused(&self, refused: &HeaderValue) {
         let Ok(mut kept) = self.kept.try_lock() else { return };
         let Current::Value { value, since, .. } = &kept.current else { return };

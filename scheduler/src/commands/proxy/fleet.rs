@@ -23,10 +23,8 @@ pub(crate) struct Proxies {
 }
 
 impl Proxies {
-    /// Serves all of `settings`, each of which has an upstream and a resource. Spans go to `spans`.
-    ///
-    /// # Errors
-    /// If NATS refuses, an address is taken, or the system has no certificates.
+    /// Starts all of `settings`, each of which has an upstream and a resource. Spans go to `spans`. Fails if NATS
+    /// refuses, an address is taken, or the system has no certificates.
     pub(crate) async fn start(
         nats: &NatsTable,
         settings: Vec<ProxySettings>,

@@ -1,18 +1,17 @@
-//! The defaults of a proxy in front of a language model: what it counts if its file does not say
-//! it.
+//! The defaults of a proxy in front of a language model: what it counts unless its file states it.
 
 use rampmeter_config::{Configured, ProxySettings};
 use rampmeter_dialects::Dialect;
 use rampmeter_proxy::tokens::{BodyLabel, TokenUnits};
 
-/// The label by which limits tell models apart, and its key in the body of a request.
+/// The label of the model, and its key in the body of a request.
 const MODEL: &str = "model";
 
-/// The model of calls that name none, such as a list of models. They share limits of their own.
+/// The label of calls without a model, such as a list of models, which have limits of their own.
 const NO_MODEL: &str = "none";
 
-/// Has `proxy` count the tokens that the limits of `resource` count, and tell models apart if they
-/// do. What the file says stays.
+/// Has `proxy` count the tokens that the limits of `resource` count, and distinguish models if they do. Settings
+/// of the file stay.
 pub(super) fn complete(proxy: &mut ProxySettings, resource: &Configured) {
     let ProxySettings { asking, origin, .. } = proxy;
     asking.tokens = asking.tokens.take().or_else(|| tokens(resource));

@@ -65,15 +65,14 @@ pub struct ProxyArgs {
     verbose: bool,
 }
 
-/// The work of this command.
 struct Plan {
-    /// The schedulers that are elsewhere; `None` if one runs inside.
+    /// The external schedulers; `None` if one runs inside.
     elsewhere: Option<NatsTable>,
     config: Option<Config>,
     proxies: Vec<ProxySettings>,
 }
 
-/// A scheduler of the proxy's own, and its NATS server.
+/// A scheduler inside this process, with its NATS server.
 struct Inside {
     running: Running,
     server: PrivateServer,
@@ -82,7 +81,7 @@ struct Inside {
 /// Serves until a signal, then lets held requests finish.
 ///
 /// # Errors
-/// Why a proxy could not start.
+/// If a proxy could not start.
 pub async fn run(args: ProxyArgs) -> anyhow::Result<()> {
     allow_many_files();
     let Plan { elsewhere, config, proxies } = plan(&args)?;
@@ -138,7 +137,7 @@ impl Inside {
     }
 }
 
-/// Returns if the scheduler inside ends. Never returns if there is none.
+/// Waits until the scheduler inside ends. Never returns without one.
 async fn broken(inside: &mut Option<Inside>) -> anyhow::Error {
     match inside {
         Some(Inside { running, server }) => tokio::select! {
@@ -170,9 +169,8 @@ fn plan(args: &ProxyArgs) -> anyhow::Result<Plan> {
     Ok(Plan { elsewhere, config, proxies })
 }
 
-/// The proxies of the file with what the command line says instead. Of several, those without an
-/// upstream count only for the resource that the command line names. Without a file there is one
-/// proxy.
+/// Returns the proxies of the file, overridden by the command line. Of several, those without an upstream are
+/// used only for the resource on the command line. Without a file there is one proxy.
 fn proxies(args: &ProxyArgs, config: Option<&Config>) -> anyhow::Result<Vec<ProxySettings>> {
     let mut proxies = config.map(|config| config.proxies.clone()).unwrap_or_default();
     if proxies.len() > 1 {
@@ -194,12 +192,9 @@ fn proxies(args: &ProxyArgs, config: Option<&Config>) -> anyhow::Result<Vec<Prox
     Ok(proxies)
 }
 
-/// Gives proxies without a resource the file's only one. Proxies of language models count the
-/// tokens that its limits count.
-///
-/// # Errors
-/// If a proxy has no upstream, or would show its credential to the network. If it names no
-/// resource, and the file has none or several.
+/// Gives proxies without a resource the file's only one. Proxies of language models count the tokens that its
+/// limits count. Fails if a proxy has no upstream, would show its credential to the network, or has no resource
+/// and the file none or several.
 pub(super) fn complete(proxies: &mut [ProxySettings], config: Option<&Config>) -> anyhow::Result<()> {
     let resources = config.map_or(&[][..], |config| &config.resources);
     for proxy in proxies {
@@ -227,7 +222,7 @@ pub(super) fn complete(proxies: &mut [ProxySettings], config: Option<&Config>) -
     Ok(())
 }
 
-/// Finds the codes that texts stand for by `reader`.
+/// Returns the function that finds error codes in texts, by `reader`.
 fn codes(reader: Reader) -> CodeFn {
     Function(Arc::new(move |status, text: &str| reader.code_in(status, text).map(str::to_owned)))
 }

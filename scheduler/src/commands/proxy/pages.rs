@@ -8,10 +8,7 @@ use rampmeter_proxy::metrics::Metrics;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 
-/// Serves /metrics and /healthz at `address`, until the process ends.
-///
-/// # Errors
-/// If the process can't listen at the address.
+/// Serves `/metrics` and `/healthz` at `address` until the process ends. Fails if the address is not available.
 pub(super) async fn serve(address: &str, metrics: Arc<Metrics>) -> anyhow::Result<()> {
     let bound = TcpListener::bind(address).await;
     let listener = bound.with_context(|| format!("the proxy's metrics: can't listen at {address}"))?;

@@ -1,4 +1,4 @@
-//! What requests to Sentinel Hub cost, by their bodies.
+//! The cost of requests to Sentinel Hub, from their bodies.
 
 use axum::http::Method;
 use rampmeter_protocol::cost::REQUESTS;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 const PROCESSING_UNITS: &str = "processing-units";
 
-/// Computes processing units. A body that tells no price costs one: 512 × 512 pixels of three bands.
+/// Computes processing units. A body without a price costs one: 512 × 512 pixels of three bands.
 pub(super) fn of_sentinel_hub() -> PriceFn {
     let compute = |method: &Method, path: &str, body: &[u8]| {
         let Some(api) = api(method, path) else { return Ok(Vec::new()) };
@@ -25,7 +25,7 @@ pub(super) fn of_sentinel_hub() -> PriceFn {
     PriceFn { compute: Function(Arc::new(compute)), otherwise: vec![(PROCESSING_UNITS.to_owned(), 1.0)] }
 }
 
-/// The API behind a path, if its requests have a price: those that only read are free.
+/// Returns the API behind a path, if its requests have a price. Requests that only read are free.
 fn api(method: &Method, path: &str) -> Option<Api> {
     let (before, last) = path.trim_end_matches('/').rsplit_once('/')?;
     let is_within = |name: &str| before.split('/').any(|part| part == name);

@@ -1,4 +1,4 @@
-//! A fleet of simulated workers, in the file.
+//! Reads a fleet of simulated workers from the file.
 
 use rampmeter_config::reading::source::{ConfigError, Source};
 use rampmeter_config::reading::value::{Duration, Number};
@@ -34,10 +34,10 @@ pub(super) struct FleetTable {
     foreign: bool,
 }
 
-/// The number of anything: more would not fit into a machine's memory.
+/// A number of workers or calls. More would not fit into a machine's memory.
 type Count = Number<1, 1_000_000>;
 
-/// An interval, long enough that other events happen too.
+/// An interval, long enough for other events too.
 type Interval = Duration<1, { 366 * 86_400_000 }>;
 
 type CostTable = BTreeMap<String, Spanned<DrawTable>>;
@@ -95,7 +95,7 @@ struct CrashesTable {
 }
 
 impl FleetTable {
-    /// The fleet, in a world that ends at `end`.
+    /// Returns the fleet, in a world that ends at `end`.
     pub(super) fn fleet(&self, source: &Source, end: Time) -> Result<Fleet, ConfigError> {
         let shift = |shift: &ShiftTable| Ok(Shift { every: shift.every.into(), to: cost(source, &shift.cost)? });
         let crashes = |crashes: &CrashesTable| Crashes {
@@ -130,7 +130,7 @@ impl FleetTable {
         }
     }
 
-    /// The start of the fleet, which must be before its end and the world's.
+    /// Returns the start of the fleet, which must be before its end and the world's.
     fn from(&self, source: &Source, end: Time) -> Result<Time, ConfigError> {
         let from = self.from.as_ref().map_or(Time::ORIGIN, |from| at(*from.get_ref()));
         let span = self.from.as_ref().or(self.until.as_ref()).map_or(self.name.span(), Spanned::span);
@@ -180,7 +180,6 @@ fn arrivals(source: &Source, table: &Spanned<ArrivalsTable>) -> Result<Arrivals,
     }
 }
 
-/// A time of the world, from its beginning.
 pub(super) fn at(since: Duration) -> Time {
     Time::ORIGIN + Span::from(since)
 }

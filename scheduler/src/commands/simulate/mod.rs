@@ -53,11 +53,11 @@ pub struct SimulateArgs {
     plot: Option<PathBuf>,
 }
 
-/// The scenarios of the repository.
+/// The folder of the repository's scenarios.
 const SCENARIOS: &str = "simulator/scenarios";
-/// The number of times that a picture shows the levels.
+/// The number of observations of levels in a picture.
 const OBSERVATIONS: u64 = 600;
-/// The number of clients in a table: those with the longest waits.
+/// The number of clients in a table, those with the longest waits.
 const CLIENTS: usize = 10;
 
 /// Simulates a scenario, and prints the result.
@@ -89,7 +89,7 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a world. For a picture it runs twice: only the first run shows how long the world lasts.
+/// Runs a world, twice for a picture because only the first run shows how long it lasts.
 fn simulate(world: &World, observed: bool, watch: impl FnMut(Time)) -> anyhow::Result<(Report, Outcome)> {
     let outcome = world.run_watched(watch)?;
     let report = Report::new(world, &outcome);
@@ -101,10 +101,7 @@ fn simulate(world: &World, observed: bool, watch: impl FnMut(Time)) -> anyhow::R
     Ok((report, world.observed_every(interval).run()?))
 }
 
-/// The upstream of the scenario in `text`.
-///
-/// # Errors
-/// If the scenario is invalid.
+/// Returns the upstream of the scenario in `text`, if that is valid.
 pub(super) fn upstream(text: &str) -> anyhow::Result<Preset> {
     let world = scenario::parse(Path::new("scenario"), text, None)?;
     Ok(world.upstream()?)
@@ -133,7 +130,7 @@ fn print_clients(report: &Report) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The error for a scenario that can't be read, with the scenarios that there are.
+/// Adds the existing scenarios to the error for one that can't be read.
 fn with_scenarios(error: ConfigError, asked: &Path) -> anyhow::Error {
     let ConfigError::Unreadable { source, .. } = &error else { return error.into() };
     let names = scenarios_beside(asked);
@@ -149,7 +146,7 @@ fn with_scenarios(error: ConfigError, asked: &Path) -> anyhow::Error {
     anyhow::anyhow!("{}: this scenario can't be read: {source}; {help}", asked.display())
 }
 
-/// The scenarios in the folder of `asked`, or else in the repository's own.
+/// Returns the scenarios in the folder of `asked`, or else in the repository's own.
 fn scenarios_beside(asked: &Path) -> Vec<PathBuf> {
     let own = asked.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folders = [own.unwrap_or(Path::new(".")), Path::new(SCENARIOS)];
@@ -162,7 +159,7 @@ fn scenarios_beside(asked: &Path) -> Vec<PathBuf> {
     found.into_iter().find(|scenarios| !scenarios.is_empty()).unwrap_or_default()
 }
 
-/// Whether a file has workers to simulate; a configuration has none.
+/// Returns whether a file has workers to simulate; a configuration has none.
 fn is_scenario(path: &Path) -> bool {
     let is_toml = path.extension().is_some_and(|ending| ending == "toml");
     is_toml && std::fs::read_to_string(path).is_ok_and(|text| text.contains("[[fleet]]"))
@@ -175,7 +172,7 @@ fn longest_waiting(report: &Report) -> Vec<&Group> {
     clients
 }
 
-/// The progress in simulated seconds of all strategies, if their end is known.
+/// Creates a bar in simulated seconds of all strategies, if their end is known.
 fn progress(hidden: bool, world: &World, strategies: usize) -> ProgressBar {
     let endless = world.end() == Time::NEVER;
     let all = world.end().since(Time::ORIGIN).secs() as u64 * strategies as u64;
@@ -208,7 +205,7 @@ fn summary(reports: &[&Report]) -> String {
     named + &table(&head, 1..8, rows) + "\n"
 }
 
-/// The use of the binding limit, with its name if strategies differ in it.
+/// Formats the use of the binding limit, with its name if strategies differ in it.
 fn used(report: &Report, with_name: bool) -> String {
     let name = if with_name { format!(" of {}", report.binding) } else { String::new() };
     format!("{:.1} %{name}", report.used * 100.0)

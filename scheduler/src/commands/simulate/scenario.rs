@@ -1,4 +1,4 @@
-//! The file of a scenario: a world to simulate.
+//! Reads a scenario, the description of a world to simulate.
 
 use super::fleet::{FleetTable, at};
 use rampmeter_config::LimitedResource;
@@ -25,7 +25,7 @@ use toml::de::{DeTable, DeValue};
 struct ScenarioTable {
     #[serde(default = "one")]
     seed: u64,
-    /// The end of the world. It is needed if a fleet makes calls without end.
+    /// The end of the world, required if a fleet makes calls without end.
     until: Option<Duration>,
     resource: LimitedResource,
     #[serde(default)]
@@ -35,8 +35,8 @@ struct ScenarioTable {
     fleet: Vec<FleetTable>,
 }
 
-/// The shortest and longest delay of each kind of message in milliseconds, and the share of
-/// messages with each fault.
+/// The shortest and longest delay of each kind of message in milliseconds, and the share of messages with each
+/// fault.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct NetworkTable {
@@ -49,22 +49,22 @@ struct NetworkTable {
     reordering: Option<Spanned<f64>>,
 }
 
-/// The real behaviour of the upstream, if it differs from the resource.
+/// The actual behaviour of the upstream, if it differs from the resource.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct UpstreamTable {
-    /// A known upstream. It replaces all other keys except `changes`.
+    /// A known upstream, in place of all other keys except `changes`.
     preset: Option<Spanned<String>>,
-    /// How the upstream answers, as in the file of a known one. Without limits in it, those of the
-    /// resource count.
+    /// The form of the upstream's answers, as in the file of a known one. Without limits in it, those of the
+    /// resource apply.
     form: Option<Spanned<Preset>>,
     /// Limits in the format of `rampmeter upstream --limit`.
     limits: Vec<Spanned<String>>,
     concurrency: Option<Spanned<NonZeroUsize>>,
-    /// The headers that tell what a call took and what is left.
+    /// The headers for what a call took and what is left.
     dialect: Option<Spanned<String>>,
     retry_after: Option<Spanned<String>>,
-    /// Other limits from some time on. The scheduler does not learn of them.
+    /// Other limits from some time on, unknown to the scheduler.
     changes: Vec<ChangeTable>,
 }
 
@@ -75,17 +75,15 @@ struct ChangeTable {
     limits: Vec<Spanned<String>>,
 }
 
-/// The longest delay, an hour: no worker waits longer for a message.
+/// Bound on delays, an hour: no worker waits longer for a message.
 const LONGEST_DELAY_MS: f64 = 3_600_000.0;
 
 fn one() -> u64 {
     1
 }
 
-/// The world in `text`. Faults name `path` as its file, and `seed` replaces the file's.
-///
-/// # Errors
-/// The faults in its tables and in its resource, or the first one in the rest.
+/// Parses the world in `text`. Faults give `path` as the file, and `seed` replaces the file's. Fails with the faults
+/// in its tables and its resource, or the first one elsewhere.
 pub(super) fn parse(path: &Path, text: &str, seed: Option<u64>) -> Result<World, ConfigError> {
     let source = Source::new(path, text);
     let (table, mut faults) = read_prepared::<ScenarioTable>(&source, |_| "", as_scenario)?;
@@ -105,8 +103,8 @@ pub(super) fn parse(path: &Path, text: &str, seed: Option<u64>) -> Result<World,
     Ok(world)
 }
 
-/// Makes a scenario of a configuration with fleets: drops the tables of its servers, and turns its
-/// list of one resource into a table.
+/// Converts a configuration with fleets to a scenario: drops the tables of its servers, and turns its list of one
+/// resource into a table.
 fn as_scenario(source: &Source, root: &mut DeTable<'_>) -> Result<(), ConfigError> {
     root.remove("nats");
     root.remove("http");
@@ -122,7 +120,7 @@ fn as_scenario(source: &Source, root: &mut DeTable<'_>) -> Result<(), ConfigErro
     Ok(())
 }
 
-/// The place at which an error is shown: the name of its fleet, if the error is about one.
+/// Returns the place of an error: the name of the fleet concerned, if there is one.
 fn span_of(table: &ScenarioTable, error: &WorldError) -> Range<usize> {
     let fleet = match error {
         WorldError::Fleet { fleet, .. } | WorldError::Endless(fleet) | WorldError::Twice(fleet) => fleet,
@@ -133,10 +131,7 @@ fn span_of(table: &ScenarioTable, error: &WorldError) -> Range<usize> {
     named.map_or(0..0, |table| table.name.span())
 }
 
-/// Reads a scenario.
-///
-/// # Errors
-/// If it can't be read, or the first fault in it.
+/// Reads a scenario. Fails like [`parse`], or if the file can't be read.
 pub(super) fn load(path: &Path, seed: Option<u64>) -> Result<World, ConfigError> {
     let text =
         std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
@@ -156,7 +151,7 @@ fn network(source: &Source, table: &NetworkTable) -> Result<Network, ConfigError
     })
 }
 
-/// The upstream. What it does not say is as `resource` has it.
+/// Returns the upstream's behaviour, by default that of `resource`.
 fn behaviour(source: &Source, scenario: &ScenarioTable, resource: &ResourceSpec) -> Result<Behaviour, ConfigError> {
     let table = &scenario.upstream;
     let reader = scenario.resource.reader(source, Reader::of(Readable::SentinelHub))?;
@@ -181,8 +176,8 @@ fn behaviour(source: &Source, scenario: &ScenarioTable, resource: &ResourceSpec)
     Ok(Behaviour { changes: table.changes.iter().map(change).collect::<Result<_, _>>()?, ..behaviour })
 }
 
-/// The preset of this name, or in the file of this name beside the scenario, or the form that is
-/// written in it. No other setting of the upstream may stand beside one.
+/// Returns the preset of this name, or in the file of this name beside the scenario, or the form written in the
+/// scenario. It excludes all other settings of the upstream.
 fn preset(source: &Source, table: &UpstreamTable) -> Result<Option<Preset>, ConfigError> {
     if table.preset.is_none() && table.form.is_none() {
         return Ok(None);
@@ -205,7 +200,7 @@ fn policies(source: &Source, limits: &[Spanned<String>]) -> Result<Vec<Policy>, 
     limits.iter().map(policy).collect()
 }
 
-/// An error with its causes, in a line.
+/// Formats an error with its causes in one line.
 fn chain(error: &rampmeter_upstream::PolicyError) -> String {
     let cause = std::error::Error::source(error);
     cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))

@@ -1,4 +1,4 @@
-//! The page's question of what would happen with other limits and other callers, as a scenario.
+//! Answers the page's what-if questions by simulating a scenario.
 
 use super::scenario;
 use rampmeter_front::{Callers, ForecastError, Forecaster, WhatIf};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use toml::Table;
 
-/// Observations on a curve.
+/// The number of observations on a curve.
 const CURVE_POINTS: f64 = 120.0;
 
 /// Forecasts by simulation.
@@ -36,7 +36,7 @@ impl Forecaster for WhatIfSimulator {
     }
 }
 
-/// The scenario, as people write it.
+/// Returns the scenario, as people would write it.
 fn scenario_text(status: &Status, tried: &WhatIf) -> Result<String, toml::de::Error> {
     let mut limits: Table = status.limits_toml.as_deref().unwrap_or_default().parse()?;
     let resource = limits.entry("resource").or_insert_with(|| Table::new().into());
@@ -58,7 +58,7 @@ fn scenario_text(status: &Status, tried: &WhatIf) -> Result<String, toml::de::Er
     Ok(limits.to_string())
 }
 
-/// The fleet of `callers`, whose calls cost 1 of each of `units` unless they say otherwise.
+/// Returns the fleet of `callers`, whose calls cost 1 of each of `units` by default.
 fn fleet_table(callers: &Callers, units: &[String]) -> Table {
     let cost = units.iter().map(|unit| (unit.clone(), toml::Value::from(1.0)));
     let named = callers.cost.iter().map(|(unit, amount)| (unit.to_string(), toml::Value::from(*amount)));
@@ -73,7 +73,6 @@ fn fleet_table(callers: &Callers, units: &[String]) -> Table {
     ])
 }
 
-/// Multiplies the capacity of `limit`.
 fn scale(limit: &mut Table, factor: f64) {
     let number = |value: &toml::Value| value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64));
     if let Some(capacity) = limit.get("capacity").and_then(number) {
@@ -81,7 +80,7 @@ fn scale(limit: &mut Table, factor: f64) {
     }
 }
 
-/// The figures, and how much the upstream has left over time, by unit.
+/// Returns the figures, and the upstream's remaining amounts over time, by unit.
 fn figures(world: &World, outcome: &Outcome) -> Value {
     let report = Report::new(world, outcome);
     let seconds: Vec<f64> = outcome.levels.iter().map(|levels| levels.at.since(Time::ORIGIN).secs()).collect();

@@ -22,7 +22,7 @@ use rampmeter_store::{
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The writer that the records name.
+/// The writer in the records.
 const WRITER: &str = "rampmeter-state-init";
 /// The longest wait for a leader's answer.
 const ANSWER: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ impl Level {
     }
 }
 
-/// Writes the state that resources start with.
+/// Writes the state from which resources start.
 pub(super) async fn run(args: InitArgs) -> anyhow::Result<()> {
     let mut config = config::load(&args.config)?;
     if let Some(url) = &args.nats {
@@ -93,7 +93,7 @@ pub(super) async fn run(args: InitArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The resources with the limits in force: the applied ones, or else those of the configuration.
+/// Returns the resources with the limits in force: the applied ones, or else those of the configuration.
 fn chosen(all: &[Configured], name: Option<&Name>, rules: &Rules) -> anyhow::Result<Vec<Resource>> {
     let chosen = all.iter().filter(|configured| name.is_none_or(|name| configured.name() == name));
     let chosen = chosen.map(|configured| {
@@ -116,7 +116,7 @@ fn chosen(all: &[Configured], name: Option<&Name>, rules: &Rules) -> anyhow::Res
     }
 }
 
-/// Checks that no scheduler leads the resource: `--force` is needed to replace its state.
+/// Fails if a scheduler leads the resource, whose state only `--force` replaces.
 async fn check_vacant(client: &Client, subjects: &Subjects, name: &Name) -> anyhow::Result<()> {
     let answer = client.request(subjects.status(name), "".into());
     match tokio::time::timeout(ANSWER, answer).await {
@@ -127,8 +127,8 @@ async fn check_vacant(client: &Client, subjects: &Subjects, name: &Name) -> anyh
     }
 }
 
-/// Writes the record, and returns its epoch. The epoch is at least the wall clock in milliseconds,
-/// which no leader's epoch exceeds. A leader with a lower epoch steps down.
+/// Writes the record, and returns its epoch: at least the wall clock in milliseconds, which no leader's epoch
+/// exceeds, so that any leader steps down.
 async fn write(store: &Store, resource: Resource, level: Level) -> anyhow::Result<Epoch> {
     let StoredEntry { revision, state } = store.read(resource.name()).await?;
     let known = if let StoredState::Record(record) = &state { record.epoch } else { Epoch::NONE };

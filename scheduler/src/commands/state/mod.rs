@@ -26,8 +26,7 @@ enum Action {
 /// Shows the stored state, or writes fresh state.
 ///
 /// # Errors
-/// If NATS can't be reached, the store does not answer, or a scheduler leads a resource to be
-/// written.
+/// If NATS can't be reached, the store does not answer, or a scheduler leads a resource to be written.
 pub async fn run(args: StateArgs) -> anyhow::Result<()> {
     match args.action {
         None => show::run(args.show).await,

@@ -92,7 +92,7 @@ fn levels(record: &StateRecord) -> String {
     table(&["limit", "level for a successor", "grant budget"], 1..3, levels.chain(keys))
 }
 
-/// A line on each limit with keys, as `rampmeter status` has it.
+/// Returns a line on each limit with keys, like that of `rampmeter status`.
 fn keys(record: &StateRecord) -> String {
     let line = |FullestKey { limit, key, listed, .. }: FullestKey<'_>| {
         let keys = if listed == 1 { "1 key is".to_owned() } else { format!("{} keys are", count(listed as u64)) };
