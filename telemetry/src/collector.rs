@@ -30,7 +30,6 @@ enum AnyClient {
     Plain(Client<HttpConnector, Full<Bytes>>),
 }
 
-/// Why spans did not arrive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SendError {
     /// The collector is away or busy, so spans may arrive later.

@@ -128,7 +128,6 @@ impl Task {
         self.send_all().await;
     }
 
-    /// Sends all present spans.
     async fn send_all(&mut self) {
         while self.fill() {
             if let Err(error) = self.send_batch().await {

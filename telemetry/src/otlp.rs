@@ -30,7 +30,6 @@ struct ResourceSpans {
     scope_spans: Vec<ScopeSpans>,
 }
 
-/// The process of the spans.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Resource {
     #[prost(message, repeated, tag = "1")]
@@ -53,7 +52,6 @@ struct Scope {
     version: String,
 }
 
-/// A span in the encoded form.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct SpanMessage {
     #[prost(bytes = "vec", tag = "1")]
@@ -125,7 +123,6 @@ enum AttributeValue {
 }
 
 impl Request {
-    /// Creates a request with these spans of the process `resource`.
     pub(crate) fn new(resource: Resource, spans: Vec<SpanMessage>) -> Self {
         let scope = Scope { name: "rampmeter".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
         let scope_spans = vec![ScopeSpans { scope: Some(scope), spans }];

@@ -8,7 +8,6 @@
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// The content of a lane lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LaneLease {
@@ -54,7 +53,6 @@ pub(crate) struct Wait {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Replaced;
 
-/// What to do with a delivered lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Receipt {
     /// Return the lease for this time.
@@ -72,7 +70,6 @@ pub(crate) struct Known {
     pub(crate) waits: Vec<Wait>,
     /// All other jobs up to this sequence are gone.
     pub(crate) seen: u64,
-    /// The mean time from one job to the next.
     pub(crate) pace_ms: Option<u64>,
 }
 

@@ -26,14 +26,12 @@ pub(crate) struct Subjects {
     lanes: String,
 }
 
-/// A kind of message about a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LaneMessage {
     Job,
     /// Jobs that were given up.
     Dead,
     LaneLease,
-    /// The note of attempts.
     Attempt,
 }
 
@@ -61,27 +59,22 @@ impl Subjects {
         Subjects { jobs: format!("{prefix}.jobs.{queue}"), lanes: format!("{prefix}.lanes.{queue}") }
     }
 
-    /// Returns the wildcard subject of the stream of jobs.
     pub(crate) fn all_jobs(&self) -> String {
         format!("{}.>", self.jobs)
     }
 
-    /// Returns the wildcard subject of the stream of lanes.
     pub(crate) fn all_lanes(&self) -> String {
         format!("{}.>", self.lanes)
     }
 
-    /// Returns the subject of the count of repeated jobs.
     pub(crate) fn repeated(&self) -> String {
         format!("{}.repeated", self.lanes)
     }
 
-    /// Returns the subject of `kind` for `lane`.
     pub(crate) fn of(&self, kind: LaneMessage, lane: &Lane) -> String {
         format!("{}.{}.{}", self.under(kind), class_token(lane.class.as_ref()), encoded(&lane.group))
     }
 
-    /// Returns the wildcard subject of `kind` for all lanes.
     pub(crate) fn all(&self, kind: LaneMessage) -> String {
         format!("{}.>", self.under(kind))
     }

@@ -16,7 +16,6 @@ const LOOK_AGAIN: Span = Span::from_millis(200);
 const MAX_SLEEP_MS: u64 = 2000;
 const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// The places of a lane.
 #[derive(Debug)]
 pub(crate) struct Places {
     most: usize,
@@ -33,14 +32,12 @@ pub(crate) struct Places {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextLookup {
-    /// A job that has waited.
     At(Wait),
     /// The first job after this sequence.
     After(u64),
 }
 
 impl Places {
-    /// Creates the places of a lane whose lease arrives at `now`.
     pub(crate) fn new(most: usize, now: Time, Known { waits, seen, .. }: Known) -> Self {
         let waiting = waits.into_iter().map(|wait| (wait.job, (now + Span::from_millis(wait.after_ms), wait)));
         Places {

@@ -37,7 +37,6 @@ pub(crate) const FREE_OF_CONSUMERS: &[&str] = &["ack_wait", "description", "max_
 /// The settings of a consumer that the server fills in.
 pub(crate) const FILLED_IN: &[&str] = &["max_waiting"];
 
-/// The options of a new queue.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueueOptions {
     pub(crate) replicas: usize,
@@ -75,7 +74,6 @@ impl Layout {
         }
     }
 
-    /// Returns the stream of lanes.
     pub(crate) fn lanes(&self, options: &QueueOptions) -> stream::Config {
         stream::Config {
             name: format!("{}-lanes-{}", self.prefix, self.queue),
@@ -91,12 +89,10 @@ impl Layout {
         durable(ARRIVALS.to_owned(), self.subjects.all(LaneMessage::Job), ARRIVAL_LEASE)
     }
 
-    /// Returns the name of the consumer of a class's lane leases.
     pub(crate) fn lane_leases_name(&self, class: Option<&Name>) -> String {
         format!("batons-{}", class_token(class))
     }
 
-    /// Returns the consumer of the lane leases of a class, in the stream of lanes.
     pub(crate) fn lane_leases(&self, class: Option<&Name>, lease: Duration) -> pull::Config {
         durable(self.lane_leases_name(class), self.subjects.of_class(LaneMessage::LaneLease, class), lease)
     }

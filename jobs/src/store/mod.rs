@@ -60,12 +60,10 @@ impl Store {
         retry_until_done("looking for a job", || self.jobs.get_raw_message(sequence).map(or_none)).await
     }
 
-    /// Returns the lane lease of `lane`, if it has one.
     pub(crate) async fn lane_lease(&self, lane: &Lane) -> Option<Placed<LaneLease>> {
         self.last(LaneMessage::LaneLease, lane).await
     }
 
-    /// Returns the note of attempts in `lane`, if there is one.
     pub(crate) async fn attempts(&self, lane: &Lane) -> Option<Placed<Attempts>> {
         self.last(LaneMessage::Attempt, lane).await
     }
@@ -90,7 +88,6 @@ impl Store {
         delete(&self.jobs, sequence).await
     }
 
-    /// Adds a job to the dead letters of its lane.
     pub(crate) async fn add_dead_letter(&self, lane: &Lane, job: u64, payload: Bytes, headers: HeaderMap) {
         let subject = self.layout.subjects.of(LaneMessage::Dead, lane);
         let letter = || PublishMessage::build().payload(payload.clone()).headers(headers.clone());

@@ -50,7 +50,6 @@ pub(crate) async fn existing_consumer(
     Ok(Consumer::new(expected, info, connection.jetstream.clone()))
 }
 
-/// Creates the consumer if it does not exist.
 pub(crate) async fn make_consumer(stream: &Stream, wanted: &pull::Config) -> Result<(), QueueError> {
     let name = name_of(wanted);
     let made = retry_for_a_while(|| stream.get_or_create_consumer(&name, wanted.clone())).await;

@@ -50,7 +50,6 @@ impl<'w> JobRunner<'w> {
         Ok(JobRunner { shared, lane, hold, attempts: Mutex::new(attempts) })
     }
 
-    /// Returns the mean time from one job of the lane to the next.
     pub(crate) async fn pace_ms(&self) -> Option<u64> {
         self.attempts.lock().await.value.pace_ms()
     }

@@ -14,7 +14,6 @@ const MAX_PAUSE: Duration = Duration::from_secs(3600);
 /// The longest pause that a handler can set. Servers count such times in nanoseconds.
 const MAX_NAMED: Duration = Duration::from_secs(366 * 86_400);
 
-/// Settings for waiting in a slot, and for retries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryPolicy {
     pub(crate) patience: Duration,
@@ -29,9 +28,7 @@ pub(crate) struct RetryPolicy {
 pub(crate) enum NoPermit {
     /// Ask again and keep the slot. No scheduler answers, so another worker would get no answer either.
     Ask,
-    /// Put the job back for this time.
     PutBack(Duration),
-    /// Give the job up for this reason.
     Dead(String),
 }
 

@@ -7,7 +7,6 @@ use futures::future::BoxFuture;
 use rampmeter_worker_sdk::{Outcome, Resource};
 use tokio::sync::watch;
 
-/// The result of a handler's run.
 pub(crate) type HandlerResult = Result<Outcome, Failure>;
 
 pub(crate) type Handler = Box<dyn Fn(Attempt) -> BoxFuture<'static, HandlerResult> + Send + Sync>;

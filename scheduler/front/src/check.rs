@@ -26,7 +26,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Handle;
 
-/// Answers the queries of proxies.
 #[derive(Debug)]
 pub(super) struct Check {
     front: Arc<Front>,

@@ -39,7 +39,6 @@ struct Element {
 }
 
 impl<'a> Conversation<'a> {
-    /// Creates a conversation about `resource`, in this trace.
     pub(super) fn new(
         front_client: &'a FrontClient,
         resource: &Name,

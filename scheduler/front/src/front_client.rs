@@ -101,7 +101,6 @@ impl FrontClient {
         Reporter::new(resource.clone(), self.led.get(resource)?.clone()).report().await
     }
 
-    /// Begins an exchange about `resource`, in this trace.
     pub(super) fn exchange(&self, resource: &Name, trace: Option<Box<MessageTrace>>) -> Exchange {
         let number = self.pending.numbers.fetch_add(1, Ordering::Relaxed);
         let (here, replies) = replies();
@@ -171,7 +170,6 @@ impl Exchange {
         matches!(tokio::time::timeout(SEND_TIMEOUT, sending).await, Ok(Ok(())))
     }
 
-    /// Calls `look` with the delays of answers.
     pub(super) fn with_base_delay(&self, look: impl FnOnce(&mut BaseDelay)) {
         let mut known = self.front_client.base_delays.lock().unwrap_or_else(PoisonError::into_inner);
         look(known.entry(self.resource.clone()).or_default());

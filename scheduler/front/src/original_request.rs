@@ -35,10 +35,8 @@ pub(super) enum Ambiguity {
     TooFewHops { found: usize, wanted: usize },
 }
 
-/// The request that a proxy asks about.
 #[derive(Debug)]
 pub(super) struct OriginalRequest<'a> {
-    /// The proxy's query.
     asked: &'a request::Parts,
     peer: IpAddr,
     settings: &'a OriginSettings,
@@ -211,7 +209,6 @@ fn unreadable(name: &str, what: &'static str) -> Ambiguity {
     Unclear::Unreadable(name.to_owned(), what).into()
 }
 
-/// Returns the path behind `/check`.
 fn appended(uri: &Uri) -> Option<&str> {
     uri.path().strip_prefix(CHECK).filter(|path| !path.is_empty())
 }

@@ -44,7 +44,6 @@ impl Front {
         Front { front_client, stopping }
     }
 
-    /// Answers the requests of `caller` for permits of `resource`.
     pub(super) async fn permits(
         &self,
         caller: &Caller,
@@ -61,7 +60,6 @@ impl Front {
         conversation.answers(asks.collect(), stopped(&mut stopping)).await
     }
 
-    /// Answers the settles of `caller` for permits of `resource`.
     async fn settles(
         &self,
         caller: &Caller,

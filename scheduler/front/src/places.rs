@@ -19,7 +19,6 @@ pub(super) enum Party {
 }
 
 impl Party {
-    /// Returns the client at `address`.
     pub(super) fn at(address: IpAddr) -> Self {
         Party::Address(match address {
             IpAddr::V4(address) => address.into(),

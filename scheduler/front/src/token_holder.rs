@@ -38,7 +38,6 @@ impl TokenHolder {
         &self.0.name
     }
 
-    /// Returns the holder's right on the page.
     pub(super) fn page(&self) -> Option<PageRight> {
         self.0.page
     }

@@ -93,13 +93,11 @@ impl Announcement {
     }
 }
 
-/// What a message asks for.
 #[derive(Clone, Copy, Debug)]
 enum SrvQuestion {
     Ping,
     Info,
     Stats,
-    /// The list of resources.
     Resources,
 }
 

@@ -176,7 +176,6 @@ fn permit_threads(resources: usize) -> usize {
     resources.clamp(1, cores)
 }
 
-/// Opens the provider of a resource, if it has one.
 fn open(configured: &Configured, clock: Clock) -> anyhow::Result<Option<SentinelHub>> {
     let opened = configured.provider.as_ref().map(|settings| SentinelHub::open(settings, clock)).transpose();
     opened.with_context(|| format!("the provider of resource `{}`", configured.name()))

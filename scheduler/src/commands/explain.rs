@@ -145,7 +145,6 @@ fn holder(request: &Explained) -> String {
     limit.into_iter().chain(reason).collect::<Vec<_>>().join(": ")
 }
 
-/// Formats a cell of a column for a request.
 type Cell = fn(&Explained) -> String;
 type Column = (&'static str, Cell);
 

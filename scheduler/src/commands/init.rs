@@ -22,7 +22,6 @@ pub struct PresetArgs {
     list: bool,
 }
 
-/// A service with known limits.
 struct Preset {
     /// The heading under which it is listed.
     group: &'static str,
@@ -111,7 +110,6 @@ impl Preset {
         self.file.lines().next().map_or("", |line| line.trim_start_matches("# "))
     }
 
-    /// Returns the preset's entry in the list.
     fn entry(&self) -> String {
         let plans = self.plans();
         let plans = if plans.is_empty() { String::new() } else { format!(" · plans {}", plans.join(", ")) };

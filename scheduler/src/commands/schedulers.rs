@@ -29,7 +29,6 @@ pub(super) struct Schedulers {
 }
 
 impl Schedulers {
-    /// Connects as the NATS client `name`.
     pub(super) async fn connect(nats: &NatsArg, name: &str) -> anyhow::Result<Self> {
         let (table, file) = nats.table()?;
         let denials = Denials::default();

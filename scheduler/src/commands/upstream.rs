@@ -97,7 +97,6 @@ impl UpstreamArgs {
     }
 }
 
-/// Describes the enforced limits for people.
 fn limits(preset: &Preset) -> Vec<String> {
     let policies = preset.rules.iter().map(|rule| rule.policy.to_string());
     policies.chain(preset.concurrency.map(|limit| format!("{limit} at the same time"))).collect()

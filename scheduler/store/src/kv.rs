@@ -317,12 +317,10 @@ impl Store {
         }
     }
 
-    /// Encodes a record as the value of `key`.
     pub(super) fn seal(&self, key: &str, version: u32, record: &impl Serialize) -> Vec<u8> {
         envelope::seal(&self.keys, &self.name_of(key), version, &content(record))
     }
 
-    /// Decodes the value of `key`.
     pub(super) fn unseal<T: DeserializeOwned>(&self, key: &str, value: &[u8]) -> Result<T, RecordError> {
         from_content(envelope::open(&self.keys, &self.name_of(key), value)?)
     }

@@ -95,7 +95,6 @@ pub struct FullestKey<'a> {
 }
 
 impl StateRecord {
-    /// Returns the pages that this record names.
     pub(super) fn pages(&self) -> &[KeyPage] {
         &self.keys.pages
     }
@@ -188,7 +187,6 @@ impl KeysRecord {
         fullest.into_values().collect()
     }
 
-    /// Returns the listed keys.
     pub(super) fn listed_keys(&self) -> Vec<KeySnapshot> {
         let taken = self.taken.iter().map(|(limit, key, usage)| ((limit, key), usage));
         let taken: BTreeMap<(&Name, &String), &CountedUsage> = taken.collect();

@@ -78,7 +78,6 @@ impl<'a> Metrics<'a> {
         self.add(name, help, self.reports.iter().map(|report| (resource(report), Gauge::new(of(report)))));
     }
 
-    /// Adds a counter of each resource.
     fn count(&mut self, name: &str, help: &str, of: fn(&Report) -> u64) {
         self.add(name, help, self.reports.iter().map(|report| (resource(report), Counter::new(of(report)))));
     }
@@ -92,7 +91,6 @@ impl<'a> Metrics<'a> {
         self.add(name, help, samples);
     }
 
-    /// Adds a histogram of durations of each resource.
     fn durations(&mut self, name: &str, help: &str, of: fn(&Report) -> Histogram) {
         self.add(name, help, self.reports.iter().map(|report| (resource(report), Durations(of(report)))));
     }

@@ -53,7 +53,6 @@ struct Observed {
 /// The shares by resource; `None` if the leader is of an earlier version.
 type KnownShares = BTreeMap<Name, Option<Shares>>;
 
-/// The last picture of each resource, and of the overview.
 #[derive(Debug, Default)]
 struct LastPictures {
     overview: Value,
@@ -79,7 +78,6 @@ impl Feed {
         self.resources.get(name).map(|observed| observed.frames.subscribe())
     }
 
-    /// Returns the recent levels of a limit.
     pub(super) fn curve(&self, now: Time, name: &Name, limit: &str) -> Option<LevelCurve> {
         let observed = self.resources.get(name)?;
         Some(observed.recent.lock().unwrap_or_else(PoisonError::into_inner).curve(now, limit))
@@ -152,7 +150,6 @@ impl Feed {
     }
 }
 
-/// Sends a frame if the picture has changed.
 fn send(frames: &watch::Sender<Frame>, last: &mut Value, picture: Value) {
     let Some(change) = difference(last, &picture) else { return };
     let number = frames.borrow().number + 1;

@@ -37,7 +37,6 @@ pub(crate) struct JobQueues {
 }
 
 impl JobQueues {
-    /// Creates the queues `names` in the account of `nats`.
     pub(crate) fn new(names: Vec<Name>, nats: NatsTable) -> Self {
         JobQueues { names, nats, open: Mutex::default(), last: Mutex::default() }
     }

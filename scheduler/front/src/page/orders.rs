@@ -165,7 +165,6 @@ pub(super) async fn apply(
     Ok(Json(json!({"written": written})))
 }
 
-/// Returns the limits in force now, for the resources of `rules`.
 async fn limits_in_force_of(front_client: &FrontClient, rules: &Rules) -> Result<Rules, PageError> {
     let question = StatusQuery { limits_toml: true, ..StatusQuery::default() };
     let mut in_force = Rules::default();

@@ -14,7 +14,6 @@ const DIGITS: i32 = 5;
 /// Decimals of a number. More would show what a slow limit refills in a second.
 const DECIMALS: i32 = 3;
 
-/// The observed state of a resource.
 #[derive(Debug)]
 pub(super) struct Reading {
     pub(super) status: Status,

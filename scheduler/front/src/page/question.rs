@@ -11,7 +11,6 @@ use std::time::Duration;
 /// How long a leader may take. It answers at once, unless it waits for the store.
 const LEADER_ANSWERS: Duration = Duration::from_secs(2);
 
-/// Why a question has no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum NoAnswer {
     /// There is no scheduler, or no connection.
@@ -29,7 +28,6 @@ struct RefusalText {
     message: String,
 }
 
-/// Encodes a question or an order.
 pub(super) fn payload(question: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(question).expect("a question is plain data")
 }

@@ -31,7 +31,6 @@ impl Default for Streams {
 }
 
 impl Streams {
-    /// Opens a stream of `frames` for a browser of `party`.
     pub(super) fn open(&self, frames: watch::Receiver<Frame>, party: Party) -> Result<Response, PageError> {
         let Some(place) = self.0.take(party) else {
             let why = format!(

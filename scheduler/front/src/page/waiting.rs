@@ -35,7 +35,6 @@ pub(super) struct WaitingLists {
 }
 
 impl WaitingLists {
-    /// Returns the id behind a handle.
     pub(super) fn id(&self, handle: &str) -> Result<PermitId, PageError> {
         let gone = || PageError::invalid("this request was listed too long ago: look at the list again");
         self.handles().id(handle).ok_or_else(gone)

@@ -57,7 +57,6 @@ impl WebPage {
         Ok(known)
     }
 
-    /// Opens the store of rules.
     pub(super) async fn rule_store(&self) -> Result<RuleStore, PageError> {
         let store = RuleStore::open_beside_state(&self.store, self.front_client.subjects.prefix()).await;
         store.map_err(unreadable)

@@ -126,7 +126,6 @@ impl Forecasts {
         Forecasts { forecaster, places: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Returns the forecast for the resource `name` under the given conditions.
     pub(super) async fn run(&self, front_client: &FrontClient, name: &Name, tried: WhatIf) -> Result<Value, PageError> {
         tried.check().map_err(PageError::invalid)?;
         let Ok(place) = self.places.clone().try_acquire_owned() else {

@@ -16,7 +16,6 @@ pub(crate) struct History {
     amounts: Vec<f64>,
 }
 
-/// A whole day of the history.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Day {
     /// Days since 1970.
@@ -33,7 +32,6 @@ impl History {
         History { first: first + left_out as u64, amounts: amounts[left_out..].iter().map(sound).collect() }
     }
 
-    /// Returns the number of hours.
     pub(crate) fn len(&self) -> usize {
         self.amounts.len()
     }

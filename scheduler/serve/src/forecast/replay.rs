@@ -17,7 +17,6 @@ const PARTS: [f64; 3] = [0.1, 0.5, 0.9];
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LimitState {
     pub(crate) now: f64,
-    /// What is left.
     pub(crate) left: f64,
     /// The level when full.
     pub(crate) full: f64,

@@ -16,7 +16,6 @@ const FIRST: u64 = 24 * 20_465;
 /// The share of hours with ten times the use, in the shape of that name.
 const BURSTS: f64 = 1.0 / 30.0;
 
-/// A pattern of use.
 #[derive(Clone, Copy, Debug)]
 enum Shape {
     Steady,

@@ -13,17 +13,14 @@ use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use rampmeter_store::{ClockReading, Revision, StateRecord, StoreError, StoredEntry, StoredState};
 
-/// The state with which a new leader starts.
 pub(crate) enum PredecessorState {
     /// The store never knew the resource.
     None,
-    /// A record is known.
     Known(Box<Inherited>),
     /// A record exists that cannot be used.
     Lost,
 }
 
-/// The state that a successor inherits.
 pub(crate) struct Inherited {
     snapshot: Snapshot,
     discovered: Vec<DiscoveredSnapshot>,

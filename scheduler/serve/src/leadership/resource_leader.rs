@@ -50,17 +50,14 @@ pub(crate) struct ResourceLeader {
     pub(crate) upstream: Upstream,
     /// Records the last use of a term.
     pub(crate) uses: UsageBook,
-    /// The threads for loops.
     pub(crate) permits: PermitThreads,
     pub(crate) limits: LimitSources,
-    /// Publishes the loop.
     pub(crate) led: LoopPublisher,
     /// Ends the leader, including its term.
     pub(crate) stop: Stop,
     pub(crate) log: LogThrottle,
 }
 
-/// A term as leader.
 struct Term {
     epoch: Epoch,
     writer: StateWriter,
@@ -68,9 +65,7 @@ struct Term {
     running: RunningLoop,
 }
 
-/// The end of a term.
 enum End {
-    /// This process is to stop.
     Stopped,
     /// The resource moves to this scheduler.
     Moved(String),

@@ -33,7 +33,6 @@ pub(crate) struct ResourceTask {
 }
 
 impl ResourceTask {
-    /// Runs until the process stops.
     pub(crate) async fn run(mut self, configured: Configured, mut provider: Option<SentinelHub>) -> anyhow::Result<()> {
         let token_resource = configured.provider.as_ref().and_then(|settings| settings.token_resource.as_ref());
         if let (Some(resource), Some(provider)) = (token_resource, &mut provider) {

@@ -21,7 +21,6 @@ const READ: Span = Span::from_secs(60);
 /// Smaller differences are ignored: starts stay that far away from the ends of windows.
 const SAME: Span = LATENESS;
 
-/// The wall clocks when they were last read.
 #[derive(Clone, Copy, Debug)]
 struct WallClocks {
     store: WallClockOrigin,

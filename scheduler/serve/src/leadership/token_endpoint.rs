@@ -19,7 +19,6 @@ use serde::Serialize;
 /// How long the provider is not asked after a failure. Workers are told to come back then.
 const AFTER_FAILURE: Span = Span::from_secs(5);
 
-/// The requests for the token in one term.
 #[derive(Debug)]
 pub(crate) struct TokenRequests<'a> {
     context: &'a ProcessContext,

@@ -21,7 +21,6 @@ const ANSWER: Duration = Duration::from_secs(2);
 /// The pause while no scheduler leads the resource of the permits.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Requests permits of one resource.
 #[derive(Clone, Debug)]
 struct Asker {
     context: ProcessContext,
@@ -106,7 +105,6 @@ impl Asker {
     }
 }
 
-/// The answer of a scheduler.
 enum Asked {
     Granted(Duration),
     Later(Duration, String),

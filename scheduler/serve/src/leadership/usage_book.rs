@@ -55,7 +55,6 @@ struct Unwritten {
     writer: u64,
     last_number: u64,
     parts: VecDeque<Part>,
-    /// The value written last.
     written: Option<(Date, StoredDayUsage, Revision)>,
 }
 
@@ -91,12 +90,10 @@ impl UsageBook {
         Ok(())
     }
 
-    /// Returns the stored use of each of these days.
     pub(crate) async fn days(&self, days: &[Date]) -> Result<Vec<StoredDayUsage>, StoreError> {
         self.store.read_uses(&self.resource, days).await
     }
 
-    /// Deletes the use before `oldest`.
     pub(crate) async fn delete_before(&self, oldest: Date) -> Result<(), StoreError> {
         self.store.delete_uses_before(&self.resource, oldest).await
     }

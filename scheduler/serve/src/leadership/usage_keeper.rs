@@ -25,7 +25,6 @@ const WRITES_PER_FORECAST: u64 = 12;
 /// Old days are deleted after this many writes, once an hour.
 const WRITES_PER_DELETION: u64 = 720;
 
-/// Records the use of one resource.
 pub(crate) struct UsageKeeper {
     context: ProcessContext,
     resource: Name,

@@ -44,7 +44,6 @@ impl Fingerprint {
         }
     }
 
-    /// Compares this fingerprint with `other` of `scheduler`, and returns the difference.
     pub(crate) fn difference(&self, scheduler: &str, other: &Self) -> Option<DifferingScheduler> {
         let all = self.limits.keys().chain(other.limits.keys().filter(|name| !self.limits.contains_key(*name)));
         let mut limits: Vec<Name> =

@@ -21,7 +21,6 @@ const CATCH_UP: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug)]
 pub struct LimitSources {
     rules: RulebookReceiver,
-    /// The configuration of the resource.
     spec: ResourceSpec,
     /// The limits of the configuration or the provider, if they are known.
     own: Option<Vec<LimitSpec>>,
@@ -36,7 +35,6 @@ pub struct LimitSources {
 }
 
 impl LimitSources {
-    /// Creates the sources from `spec` and `rules`.
     pub(crate) fn new(rules: RulebookReceiver, spec: ResourceSpec, has_provider: bool) -> Self {
         let (own, provider) =
             (spec.has_limits().then(|| spec.limits.clone()), has_provider.then(ProviderView::default));
@@ -96,7 +94,6 @@ impl LimitSources {
         self.revision
     }
 
-    /// Returns the status of provider and rules.
     pub(crate) fn status(&self, now: Time) -> (Option<ProviderStatus>, Option<RulesStatus>) {
         (self.provider.as_ref().map(|provider| provider.status(now)), self.status.clone())
     }

@@ -116,7 +116,6 @@ fn changed_by(present: &Resource, changed: &[NewLimit]) -> Result<Option<Resourc
     Resource::new(&spec).map(Some)
 }
 
-/// Returns the levels of the provider's buckets, by limit of `resource`.
 pub(crate) fn levels_by_limit(resource: &Resource, took: Span, levels: &[ProvidedLevel]) -> Vec<(LimitId, Amount)> {
     let levels_read = new_levels(resource.limits(), levels);
     tracing::debug!(resource = %resource.name(), %took, told = ?levels_read, "the provider's levels");

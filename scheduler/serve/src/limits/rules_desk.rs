@@ -37,7 +37,6 @@ struct Head {
     refused: Option<String>,
 }
 
-/// The answer to an order.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Outcome {
@@ -117,7 +116,6 @@ async fn read(client: &Client, subjects: &Subjects) -> anyhow::Result<PresentRul
     }
 }
 
-/// Carries out an order to write rules.
 async fn take(client: &Client, subjects: &Subjects, order: &[u8]) -> anyhow::Result<Vec<u8>> {
     let (Head { revision, .. }, after) = parts(order)?;
     let present = PresentRules { revision, ..PresentRules::default() };

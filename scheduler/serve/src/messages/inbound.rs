@@ -191,7 +191,6 @@ impl Endpoint {
     }
 }
 
-/// The subjects of one resource.
 #[derive(Debug)]
 pub(crate) struct Endpoints {
     subjects: Subjects,
@@ -245,7 +244,6 @@ impl Endpoints {
         answer_to(&self.subjects, subject, reply).map(Address::Subject)
     }
 
-    /// Returns the accounts that messages have come from.
     pub(crate) fn accounts(&self) -> impl Iterator<Item = &str> {
         self.accounts.iter().map(|account| &**account)
     }

@@ -51,7 +51,6 @@ impl MessageTrace {
         contexts.has_any().then(|| Box::new(MessageTrace { contexts, state }))
     }
 
-    /// Returns the memory used, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(self) + self.contexts.bytes() + self.state.as_ref().map_or(0, |state| state.len())
     }

@@ -11,7 +11,6 @@ use rampmeter_telemetry::{Kind, Span, SpanIds, Value};
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-/// Attributes of a span, to which more may be added.
 pub(crate) type Attributes = Vec<(Cow<'static, str>, Value)>;
 
 /// A recorded request until it is answered. The core carries it with the address.
@@ -103,7 +102,6 @@ impl RequestTrace {
     }
 }
 
-/// Returns the class that a request asks for, if the resource has it.
 fn class_of(resource: &Resource, named: Option<&str>) -> Option<Name> {
     let class = named.map_or(Ok(resource.default_class()), |class| resource.class(class)).ok()?;
     Some(resource.classes()[class.index()].name.clone())
@@ -123,7 +121,6 @@ pub(crate) fn counted(resource: &Resource, cost: &Cost<'_>) -> Vec<(String, f64)
     counted.map(|(unit, amount)| (unit.to_owned(), amount.units())).collect()
 }
 
-/// Returns an attribute for each unit.
 pub(crate) fn amounts(prefix: &str, amounts: &[(String, f64)]) -> Attributes {
     amounts.iter().map(|(unit, amount)| (Cow::from(format!("{prefix}.{unit}")), Value::Number(*amount))).collect()
 }

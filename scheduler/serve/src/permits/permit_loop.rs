@@ -234,7 +234,6 @@ impl PermitLoop {
         self.handle(now, inbound, &prices)
     }
 
-    /// Handles a message whose costs have been computed.
     fn take_priced(&mut self, PricedMessage { inbound, prices }: PricedMessage) {
         match self.term.reads() {
             true => drop(self.handle(self.timer.now(), inbound, &prices)),
@@ -409,7 +408,6 @@ impl PermitLoop {
         self.driver.outbox.flush().await
     }
 
-    /// Handles the last messages of this process.
     fn close_here(&mut self) {
         for inbound in self.intake.close_here() {
             self.take(self.timer.now(), inbound);

@@ -14,7 +14,6 @@ const PERIOD: Span = Span::from_secs(300);
 pub(crate) struct RecentCounts([(Time, Counters, Tally); 2]);
 
 impl RecentCounts {
-    /// Creates the counts of a loop that begins at `now`.
     pub(crate) fn new(now: Time) -> Self {
         let nothing = (now, Counters::default(), Tally::default());
         RecentCounts([nothing.clone(), nothing])

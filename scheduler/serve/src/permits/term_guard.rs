@@ -60,7 +60,6 @@ impl TermGuard {
         }
     }
 
-    /// Returns whether messages are read.
     pub(crate) fn reads(&self) -> bool {
         self.leadership.reads()
     }
@@ -70,7 +69,6 @@ impl TermGuard {
         driver.outbox.is_connected() && self.leadership.reads()
     }
 
-    /// Returns whether requests are sent back because they may be older than the last doubt.
     pub(crate) fn is_clearing(&self) -> bool {
         self.leadership.is_clearing()
     }
@@ -148,7 +146,6 @@ impl TermGuard {
         }
     }
 
-    /// Returns the whole state for a successor.
     pub(crate) fn handover(&self, now: Time, driver: &mut CoreDriver, rules_revision: RulesRevision) -> Handover {
         let mut handover = driver.handover(now, rules_revision);
         handover.state.epoch = self.epochs.stored(handover.state.epoch);
@@ -181,7 +178,6 @@ impl TermGuard {
         driver.handle(now, Event::CheckpointRefused(number));
     }
 
-    /// Handles an echo.
     pub(crate) fn take_echo(&mut self, now: Time, driver: &mut CoreDriver, payload: &[u8]) {
         if let Some(sent_at) = self.loopback.take_echo(now, payload) {
             driver.handle(now, Event::Delivered);

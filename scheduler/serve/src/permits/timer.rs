@@ -31,7 +31,6 @@ impl Timer {
         }
     }
 
-    /// Waits until the timer fires.
     pub(crate) async fn ring(&mut self) {
         self.timer.as_mut().await;
     }

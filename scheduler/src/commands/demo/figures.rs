@@ -82,7 +82,6 @@ pub(super) struct Observation {
 }
 
 impl Observation {
-    /// Begins to observe an upstream without calls.
     pub(super) fn new(start: Stats) -> Self {
         Observation { last: start, has_begun: false, spent: None }
     }
@@ -97,7 +96,6 @@ impl Observation {
         self.last = now;
     }
 
-    /// Returns the figures so far.
     pub(super) fn figures(&self, waits: &Waits) -> Figures {
         let total = self.last.total;
         Figures {

@@ -26,7 +26,6 @@ struct Fault {
     mend: String,
 }
 
-/// An observed fault.
 #[derive(Clone, Debug)]
 pub(super) struct Symptom {
     /// The name of the fault in the catalogue.
@@ -34,7 +33,6 @@ pub(super) struct Symptom {
     pub(super) resource: Option<Name>,
     /// The limit, class, scheduler or file concerned; may be empty.
     pub(super) it: String,
-    /// The observation.
     pub(super) evidence: String,
 }
 

@@ -52,7 +52,6 @@ pub(super) struct Patient<'a> {
     pub(super) status: Status,
     /// The use of today.
     pub(super) usage: Option<DayUsage>,
-    /// The limits in force.
     pub(super) in_force: Option<ResourceRules>,
     /// The resource in the local file.
     pub(super) written: Option<&'a Configured>,
@@ -63,7 +62,6 @@ pub(super) struct Patient<'a> {
 /// A fault, what it concerns, and the evidence. Without evidence there is no fault.
 type Seen = (&'static str, String, Option<String>);
 
-/// Returns the faults of a resource.
 pub(super) fn symptoms(patient: &Patient<'_>) -> Vec<Symptom> {
     let status = &patient.status;
     let recent = status.recent.clone().unwrap_or_default();
@@ -90,7 +88,6 @@ fn without_consequences(mut symptoms: Vec<Symptom>) -> Vec<Symptom> {
     symptoms
 }
 
-/// Returns the faults of the resource as a whole.
 fn of_all(patient: &Patient<'_>, recent: &Recent) -> Vec<Seen> {
     let Patient { status, is_private, .. } = patient;
     let (over, ahead) = (duration(recent.over_ms), recent.clock_ahead_ms);
@@ -125,7 +122,6 @@ fn of_all(patient: &Patient<'_>, recent: &Recent) -> Vec<Seen> {
     seen.chain([("clock-differs", status.leader.clone(), clock)]).collect()
 }
 
-/// Returns the faults of a limit.
 fn of_limit(patient: &Patient<'_>, limit: &LimitStatus, recent: &Recent) -> Vec<Seen> {
     let (level, capacity) = (amount(limit.level), amount(limit.capacity));
     let paused = |by, least| {

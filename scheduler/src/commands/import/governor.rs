@@ -39,7 +39,6 @@ pub(super) struct Settings {
     pub(super) project_label: String,
 }
 
-/// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ImportError {
     /// A rule in the file for projects has no project.
@@ -50,7 +49,6 @@ pub(super) enum ImportError {
     Unwritable(#[from] toml::ser::Error),
 }
 
-/// The resulting configuration file.
 #[derive(Debug, Serialize)]
 struct File {
     resource: [Resource; 1],

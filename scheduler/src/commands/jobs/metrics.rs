@@ -50,7 +50,6 @@ pub(super) struct MetricsArgs {
     nats: NatsArg,
 }
 
-/// The state of the page.
 struct Gauges {
     queues: Vec<Queue>,
     clock: Clock,
@@ -64,7 +63,6 @@ struct Counts {
     groups: Option<(Vec<GroupStatus>, u64)>,
 }
 
-/// The jobs of one class.
 #[derive(Clone, Copy, Default)]
 struct ClassCounts {
     delayed: usize,

@@ -104,7 +104,6 @@ async fn show(args: GetArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The limits of a resource, and their source.
 struct ShownLimits {
     source: &'static str,
     remark: &'static str,

@@ -32,7 +32,6 @@ pub(in crate::commands) struct EditConditions {
     if_revision: Option<u64>,
 }
 
-/// An edit of the rules.
 pub(in crate::commands) struct RulesEdit {
     pub(in crate::commands) schedulers: Schedulers,
     pub(in crate::commands) present: PresentRules,

@@ -8,7 +8,6 @@ pub(super) mod table;
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write, stdout};
 
-/// The reader of standard output has gone.
 #[derive(Debug, thiserror::Error)]
 #[error("standard output was closed")]
 struct ReaderGone;

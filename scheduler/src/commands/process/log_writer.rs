@@ -50,7 +50,6 @@ impl LogWriter {
         Ok(writer)
     }
 
-    /// Returns the number of lost lines.
     pub(crate) fn lost_lines(&self) -> u64 {
         self.counts.lost_lines.load(Ordering::Relaxed)
     }

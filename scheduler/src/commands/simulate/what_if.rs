@@ -15,7 +15,6 @@ use toml::Table;
 /// The number of observations on a curve.
 const CURVE_POINTS: f64 = 120.0;
 
-/// Forecasts by simulation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WhatIfSimulator;
 

@@ -61,7 +61,6 @@ impl Level {
     }
 }
 
-/// Writes the state from which resources start.
 pub(super) async fn run(args: InitArgs) -> anyhow::Result<()> {
     let mut config = config::load(&args.config)?;
     if let Some(url) = &args.nats {

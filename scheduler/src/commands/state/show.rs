@@ -22,7 +22,6 @@ pub(super) struct ShowArgs {
     nats: NatsArg,
 }
 
-/// Prints the records of resources.
 pub(super) async fn run(args: ShowArgs) -> anyhow::Result<()> {
     let (table, file) = args.nats.table()?;
     let client = by_file(connect(&Denials::default(), &table, "rampmeter-state").await, file)?;

@@ -28,7 +28,6 @@ const AFTER_FAILURE: Duration = Duration::from_millis(250);
 /// The time in which a new leader subscribes, from the write that made it the leader.
 const SUBSCRIBING: Span = Span::from_millis(100);
 
-/// The leader according to the record.
 enum RecordedLeader {
     Unknown,
     /// The last leader has released it, or was this process.
@@ -38,7 +37,6 @@ enum RecordedLeader {
     Led(String),
 }
 
-/// The result of a probe of a leader.
 enum ProbeResult {
     Alive,
     /// No process subscribes to its subject.

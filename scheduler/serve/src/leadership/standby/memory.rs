@@ -73,7 +73,6 @@ impl StandbyMemory {
         })
     }
 
-    /// Notes a record that the store has shown.
     pub(crate) fn note_stored(&self, record: &StateRecord, revision: Revision) {
         self.with(|memory| {
             let position = Position::of(record);

@@ -34,7 +34,6 @@ pub(crate) struct Witnesses {
 /// The state from which a successor goes on.
 #[derive(Debug)]
 pub(crate) enum Latest {
-    /// The store's record.
     Stored,
     /// A later checkpoint of the same term.
     Held(Box<LastSeenRecord>),

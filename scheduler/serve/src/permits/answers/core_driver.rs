@@ -57,7 +57,6 @@ pub(crate) struct CoreDriver {
     pub(crate) traces: Traces,
     /// Throttles log lines on changed capacities, by limit, because contradictory responses would fill the log.
     capacity_log: LogThrottle<Name>,
-    /// Pauses that responses of the upstream began.
     pauses: Pauses,
     /// The call whose response is being handled, if the upstream rejected it.
     rejected: Option<AnsweredCall>,
@@ -253,7 +252,6 @@ impl CoreDriver {
         self.core.resource()[limit].spec().name.clone()
     }
 
-    /// Records a settle as a span.
     pub(crate) fn note_settled(&mut self, now: Time, trace: &SettleTrace, settle: &Settle<'_>) {
         self.traces.settled(now, self.core.resource(), trace, settle);
     }
@@ -284,7 +282,6 @@ impl CoreDriver {
         self.write_refusal(to, id, code, message);
     }
 
-    /// Refuses a malformed message.
     pub(crate) fn refuse_invalid(&mut self, now: Time, to: ReplyTo, id: Option<&PermitId>, message: String) {
         self.refuse_with(now, to, id, Code::InvalidRequest, message);
     }
@@ -445,7 +442,6 @@ impl CoreDriver {
         self.core.shares(now)
     }
 
-    /// Returns a report with `status` and all counts.
     pub(crate) fn report(&self, now: Time, status: Status) -> Report {
         Report {
             status,

@@ -18,7 +18,7 @@ struct MissingLabels {
     limit: LimitId,
     name: Name,
     key: Vec<String>,
-    /// Those that no request has carried.
+    /// The labels of the key that no request has carried.
     labels: Vec<String>,
     /// Requests that met all conditions of the limit but lacked a label; at most [`MANY`].
     skipped: u32,

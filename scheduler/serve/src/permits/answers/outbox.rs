@@ -81,7 +81,6 @@ impl Outbox {
         self.client.connection_state() == async_nats::connection::State::Connected
     }
 
-    /// Returns how often the connection was made.
     pub(crate) fn connects(&self) -> u64 {
         self.client.statistics().connects.load(Ordering::Relaxed)
     }
@@ -105,7 +104,6 @@ impl Outbox {
         }
     }
 
-    /// Begins an array of answers.
     pub(crate) fn begin_array(&mut self, to: Address) -> usize {
         self.arrays.begin(to)
     }
@@ -127,7 +125,6 @@ impl Outbox {
         forget_answers(&mut self.outgoing, &self.event);
     }
 
-    /// Announces news to all workers.
     pub(crate) fn announce(&mut self, news: &News) {
         self.send(self.event.clone(), news);
     }

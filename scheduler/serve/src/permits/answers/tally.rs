@@ -173,7 +173,6 @@ pub struct Tally {
     pub refused_settles: Refusals,
     /// Failed questions to the provider, by kind of failure in the order of [`FailureKind::ALL`].
     pub provider_failures: [u64; FailureKind::ALL.len()],
-    /// The handled messages, by kind.
     handled: [Handled; EndpointKind::ALL.len()],
 }
 

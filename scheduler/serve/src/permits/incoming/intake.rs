@@ -144,7 +144,6 @@ impl Intake {
         next_message(&mut self.subscription, &mut self.waiting, &mut self.endpoints, true).await
     }
 
-    /// Returns the next order or probe.
     pub(crate) async fn next_order(&mut self) -> Received {
         tokio::select! {
             biased;

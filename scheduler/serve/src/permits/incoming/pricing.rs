@@ -107,7 +107,6 @@ fn contains(text: &[u8], part: &[u8]) -> bool {
     text.windows(part.len()).any(|window| window == part)
 }
 
-/// Computes the cost of each element of a message.
 fn prices(pricing: Pricing, payload: &[u8]) -> Vec<Option<Priced>> {
     let requests = match Incoming::<PermitRequest<'_>>::parse(payload) {
         Incoming::One(request) => vec![request],

@@ -11,7 +11,6 @@ use std::hash::Hash;
 /// The bytes that a lane may take in one round: about a hundred small requests.
 const QUANTUM: isize = 16 << 10;
 
-/// A queue of messages.
 pub(crate) trait UserQueue: Default {
     type Message;
 

@@ -18,7 +18,6 @@ use rampmeter_scheduler_core::wire;
 const UNREADABLE: &str = "is it another `dialect`, or one for [resource.headers]?";
 
 impl PermitLoop {
-    /// Handles a message with settles.
     pub(crate) fn settle(&mut self, now: Time, reply: Option<Address>, payload: &[u8], trace: Option<&MessageTrace>) {
         let user = reply.as_ref().and_then(Address::user).map(str::to_owned).filter(|user| user != COMMON_INBOX);
         let of = |index| (user.as_deref(), ElementTrace { message: trace, index });

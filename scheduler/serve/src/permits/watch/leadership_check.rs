@@ -68,7 +68,6 @@ impl LeadershipCheck {
         self.state != LeadershipState::Rechecking
     }
 
-    /// Returns whether the leader is listening before it grants anything.
     pub(crate) fn is_listening(&self) -> bool {
         matches!(self.state, LeadershipState::Listening { .. })
     }

@@ -19,7 +19,6 @@ const SHOWN_FOR: Span = Span::from_secs(600);
 /// The rise of our own epoch, once in a term.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Rise {
-    /// No client has named a higher epoch.
     #[default]
     Unneeded,
     /// The next checkpoint writes the higher epoch.
