@@ -21,8 +21,7 @@ const MAX_JOBS: usize = 1000;
 const MAX_BYTES: usize = 4 << 20;
 /// The bytes of a job besides its payload, at the usual size of ids and labels.
 const HEADERS_BYTES: usize = 256;
-/// How long to wait for the answer to a batch. Then its jobs are sent one by one, and the server recognises
-/// those that it has.
+/// How long to wait for the answer to a batch, before its jobs are sent one by one under their ids.
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// Some jobs were published, but the next one was not.

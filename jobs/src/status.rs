@@ -68,8 +68,7 @@ pub struct Position {
     pub ahead: u64,
     /// Whether it is running.
     pub running: bool,
-    /// When it is likely to begin, at the pace of the last jobs of its group. Unknown before the first of
-    /// them has ended.
+    /// When it is likely to begin, at the pace of its group. Unknown until a job of the group has ended.
     #[serde(rename = "starts_in_ms", serialize_with = "in_millis")]
     pub starts_in: Option<Duration>,
 }
@@ -118,8 +117,7 @@ fn group(groups: &mut BTreeMap<Lane, GroupStatus>, lane: Lane) -> &mut GroupStat
     groups.entry(lane).or_insert_with(|| GroupStatus { group, class, ..GroupStatus::default() })
 }
 
-/// Returns the lane's running jobs: an attempt at them began after the lane lease was delivered, and they
-/// still exist.
+/// Returns the lane's running jobs, which still exist and had an attempt since the lease was delivered.
 async fn running(store: &Store, lane: &Lane) -> Vec<u64> {
     let Some(noted) = store.attempts(lane).await else { return Vec::new() };
     let lane_lease = store.lane_lease(lane).await;

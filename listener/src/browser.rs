@@ -61,8 +61,7 @@ impl Unwelcome {
 }
 
 impl BrowserGuard {
-    /// Creates a guard of a server that has these names besides its addresses and `localhost`. They are configured
-    /// in `table`.
+    /// Creates a guard of a server with these names, configured in `table`, besides its addresses and `localhost`.
     pub fn new(names: impl IntoIterator<Item = String>, table: &'static str) -> Self {
         let names = names.into_iter().chain([LOCALHOST.to_owned()]).map(|name| in_lower_case(&name));
         BrowserGuard { names: names.collect(), origins: Arc::default(), table }

@@ -34,8 +34,7 @@ use tokio::task::AbortHandle;
 
 /// Pause after the system has failed to accept a connection, for example for lack of a file descriptor.
 const PAUSE: Duration = Duration::from_millis(100);
-/// How many clients are turned away with an answer at a time, and how long each may take to read it. Further
-/// connections are closed without an answer.
+/// How many clients are turned away with an answer at a time, and how long each may take. Others are just closed.
 const TURNED_AWAY: (usize, Duration) = (64, Duration::from_secs(1));
 
 /// How long an idle client may take to receive the end of its connection.
@@ -167,8 +166,7 @@ impl Connections {
         });
     }
 
-    /// Returns whether a place is free, or becomes so because the oldest connection that is owed no answer is
-    /// told to close.
+    /// Returns whether a place is free, if need be by telling the oldest connection that is owed no answer to close.
     fn has_room(&self) -> bool {
         let open = self.open.borrow();
         let mut idle = open.values().map(|open| &open.connection).filter(|connection| connection.is_idle());

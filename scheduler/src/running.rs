@@ -10,8 +10,7 @@ use std::net::SocketAddr;
 /// The functions of this program for the front.
 const PROGRAM: Program = Program { forecaster: &WhatIfSimulator, lost_lines: logging::lost_lines };
 
-/// A running scheduler, and its HTTP server. Dropping it ends it without a handover; see
-/// [`stop`](Running::stop).
+/// A running scheduler, and its HTTP server. Dropping it ends it without a handover; see [`stop`](Running::stop).
 pub struct Running {
     /// The scheduler.
     pub scheduler: Scheduler,

@@ -13,8 +13,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
-/// How often spans are sent: soon enough to be seen while a request is investigated, and seldom enough that
-/// spans travel together.
+/// How often spans are sent: soon enough to be seen in an investigation, and in batches.
 const EVERY: Duration = Duration::from_millis(500);
 /// Bound on the spans in one request: some hundred kilobytes.
 const MAX_SPANS: usize = 512;

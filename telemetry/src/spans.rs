@@ -56,8 +56,7 @@ impl Spans {
         self.clock.now()
     }
 
-    /// Returns the ids of a new span if it is to be recorded, as decided by the request's context or else by
-    /// chance.
+    /// Returns the ids of a new span if it is to be recorded, by decision of the request's sender or else by chance.
     #[must_use]
     pub fn begin(&self, parent: Option<TraceContext>) -> Option<SpanIds> {
         if !self.sampler.records(parent, rand::random) {
@@ -69,8 +68,7 @@ impl Spans {
         Some(SpanIds { context, parent: parent.map(|parent| parent.span_id()) })
     }
 
-    /// Queues a span, which `build` creates later in another task. Never waits: a span without room is lost and
-    /// counted.
+    /// Queues a span, which `build` creates in another task. Never waits: without room, the span is lost and counted.
     pub fn record(&self, build: impl FnOnce() -> Span + Send + 'static) {
         if self.queue.try_send(Box::new(build)).is_err() {
             count_lost(1);

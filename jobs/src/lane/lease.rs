@@ -42,8 +42,7 @@ pub(crate) struct Wait {
     pub(crate) after_ms: u64,
     /// The sequence of the job in the stream; 0 if no job waits.
     pub(crate) job: u64,
-    /// Its age at the end of that wait, as a request for a permit. The age decides its place in the
-    /// scheduler's queue.
+    /// Its age as a request at the end of that wait, which decides its place in the scheduler's queue.
     pub(crate) age_ms: u64,
     /// How often it was put back for a permit.
     pub(crate) times: u32,

@@ -18,8 +18,7 @@ pub(crate) struct Lane {
     pub(crate) group: String,
 }
 
-/// The subjects of one queue. One stream contains jobs and dead letters, another the state of lanes, with one
-/// message per subject.
+/// The subjects of one queue: a stream of jobs and dead letters, and one of lanes with a message per subject.
 #[derive(Clone, Debug)]
 pub(crate) struct Subjects {
     jobs: String,

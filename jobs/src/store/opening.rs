@@ -24,8 +24,7 @@ pub(crate) async fn existing_stream(
     checked_stream(found, expected, FREE_OF_STREAMS)
 }
 
-/// Opens the stream like [`existing_stream`], and creates it if needed. A stream of an earlier build is changed
-/// to accept batches.
+/// Opens the stream, and creates it if needed. A stream of an earlier build is changed to accept batches.
 pub(crate) async fn made_stream(connection: &Connection, wanted: &stream::Config) -> Result<Stream, QueueError> {
     let failed = |error| QueueError::store("making a stream", error);
     let made = retry_for_a_while(|| connection.jetstream.get_or_create_stream(wanted)).await.map_err(failed)?;

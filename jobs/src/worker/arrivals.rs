@@ -11,8 +11,7 @@ use std::collections::BTreeSet;
 /// Bound on the arrivals handled at once.
 const BATCH: usize = 256;
 
-/// Gives every lane with an arriving job a lane lease, for ever. An arrival is acknowledged once its lane has
-/// one.
+/// Gives every lane with an arriving job a lane lease, for ever. An arrival is then acknowledged.
 pub(crate) async fn handle_arrivals(store: Store, consumer: PullConsumer) {
     loop {
         let messages = pull::next(&store.connection, &consumer, BATCH).await;

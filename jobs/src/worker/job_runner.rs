@@ -164,8 +164,7 @@ impl<'w> JobRunner<'w> {
         }
     }
 
-    /// Runs the handler, even beyond the end of the lease: ending a call that has begun is better than beginning
-    /// it twice. Only its deadline ends it.
+    /// Runs the handler to its end or deadline, even beyond the lease, which is better than a second call.
     async fn run(&self, attempt: Attempt) -> HandlerResult {
         let run = AssertUnwindSafe((self.shared.handler)(attempt)).catch_unwind();
         let ended = match self.shared.policy.deadline {

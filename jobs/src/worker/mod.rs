@@ -94,8 +94,7 @@ impl WorkerBuilder {
         WorkerBuilder { concurrency: jobs.clamp(1, MAX_CONCURRENCY), ..self }
     }
 
-    /// Sets the label of the permit that has the job's group as its value, for a limit with that key; `group` by
-    /// default.
+    /// Sets the label that has the job's group as its value, for a limit with that key; `group` by default.
     pub fn group_label(self, label: impl Into<String>) -> Self {
         WorkerBuilder { group_label: label.into(), ..self }
     }

@@ -95,8 +95,7 @@ impl Check {
         }
     }
 
-    /// Converts the scheduler's answer to a response. A granted request gets no body, since nginx would not
-    /// read it and close the connection.
+    /// Responds with the scheduler's answer. A grant has no body, since nginx would leave it unread and disconnect.
     async fn pass_on(&self, mut held: Held<'_>) -> Response {
         let answer = held.answer.as_ref().expect("every element is answered");
         let fields = self.policies.fields(answer);

@@ -20,8 +20,7 @@ use tokio::runtime::Handle;
 /// The only resource of the session.
 const RESOURCE: ResourceNumber = ResourceNumber(0);
 
-/// Permits that are being requested. If it is dropped before it has answered, because its client is gone,
-/// they are given back.
+/// Permits that are being requested. They are given back if it is dropped early because its client is gone.
 pub(super) struct Conversation<'a> {
     front_client: &'a FrontClient,
     resource: Name,

@@ -108,8 +108,7 @@ impl FrontClient {
         Exchange { front_client, resource, number, is_fresh: true, here, replies, trace }
     }
 
-    /// Sends one question, and waits for the reply until the timeout. A question that can't be sent counts as
-    /// having no responders.
+    /// Sends one question, and waits for the reply. A question that can't be sent counts as having no responders.
     pub(super) async fn ask_once(
         &self,
         resource: &Name,

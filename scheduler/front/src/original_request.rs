@@ -90,8 +90,7 @@ impl<'a> OriginalRequest<'a> {
         })
     }
 
-    /// Returns the cost of the original request by unit. Fails if it is ambiguous, or states no amount where one
-    /// is needed.
+    /// Returns the cost of the original request by unit. Fails if it is ambiguous, or lacks a required amount.
     pub(super) fn cost(&self, units: &[(String, UnitCost)]) -> Result<Cost<'static>, Ambiguity> {
         let mut cost = Cost::new();
         for (unit, amount) in units {
@@ -102,8 +101,7 @@ impl<'a> OriginalRequest<'a> {
         Ok(cost)
     }
 
-    /// Returns the query of the original request, if `stated` is in it: that of the path in the proxy's header,
-    /// else that behind `/check`.
+    /// Returns the query of the original request if `stated` needs it, from the proxy's header or behind `/check`.
     fn query_with(&self, stated: &Stated) -> Result<Option<&str>, Ambiguity> {
         let own = self.asked.uri.query().filter(|_| matches!(stated, Stated::Query(_)));
         let forwarded = if matches!(stated, Stated::Query(_)) { self.forwarded(PATHS)? } else { None };

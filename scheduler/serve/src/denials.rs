@@ -39,8 +39,7 @@ impl Denials {
         }
     }
 
-    /// Explains why an operation on one of these names failed: by the server's recent denial if there is
-    /// one, else by `error`.
+    /// Explains why an operation on one of these names failed: by a recent denial if there is one, else by `error`.
     #[must_use]
     pub fn reason(&self, names: &[&str], error: &impl ToString) -> String {
         let now = self.clock.now();

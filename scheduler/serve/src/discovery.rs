@@ -35,8 +35,7 @@ const SERVICE: &str = "rampmeter";
 /// Bound on the troubles in the answer to a ping. Mostly all resources have the same trouble.
 const ANNOUNCED_TROUBLES: usize = 16;
 
-/// Announces this scheduler with the resources that it can lead, and answers requests for the list of
-/// resources.
+/// Announces this scheduler with the resources that it can lead, and answers requests to list them.
 #[derive(Debug)]
 pub struct Announcement {
     known: Known,
@@ -266,8 +265,7 @@ fn with_counts(mut endpoint: Value, handled: Handled) -> Value {
     endpoint
 }
 
-/// Returns the state of a resource: how many requests wait, what limits have left, and what delays the
-/// next request.
+/// Returns the state of a resource: waiting requests, what limits have left, and what delays the next request.
 fn data(status: &Status) -> Value {
     let queued: u64 = status.classes.iter().map(|class| class.queued).sum();
     let level: BTreeMap<&Name, f64> = status.limits.iter().map(|limit| (&limit.name, limit.level)).collect();

@@ -148,8 +148,7 @@ fn holder(request: &Explained) -> String {
 type Cell = fn(&Explained) -> String;
 type Column = (&'static str, Cell);
 
-/// Formats the listed requests, without columns that would all be empty. If classes, labels or clients are shown,
-/// the time already waited is left out.
+/// Formats the listed requests, without empty columns. Classes, labels or clients replace the time waited.
 fn queue(first: &[Explained]) -> String {
     let classes = first.iter().any(|request| request.class != first[0].class);
     let labelled = first.iter().any(|request| !request.labels.is_empty());

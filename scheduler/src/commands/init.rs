@@ -26,8 +26,7 @@ struct Preset {
     /// The heading under which it is listed.
     group: &'static str,
     name: &'static str,
-    /// The configuration for the first of its plans, followed by [`SCENARIO`] with the workers and the upstream's
-    /// behaviour.
+    /// The configuration for its first plan, followed by [`SCENARIO`], the workers and the upstream's behaviour.
     file: &'static str,
 }
 

@@ -92,8 +92,7 @@ impl Schedulers {
         Ok(found)
     }
 
-    /// Requests the status of the named resource, or of each. Fails if a resource has no leader, or a leader does not
-    /// answer.
+    /// Requests the status of the named resource, or of each. Fails if a leader is missing or does not answer.
     pub(super) async fn statuses(&self, named: Option<&Name>) -> anyhow::Result<Vec<Status>> {
         let mut all = Vec::new();
         for name in self.named_or_all(named).await? {
@@ -107,8 +106,7 @@ impl Schedulers {
         self.request(self.subjects.status(resource), Vec::new(), resource).await
     }
 
-    /// Sends a question or an order to the leader of `resource`. Fails if there is none, or it refuses or does not
-    /// answer.
+    /// Sends a question or an order to the leader of `resource`. Fails if it is missing, refuses, or does not answer.
     pub(super) async fn ask<A: DeserializeOwned>(
         &self,
         subject: fn(&Subjects, &Name) -> String,

@@ -78,8 +78,7 @@ pub(super) async fn existing(jetstream: &Context, name: &str) -> Result<Option<k
     within(jetstream.get_key_value(name)).await.map(Some)
 }
 
-/// Returns whether the server itself reports the bucket as missing. It does not answer while the stream
-/// elects a leader.
+/// Returns whether the server reports the bucket as missing, which it does not during an election.
 pub(super) async fn is_missing(jetstream: &Context, name: &str) -> bool {
     match tokio::time::timeout(OPERATION, jetstream.get_stream(format!("KV_{name}"))).await {
         Ok(Err(error)) => match error.kind() {
@@ -123,8 +122,7 @@ fn refusal(error: &CreateKeyValueError) -> Option<ErrorCode> {
     }
 }
 
-/// Writes a value if the stored one still has `revision`, and returns the new revision. Fails with
-/// [`StoreError::Superseded`] if another value was written.
+/// Writes a value and returns its revision, or [`StoreError::Superseded`] if the stored one is not `revision`.
 pub(super) async fn update(bucket: &kv::Store, key: &str, value: Vec<u8>, revision: u64) -> Result<u64, StoreError> {
     match tokio::time::timeout(OPERATION, bucket.update(key, value.into(), revision)).await {
         Ok(Err(error)) if error.kind() == UpdateErrorKind::WrongLastRevision => Err(StoreError::Superseded),

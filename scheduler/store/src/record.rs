@@ -20,8 +20,7 @@ pub struct StateRecord {
     pub epoch: Epoch,
     /// The scheduler that wrote the record.
     pub leader: String,
-    /// A random number for each term, which distinguishes terms if a revision occurs twice after a power
-    /// loss.
+    /// A random number for each term, since a revision may occur twice after a power loss.
     pub nonce: u64,
     /// The number of this checkpoint within the term.
     #[serde(rename = "mark")]

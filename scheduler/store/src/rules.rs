@@ -15,8 +15,7 @@ const HISTORY: i64 = 64;
 const RULES_KEY: &str = "rules";
 /// The key of the schedulers' copy of the edition in force, which outlives any number of invalid editions.
 const COPY_KEY: &str = "counts";
-/// The prefix of the copy's first line, before the revision. No text follows that line if the rules were
-/// deleted.
+/// The prefix of the copy's first line, before the revision. A deletion has no text after it.
 const COPY_PREFIX: &str = "# revision ";
 
 /// The editions of the rules.

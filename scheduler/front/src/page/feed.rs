@@ -22,8 +22,7 @@ use tokio::time::MissedTickBehavior;
 
 /// How often browsers get changes.
 const TICK: Duration = Duration::from_secs(1);
-/// A resource that this process leads is sampled once in this many ticks, even without a browser, so that
-/// its curve has a past.
+/// A led resource is sampled once in this many ticks, even without a browser, so that its curve has a past.
 const TICKS_TO_SAMPLE: u64 = 5;
 /// The shares of a resource are requested once in this many ticks, since they are sums over minutes.
 const TICKS_TO_SHARES: u64 = 5;

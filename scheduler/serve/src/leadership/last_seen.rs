@@ -18,8 +18,7 @@ pub struct LastSeenRecord {
 }
 
 impl LastSeenRecord {
-    /// Returns whether this record was written later than `record` at `revision`. A store that shows the
-    /// earlier one went back.
+    /// Returns whether this record is later than `record` at `revision`. A store that shows an earlier one went back.
     #[must_use]
     pub fn is_later_than(&self, record: &StateRecord, revision: Revision) -> bool {
         match self.record.epoch.cmp(&record.epoch) {

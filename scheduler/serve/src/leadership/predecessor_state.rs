@@ -69,8 +69,7 @@ impl PredecessorState {
         })
     }
 
-    /// Returns the state that the standbys of the latest known record hold, if the leader may have gone on
-    /// with them.
+    /// Returns the state held by the standbys of the latest known record, if the leader may have gone on with them.
     async fn witnessed(
         state: &ResourceState,
         found: &StoredState,

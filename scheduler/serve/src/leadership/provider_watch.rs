@@ -15,8 +15,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Time;
 use tokio::sync::mpsc;
 
-/// Asks `provider` as often as `settings` say, and passes its answers to the leading loop. Returns when
-/// `led` is closed.
+/// Asks `provider` as `settings` schedule, and passes its answers to the loop. Returns when `led` is closed.
 pub(crate) async fn keep_asking(
     context: ProcessContext,
     resource: Name,

@@ -270,8 +270,7 @@ impl ResourceLeader {
         }
     }
 
-    /// Has the store or the standbys hold a checkpoint, and returns the report for the loop. `None` if another
-    /// scheduler leads.
+    /// Has store or standbys hold a checkpoint, and returns the report for the loop. `None` if another leads.
     async fn keep(
         &mut self,
         writer: &mut StateWriter,

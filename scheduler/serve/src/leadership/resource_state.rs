@@ -9,8 +9,7 @@ use rampmeter_protocol::time::Time;
 use rampmeter_store::{CLOCK_KEY, Revision, StateRecord, StoredState};
 use std::sync::atomic::Ordering;
 
-/// The latest record of one resource that this process has read or written. An earlier record never
-/// replaces it.
+/// The latest record of one resource that was read or written here. An earlier record never replaces it.
 #[derive(Debug)]
 pub(crate) struct ResourceState {
     pub(crate) context: ProcessContext,

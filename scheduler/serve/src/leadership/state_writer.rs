@@ -11,8 +11,7 @@ use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::durability::snapshot::NewPage;
 use rampmeter_store::{KeysRecord, Revision, StateRecord, StoreError, StoredEntry, StoredState};
 
-/// Writes the records of one term. A record replaces only a record of the same term: if another term has
-/// written, the write fails.
+/// Writes the records of one term. A write fails if another term has written.
 #[derive(Debug)]
 pub(crate) struct StateWriter {
     nonce: u64,
@@ -20,8 +19,7 @@ pub(crate) struct StateWriter {
     revision: Revision,
     /// Pages of checkpoints, still to be written, which the next record may name.
     pages: Vec<NewPage>,
-    /// The connection count when the last record was known to be of this term. `None` if that is
-    /// uncertain.
+    /// The connection count when the last record was known to be of this term; `None` if uncertain.
     connects: Option<u64>,
     /// The standbys of the records that the store may hold.
     witnesses: Witnesses,
@@ -187,8 +185,7 @@ fn record(context: &ProcessContext, resource: &Name, saved: &LoopState, nonce: u
     }
 }
 
-/// Deletes the pages of former terms that this term's first record does not name, in a task so that the
-/// first permits do not wait.
+/// Deletes pages of former terms that this term's first record does not name. First permits do not wait for it.
 fn delete_other_pages(state: &ResourceState, record: StateRecord) {
     let (store, resource) = (state.context.store.clone(), state.name.clone());
     tokio::spawn(async move {

@@ -28,8 +28,7 @@ struct WallClocks {
     read: Time,
 }
 
-/// Reports the store's clock to the loop, at first as `read` and then whenever it changes. Returns when the
-/// loop has ended.
+/// Reports the store's clock to the loop, first as `read` and then on each change. Returns when the loop has ended.
 pub(crate) async fn watch(
     name: Name,
     store: Store,
@@ -65,8 +64,7 @@ pub(crate) async fn watch(
 }
 
 impl WallClocks {
-    /// Returns whether to read the store's clock again at `now`. `own` is this machine's clock at the origin of
-    /// time.
+    /// Returns whether to read the store's clock at `now`. `own` is this machine's clock at the origin of time.
     fn are_due(&self, now: Time, own: WallClockOrigin) -> bool {
         differ(own, self.own) || now.since(self.read) >= READ
     }

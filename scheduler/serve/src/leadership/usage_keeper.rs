@@ -52,8 +52,7 @@ impl UsageKeeper {
         }
     }
 
-    /// Records until it is cancelled at the end of the term. Use that a cancelled step has taken from the loop
-    /// is in the book by then.
+    /// Records until it is cancelled at the end of the term, which loses no use taken from the loop.
     async fn keep_for_a_term(&mut self, orders: &mpsc::WeakSender<LoopRequest>) {
         let mut questions = self.context.client.subscribe(self.context.subjects.usage(&self.resource)).await.ok();
         let mut due = tokio::time::interval(WRITE_EVERY);

@@ -102,10 +102,7 @@ pub async fn write(store: &RuleStore, present: &PresentRules, after: &Rules) -> 
     }
 }
 
-/// `rules` with a note on their author, the time, and the `text` they come from.
-///
-/// # Panics
-/// Never: a string takes any text.
+/// Adds a note to `rules` on their author, the time, and the `text` they come from.
 #[must_use]
 pub fn written_by(mut rules: Rules, author: &str, file: &str, text: &str) -> Rules {
     let sha256 = Sha256::digest(text).iter().fold(String::new(), |mut digits, byte| {

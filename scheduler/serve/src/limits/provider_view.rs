@@ -20,8 +20,7 @@ pub enum ProviderNews {
     Limits(Contract),
     /// The levels of the buckets, read between two instants.
     Levels {
-        /// When the provider was asked. Levels may include calls sent before, and no starts committed
-        /// later.
+        /// When the provider was asked. Levels may include calls sent before, but no starts committed later.
         asked: Time,
         /// When its answer came. Levels include no calls sent later.
         answered: Time,
@@ -122,8 +121,7 @@ pub(crate) fn levels_by_limit(resource: &Resource, took: Span, levels: &[Provide
     levels_read.into_iter().filter_map(|level| Some((resource.limit(&level.name)?, level.remaining))).collect()
 }
 
-/// Asks until the provider answers, for a resource without configured limits. Until then nothing is
-/// granted, and `trouble` receives the reasons.
+/// Asks until the provider answers, for a resource without configured limits. `trouble` receives the reasons.
 pub(crate) async fn first_limits(
     configured: &Configured,
     provider: &mut SentinelHub,

@@ -141,8 +141,7 @@ impl Rulebook {
     }
 }
 
-/// Returns the first valid edition, and why the first edition is refused if it is invalid. Faults give
-/// `source` as their file.
+/// Returns the first valid edition, and why the first one is refused if invalid. Faults give `source` as the file.
 pub(crate) fn latest_valid(
     editions: &[Edition],
     source: &Path,

@@ -74,8 +74,7 @@ impl Arrays {
         self.get(array).sealed = true;
     }
 
-    /// Ends the array if it is sealed and complete, passing its text in pieces to `write`. Returns its
-    /// address.
+    /// Ends the array if it is sealed and complete. Passes its text in pieces to `write`, and returns its address.
     pub fn close(&mut self, array: usize, mut write: impl FnMut(&[u8])) -> Option<Address> {
         self.open[array].as_ref().filter(|open| open.sealed && open.answers.len() == open.elements)?;
         let OpenArray { reply, mut text, mut answers, .. } = self.open[array].take()?;

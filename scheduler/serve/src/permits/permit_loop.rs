@@ -47,8 +47,7 @@ const LONGEST_BURST: Span = Span::from_nanos(250_000);
 const FAREWELL: Duration = Duration::from_secs(1);
 /// A standby that probed this loop within this time counts as alive. It probes every 80 ms.
 const PROBED_WITHIN: Span = Span::from_secs(1);
-/// How long settles are kept for a standby once the state is written. It takes over within a tenth of a
-/// second.
+/// How long settles are kept for a standby, once the state is written. It takes over within 0.1 s.
 const SUCCESSION: Duration = Duration::from_secs(2);
 
 /// The parts of a loop.
@@ -367,8 +366,7 @@ impl PermitLoop {
         self.recent.advance(now, driver.core().counters(), &driver.tally);
     }
 
-    /// Sends all requests of this process elsewhere. Messages over NATS are left to the successor, which has
-    /// received them too.
+    /// Sends all requests of this process elsewhere. The successor has received messages over NATS too.
     async fn step_down(&mut self) -> anyhow::Result<()> {
         tokio::time::timeout(FAREWELL, async {
             self.driver.send_elsewhere(self.timer.now()).await;

@@ -239,8 +239,7 @@ impl TermGuard {
     }
 }
 
-/// Begins in a store without a record of the resource, although a worker knows of a leader, which shows
-/// that there was another store.
+/// Begins in a store without a record, although a worker knows of a leader and thus of another store.
 fn begin_in_another_store(now: Time, driver: &mut CoreDriver, epoch: Epoch) {
     let resource = driver.core().resource().name();
     tracing::error!(

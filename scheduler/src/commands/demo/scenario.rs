@@ -42,8 +42,7 @@ pub(super) const BULK: usize = 2;
 
 /// The size of a group of workers in which classes have fixed shares.
 const MIXED: u32 = 20;
-/// The number of workers in such groups. All further workers are bulk, so that the headroom covers the urgent
-/// classes in a fleet of any size.
+/// The number of workers in such groups. All others are bulk, so that the headroom covers the urgent ones.
 const LAST_MIXED: u32 = 200;
 
 /// Returns the class of the worker with this number, from 0.

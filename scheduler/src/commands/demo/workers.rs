@@ -25,8 +25,7 @@ struct Worker {
     /// Where it acquires permits. `None` if it calls without permits, and retries after a 429.
     resource: Option<Resource>,
     dice: Rng,
-    /// A client of the upstream, with a connection pool shared by all workers. It ignores proxies of the
-    /// environment.
+    /// A client of the upstream, with a shared connection pool. It ignores proxies of the environment.
     http: Client<HttpConnector, Empty<Bytes>>,
     url: String,
     clock: Clock,
@@ -83,8 +82,8 @@ impl Worker {
         })
     }
 
-    /// Makes a call that has been wanted since `wanted`, and notes its wait if it succeeds. Fails if the call
-    /// fails, or the answer is neither 200 nor 429.
+    /// Makes a call wanted since `wanted`, and notes its wait. Fails if the call does, or is answered by neither
+    /// 200 nor 429.
     async fn call(&self, wanted: Time) -> anyhow::Result<Response<()>> {
         let url = format!("{}/process?{PROCESSING_UNITS}={}", self.url, CLASSES[self.class].processing_units);
         let sent = self.clock.now();

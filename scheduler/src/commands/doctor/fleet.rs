@@ -16,8 +16,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// How often schedulers are asked before they count as silent, and the pause in between. A successor leads
-/// within a second.
+/// How often to ask before schedulers count as silent, and the pause between. A successor leads within a second.
 const TRIES: usize = 4;
 const PAUSE: Duration = Duration::from_millis(500);
 

@@ -82,8 +82,7 @@ enum Pattern {
     OneOf([String; 1]),
 }
 
-/// Returns a configuration with one limit per rule, those of projects first. Fails if a rule of `projects` has no
-/// project.
+/// Returns a configuration with one limit per rule, those of projects first. Each of these needs a project.
 pub(super) fn configuration(settings: &Settings, projects: Vec<Rule>, rates: Vec<Rule>) -> Result<String, ImportError> {
     if let Some(rule) = projects.iter().find(|rule| rule.project.is_none()) {
         return Err(ImportError::NoProject(rule.name.clone()));

@@ -25,15 +25,13 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 
-/// How long counts are repeated before queues are counted again, which takes some messages for each group with a
-/// running job.
+/// How long counts are repeated, since counting takes some messages for each group with a running job.
 const FRESH: Span = Span::from_secs(5);
 /// Timeout for counting a queue. By default, Prometheus waits for ten seconds.
 const COUNT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The label of jobs without a class, as in subjects.
 const NO_CLASS: &str = "-";
-/// Bound on the classes with gauges of their own, because publishers may use any class. Further classes share the
-/// gauges of `OTHER_CLASSES`.
+/// Bound on the classes with their own gauges. Further ones, which publishers may invent, share `OTHER_CLASSES`.
 const MAX_CLASSES: usize = 32;
 const OTHER_CLASSES: &str = "other";
 

@@ -65,8 +65,7 @@ impl RulesEdit {
         Ok(())
     }
 
-    /// Shows what `after` changes, writes it if no other edition was written meanwhile, and waits until it is in
-    /// force. Fails if it was not written.
+    /// Shows what `after` changes, writes it unless another edition was written, and waits until it is in force.
     pub(in crate::commands) async fn replace(&self, after: &Rules, conditions: EditConditions) -> anyhow::Result<()> {
         let RulesEdit { schedulers, present, desk } = self;
         let revision = present.revision;

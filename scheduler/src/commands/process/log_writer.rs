@@ -12,12 +12,10 @@ use std::time::Duration;
 
 /// Bound on the bytes of waiting lines: ten thousand lines or more, little beside a busy scheduler's memory.
 const MAX_WAITING: usize = 4 << 20;
-/// How long the process waits for its last lines when it ends. A service manager allows 10 s or more, of which
-/// the hand-over may take 5 s.
+/// How long the process waits for its last lines: little beside the 5 s of a hand-over and a manager's 10 s.
 const LAST_LINES: Duration = Duration::from_millis(500);
 
-/// Queues lines for a thread that writes them. A line without room, or that can't be written, is lost and
-/// counted.
+/// Queues lines for a thread that writes them. Lines without room, or that fail, are lost and counted.
 #[derive(Clone, Debug)]
 pub(crate) struct LogWriter {
     entries: Sender<Entry>,

@@ -121,8 +121,7 @@ impl CredentialSource for KeptSecret {
         Box::pin(self.present())
     }
 
-    /// Discards a token that the upstream has refused, so that the next request fetches another. Does nothing while a
-    /// token is being fetched.
+    /// Discards a refused token, so that the next request fetches another. Does nothing during a fetch.
     fn refused(&self, refused: &HeaderValue) {
         let Ok(mut kept) = self.kept.try_lock() else { return };
         let Current::Value { value, since, .. } = &kept.current else { return };

@@ -10,8 +10,7 @@ const MODEL: &str = "model";
 /// The label of calls without a model, such as a list of models, which have limits of their own.
 const NO_MODEL: &str = "none";
 
-/// Has `proxy` count the tokens that the limits of `resource` count, and distinguish models if they do. Settings
-/// of the file stay.
+/// Has `proxy` count the tokens that limits of `resource` count, and distinguish models, unless the file sets it.
 pub(super) fn complete(proxy: &mut ProxySettings, resource: &Configured) {
     let ProxySettings { asking, origin, .. } = proxy;
     asking.tokens = asking.tokens.take().or_else(|| tokens(resource));

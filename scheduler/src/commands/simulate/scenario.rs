@@ -35,8 +35,7 @@ struct ScenarioTable {
     fleet: Vec<FleetTable>,
 }
 
-/// The shortest and longest delay of each kind of message in milliseconds, and the share of messages with each
-/// fault.
+/// The bounds of the delay of each kind of message in milliseconds, and the share of messages with each fault.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct NetworkTable {
@@ -55,8 +54,7 @@ struct NetworkTable {
 struct UpstreamTable {
     /// A known upstream, in place of all other keys except `changes`.
     preset: Option<Spanned<String>>,
-    /// The form of the upstream's answers, as in the file of a known one. Without limits in it, those of the
-    /// resource apply.
+    /// The form of answers, as in the file of a known upstream. Without limits in it, those of the resource apply.
     form: Option<Spanned<Preset>>,
     /// Limits in the format of `rampmeter upstream --limit`.
     limits: Vec<Spanned<String>>,
@@ -103,8 +101,7 @@ pub(super) fn parse(path: &Path, text: &str, seed: Option<u64>) -> Result<World,
     Ok(world)
 }
 
-/// Converts a configuration with fleets to a scenario: drops the tables of its servers, and turns its list of one
-/// resource into a table.
+/// Converts a configuration with fleets to a scenario: drops its servers, and makes its one resource a table.
 fn as_scenario(source: &Source, root: &mut DeTable<'_>) -> Result<(), ConfigError> {
     root.remove("nats");
     root.remove("http");

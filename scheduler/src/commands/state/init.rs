@@ -126,8 +126,7 @@ async fn check_vacant(client: &Client, subjects: &Subjects, name: &Name) -> anyh
     }
 }
 
-/// Writes the record, and returns its epoch: at least the wall clock in milliseconds, which no leader's epoch
-/// exceeds, so that any leader steps down.
+/// Writes the record in an epoch of at least the wall clock, above any leader's, so that any leader steps down.
 async fn write(store: &Store, resource: Resource, level: Level) -> anyhow::Result<Epoch> {
     let StoredEntry { revision, state } = store.read(resource.name()).await?;
     let known = if let StoredState::Record(record) = &state { record.epoch } else { Epoch::NONE };

@@ -136,8 +136,7 @@ impl<'a> Failover<'a> {
         self.state.seen().is_some_and(by_now)
     }
 
-    /// Returns whether no scheduler answers for a resource that the store does not know. The state of one that
-    /// answers is better than a fresh start.
+    /// Returns whether no scheduler answers for a resource without a record, since its state would beat a fresh start.
     async fn nothing_answers(&mut self) -> bool {
         let context = &self.state.context;
         let status = context.subjects.status(&self.state.name);

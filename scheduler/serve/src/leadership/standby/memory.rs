@@ -27,8 +27,7 @@ struct Memory {
     /// The position of the latest record in the store.
     stored: Option<Position>,
     held: Option<LastSeenRecord>,
-    /// The revision that a scheduler is about to replace. Until a later one shows whether it did, nothing is
-    /// acknowledged.
+    /// The revision that a scheduler is about to replace. Nothing is acknowledged until a later one is seen.
     sealed_at: Option<Revision>,
 }
 

@@ -222,8 +222,7 @@ impl CoreDriver {
         }
     }
 
-    /// Writes the answer of a command. The id, by which undelivered answers are found, is copied only for
-    /// requests that have waited.
+    /// Writes the answer of a command. Only requests that have waited need their id to find undelivered answers.
     fn write(&mut self, now: Time, command: Command<ReplyTo>) {
         let (mut extras, mut waited) = (wire::Extras::default(), None);
         match &command {

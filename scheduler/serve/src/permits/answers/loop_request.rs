@@ -46,8 +46,7 @@ pub enum LoopRequest {
     Forecasts(Vec<LimitForecast>),
 }
 
-/// The state of a loop, for the store. The loop hands out no other checkpoint before it learns the fate of
-/// this one.
+/// The state of a loop, for the store. No other checkpoint is handed out before the fate of this one is known.
 #[derive(Clone, Debug)]
 pub struct LoopState {
     /// The state of the core, with the grant budget.

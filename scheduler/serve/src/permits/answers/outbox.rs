@@ -23,9 +23,7 @@ use tokio::sync::mpsc::error::TrySendError;
 /// The size of memory blocks for answers: some hundred answers each.
 const BLOCK: usize = 64 << 10;
 
-/// The output of a loop.
-///
-/// Answers that reach no client, of requests that have waited, are reported to `undelivered`.
+/// The output of a loop. Answers to waiting requests that reach no client are reported to `undelivered`.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     client: Client,
@@ -71,8 +69,7 @@ impl Outbox {
         }
     }
 
-    /// Returns the NATS user of clients whose inbox shows none. HTTP clients have this user, whether the
-    /// front asks here or over NATS.
+    /// Returns the NATS user of clients whose inbox shows none, such as all HTTP clients.
     pub(crate) fn own_user(&self) -> Arc<str> {
         Arc::clone(&self.user)
     }

@@ -35,8 +35,7 @@ struct Told {
 }
 
 impl Pauses {
-    /// Notes a pause of `limit`. Logs the first one, one a minute, and each that is a tenth longer than any
-    /// before.
+    /// Notes a pause of `limit`. Logs the first one, one a minute, and each that is a tenth longer than any before.
     pub(crate) fn note(&mut self, now: Time, resource: &Name, limit: Name, pause: &PauseNote, call: &AnsweredCall) {
         let (sentence, asked) = (sentence(pause, call), pause.asked.unwrap_or_default());
         let longest = self.told.get(&limit).map(|told| told.longest).unwrap_or_default();

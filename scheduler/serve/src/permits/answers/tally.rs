@@ -202,8 +202,7 @@ impl Tally {
         self.refusals_of(kind).total()
     }
 
-    /// Counts a message that took `took`. `refused_before` is the number of [refusals](Tally::refused)
-    /// before it.
+    /// Counts a message that took `took`, before which there were `refused_before` [refusals](Tally::refused).
     pub fn note_handled(&mut self, kind: EndpointKind, took: Span, refused_before: u64) {
         let (is_refused, last) = (self.refused(kind) > refused_before, self.refusals_of(kind).last);
         let handled = &mut self.handled[kind as usize];

@@ -80,8 +80,7 @@ impl Traces {
         recorder.answered(now, trace, answer.into_iter().chain(limit).collect(), Vec::new(), Some(code.as_str()));
     }
 
-    /// Returns the trace of a settle, under its message's span if that is recorded, else under its permit's.
-    /// `None` if neither is.
+    /// Returns the trace of a settle, under the span of its message or else of its permit, if either is recorded.
     pub(crate) fn of_settle(&self, settle: &Settle<'_>, trace: ElementTrace<'_>) -> Option<SettleTrace> {
         let recorder = self.0.as_ref()?;
         let permit = recorder.granted.get(&settle.id);

@@ -65,8 +65,7 @@ impl Undelivered {
         format!("{}>", self.prefix)
     }
 
-    /// Returns the subject for the server's notice that nothing receives at `inbox`, or `None` if the inbox is
-    /// too long.
+    /// Returns the subject for notices that nothing receives at `inbox`, or `None` if the inbox is too long.
     pub(crate) fn notice_subject(&self, Waited { id, is_grant }: &Waited, inbox: &str) -> Option<Subject> {
         let kind = if *is_grant { GRANT } else { UPDATE };
         let subject = || format!("{}{kind}.{}.{inbox}", self.prefix, id.as_str().replace('.', "=")).into();
@@ -117,8 +116,7 @@ impl Undelivered {
         self.walk.is_some()
     }
 
-    /// Takes one step of the walk with `probe`, along requests whose connections may be gone. Returns whether
-    /// there was a step to take.
+    /// Takes one step of the walk with `probe`, along requests whose connections may be gone, if there is a walk.
     pub(crate) fn step(
         &mut self,
         probe: impl FnOnce(QueueCursor, &dyn Fn(&ReplyTo) -> bool) -> Option<QueueCursor>,

@@ -52,8 +52,7 @@ pub(crate) enum Received {
 }
 
 impl Intake {
-    /// Subscribes to all messages of the resource, to the subject `probes`, and to notices at
-    /// `no_responders`.
+    /// Subscribes to all messages of the resource, to `probes`, and to notices at `no_responders`.
     pub(crate) async fn subscribe(
         client: &Client,
         endpoints: Endpoints,

@@ -71,8 +71,7 @@ impl PermitLoop {
         }
     }
 
-    /// Returns the place for an answer. Waiting requests of an array are answered one by one, all others
-    /// together.
+    /// Returns the place for an answer. Waiting requests of an array are answered one by one, others together.
     fn place(
         &mut self,
         reply: &Address,
@@ -146,8 +145,7 @@ pub(super) fn in_trace(context: TraceContext) -> tracing::span::EnteredSpan {
     tracing::error_span!("traced", trace_id = %context.trace()).entered()
 }
 
-/// Sets the computed cost of a request, and returns it. Units that no limit counts are left out, since
-/// the worker could not know.
+/// Sets and returns the computed cost of a request, without uncounted units, of which the worker could not know.
 fn with_price(
     resource: &Resource,
     request: &mut PermitRequest<'_>,

@@ -10,8 +10,7 @@ use std::collections::VecDeque;
 
 /// Bound on the waiting messages: the burst of a fleet whose workers all ask again.
 const MOST: usize = 1 << 17;
-/// Bound on the bytes of waiting messages. Each counts with its payload, of up to a mebibyte, and
-/// [`OVERHEAD`].
+/// Bound on the bytes of waiting messages: their payloads, of up to a mebibyte, and [`OVERHEAD`] for each.
 const MAX_BYTES: usize = 64 << 20;
 const OVERHEAD: usize = 256;
 /// A user may take this many times the room that it leaves free: two thirds of all if no other user waits.

@@ -16,8 +16,7 @@ const LISTEN: Span = Span::from_millis(270);
 enum LeadershipState {
     /// The loop leads.
     Sure,
-    /// The loop leads in a new store, and knows of no former leader. A worker that knows of one shows
-    /// that there was another store.
+    /// The store is new, and no former leader is known. A worker that knows of one shows another store.
     Listening {
         until: Time,
         /// The checkpoint that counts after listening.
@@ -25,8 +24,7 @@ enum LeadershipState {
     },
     /// The process stood still. The loop answers nothing until the store has taken another checkpoint.
     Rechecking,
-    /// The loop leads, and sends requests back until its own echo arrives, because they may have come
-    /// in before the check.
+    /// Requests are sent back until the loop's own echo arrives, as they may have come in before the check.
     Clearing {
         /// The echo must have been sent after this.
         since: Time,
@@ -53,8 +51,7 @@ pub(crate) struct LeadershipCheck {
 }
 
 impl LeadershipCheck {
-    /// Creates the check of a leader that begins at `now`. It listens first if a checkpoint is to be
-    /// `confirmed`.
+    /// Creates the check of a leader that begins at `now`, by listening if a checkpoint is to be `confirmed`.
     pub(crate) fn new(now: Time, confirmed: Option<CheckpointNumber>, process: Arc<ProcessWatch>) -> Self {
         let listening = |checkpoint| LeadershipState::Listening { until: now + LISTEN, checkpoint };
         LeadershipCheck {

@@ -38,8 +38,7 @@ pub(crate) struct NamedEpoch {
 }
 
 impl NamedEpoch {
-    /// Notes an epoch named by a client. Returns whether it is plausible: at least `unknown`, and no higher
-    /// than any leader's can be.
+    /// Notes an epoch named by a client. Returns whether a leader can have had it, and it is at least `unknown`.
     pub(crate) fn note(&mut self, now: Time, unknown: Epoch, named: Option<Epoch>) -> bool {
         let possible = unknown..=epoch_bound();
         let Some(named) = named.filter(|named| possible.contains(named)) else { return false };

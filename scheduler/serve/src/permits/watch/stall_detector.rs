@@ -65,8 +65,7 @@ impl ProcessWatch {
         self.stamp.store(now.nanos(), Ordering::Release);
     }
 
-    /// Returns whether the process has not run since the last stamp. A loop may wake before the watching
-    /// thread does.
+    /// Returns whether the process has not run since the last stamp. A loop may wake before the watching thread.
     fn is_stale(&self, now: Time) -> bool {
         now.since(Time::from_nanos(self.stamp.load(Ordering::Acquire))) > STANDSTILL
     }
