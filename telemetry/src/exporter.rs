@@ -95,7 +95,6 @@ struct Task {
     queue: mpsc::Receiver<Unbuilt>,
     /// Spans under way, which stay until the collector has them or they are lost.
     batch: Vec<SpanMessage>,
-    /// When the log last reported lost spans.
     last_logged: Option<Time>,
 }
 

@@ -25,7 +25,6 @@ pub(crate) fn count_lost(spans: usize) {
     LOST.fetch_add(spans as u64, Ordering::Relaxed);
 }
 
-/// A span that is still to be built.
 pub(crate) type Unbuilt = Box<dyn FnOnce() -> Span + Send>;
 
 /// Decides which spans are recorded, and queues them. Cheap to clone.

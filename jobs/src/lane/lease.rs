@@ -11,7 +11,6 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LaneLease {
-    /// Work on the lane now.
     Go,
     Later(PutBack),
     /// The lane looked empty. If it still is, delete the lease, otherwise revive it.
@@ -54,7 +53,6 @@ pub(crate) struct Replaced;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Receipt {
-    /// Return the lease for this time.
     Sleep(Duration),
     /// Work on the lane, with this knowledge of it.
     Work(Known),
@@ -62,7 +60,6 @@ pub(crate) enum Receipt {
     NextLookup,
 }
 
-/// The last holder's knowledge of a lane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     /// The jobs that still wait, or have waited.

@@ -22,7 +22,6 @@ pub(crate) struct Attempts {
 struct Begun {
     job: u64,
     attempts: u32,
-    /// Whether the last attempt has failed.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     failed: bool,
 }
@@ -43,14 +42,12 @@ impl Attempts {
         self.pace_ms
     }
 
-    /// Notes that this attempt at `job` begins.
     pub(crate) fn begun(self, job: u64, attempts: u32) -> Self {
         let Attempts { latest, others, pace_ms } = self.without(job);
         let others = std::iter::once(latest).chain(others).filter(|begun| begun.job != 0).collect();
         Attempts { latest: Begun { job, attempts, failed: false }, others, pace_ms }
     }
 
-    /// Notes that the last attempt at `job` has failed.
     pub(crate) fn failed(mut self, job: u64) -> Self {
         let all = std::iter::once(&mut self.latest).chain(&mut self.others);
         all.filter(|begun| begun.job == job).for_each(|begun| begun.failed = true);

@@ -73,7 +73,6 @@ impl Store {
         self.replace(LaneMessage::LaneLease, lane, &lane_lease, after).await
     }
 
-    /// Replaces the note of attempts at the sequence `after`; 0 if there is none.
     pub(crate) async fn note_attempts(&self, lane: &Lane, attempts: &Attempts, after: u64) -> Result<u64, Replaced> {
         self.replace(LaneMessage::Attempt, lane, attempts, after).await
     }

@@ -67,7 +67,6 @@ impl RetryPolicy {
         Ok(pause.min(self.most_pause))
     }
 
-    /// Returns whether no more attempts are allowed.
     pub(crate) fn is_spent(&self, attempts: u32) -> bool {
         attempts >= self.max_attempts
     }

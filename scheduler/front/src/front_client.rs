@@ -123,7 +123,6 @@ impl FrontClient {
         tokio::time::timeout(longest, exchange.next()).await.ok().map(|(_, reply)| reply)
     }
 
-    /// Waits until all messages are sent.
     pub(super) async fn flush(&self) {
         tokio::time::timeout(SEND_TIMEOUT, self.client.flush()).await.ok();
     }

@@ -213,7 +213,6 @@ fn with_directions(router: Router, has_front: bool, settings: &HttpSettings) -> 
     router.fallback(absent)
 }
 
-/// Answers a method that a path does not support.
 async fn misused(method: Method, uri: Uri) -> (StatusCode, String) {
     let takes_post = ["/v1/", "/page/waiting/", "/page/what-if/", "/page/order/"]
         .iter()

@@ -170,7 +170,6 @@ fn refuse(id: Option<&PermitId>, refused: Refused<'static>) -> Refused<'static> 
     Refused { id: id.map(|id| Text::from(id.as_str().to_owned())), ..refused }
 }
 
-/// Returns the response with one answer.
 pub(super) fn one(answer: &Answer<'_>) -> Response {
     let (status, headers) = match answer {
         Answer::Granted(_) | Answer::Queued(_) | Answer::Settled { .. } => (StatusCode::OK, HeaderMap::new()),

@@ -65,7 +65,6 @@ impl Policies {
         !known.is_known && known.asked.is_none_or(|asked| self.front_client.clock.now().since(asked) >= FRESH)
     }
 
-    /// Returns the header fields of the response to a client.
     pub(super) fn fields(&self, answer: &Answer<'_>) -> HeaderMap {
         let limits = match answer {
             Answer::Granted(granted) => remaining(&granted.left),

@@ -71,18 +71,15 @@ impl Guard {
 }
 
 impl Caller {
-    /// Returns the holder of the client's token, if one was shown.
     pub(super) fn holder(&self) -> Option<&TokenHolder> {
         self.holder.as_deref()
     }
 
-    /// Logs an order of the client to a resource or queue.
     pub(super) fn audit(&self, what: &str, on: &str, order: &[u8]) {
         let who = self.holder().map_or("", |holder| holder.name());
         Action { who, what, on, from: &self.address.to_string(), order }.log();
     }
 
-    /// Notes that the client lacks the right to its request.
     pub(super) fn note_forbidden(&self) {
         self.access_log.note(Lacks::Right, self.address, self.holder().map(|holder| &**holder.name()));
     }

@@ -42,7 +42,6 @@ impl TokenHolder {
         self.0.page
     }
 
-    /// Returns whether the holder is restricted to some resources.
     pub(super) fn is_bound_to_resources(&self) -> bool {
         self.0.resources.is_some()
     }

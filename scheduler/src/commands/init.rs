@@ -72,7 +72,6 @@ fn list() -> anyhow::Result<()> {
     output::line(PRESETS.iter().map(Preset::entry).collect::<Vec<_>>().join("\n"))
 }
 
-/// Returns the services by group, and how to use a preset.
 fn help() -> String {
     let of_group = |presets: &[Preset]| {
         let names: Vec<&str> = presets.iter().map(|preset| preset.name).collect();
@@ -121,7 +120,6 @@ impl Preset {
         values.into_iter().map(|(plan, _)| plan).collect()
     }
 
-    /// Returns the configuration with the values of another plan.
     fn with_plan(&self, plan: &str) -> anyhow::Result<String> {
         let plans = self.plans();
         match plans.is_empty() {

@@ -80,7 +80,6 @@ fn json_line(answers: anyhow::Result<Vec<Status>>) -> String {
     line.unwrap_or_else(|error| json!({"error": with_causes(&*error)}).to_string()) + "\n"
 }
 
-/// Formats the answers or their failure for people.
 fn text(answers: anyhow::Result<Vec<Status>>) -> String {
     answers.map_or_else(|error| format!("rampmeter: {}\n\n", with_causes(&*error)), |all| tables(&all))
 }
@@ -90,7 +89,6 @@ fn tables(all: &[Status]) -> String {
     all.iter().map(|status| render(status) + "\n").collect()
 }
 
-/// Formats the status of one resource as tables.
 fn render(status: &Status) -> String {
     let forecasts = status.forecasts.iter().filter_map(limit_end::ends);
     let notes = status.limits.iter().flat_map(notes).chain(forecasts);
@@ -136,7 +134,6 @@ fn epoch(epoch: Epoch) -> String {
     }
 }
 
-/// Describes who could take over.
 fn standbys(status: &Status) -> String {
     match status.standbys {
         None => String::new(),
@@ -206,7 +203,6 @@ fn delay(
     }
 }
 
-/// Describes the rules in force, and refused ones.
 fn rules(rules: &RulesStatus) -> String {
     let counting = match (rules.counts, &rules.by, &rules.at) {
         (false, ..) => format!("limits of the configuration; rules of revision {} have none for it\n", rules.revision),
@@ -220,7 +216,6 @@ fn rules(rules: &RulesStatus) -> String {
     counting + &differ + &refused.unwrap_or_default()
 }
 
-/// Describes the provider of the limits, with a line for each note.
 fn provider(provider: &ProviderStatus) -> String {
     let received = provider
         .contract_age_ms
@@ -329,7 +324,6 @@ fn notes(limit: &LimitStatus) -> Vec<String> {
     all.map(|note| format!("`{}`: {note}", limit.name)).collect()
 }
 
-/// Describes how a limit was discovered.
 fn found(found: &DiscoveredStatus) -> String {
     let by = match &*found.by {
         "headers" => "the upstream's headers tell of it",
@@ -347,7 +341,6 @@ fn list(beginning: &str, names: &[String]) -> String {
     if names.is_empty() { String::new() } else { format!("{beginning}{}", names.join(", ")) }
 }
 
-/// Describes what the upstream's headers state.
 fn reported(report: UpstreamReport) -> Option<String> {
     let capacity = report.capacity.zip(report.capacity_for_ms);
     let capacity =

@@ -85,7 +85,6 @@ fn quoted(text: &str) -> String {
     format!("\"{guard}{}\"", text.replace('"', "\"\""))
 }
 
-/// The use of a client in a class on all days.
 #[derive(Default)]
 struct UsageSum<'a> {
     calls: i64,

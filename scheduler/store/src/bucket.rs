@@ -70,7 +70,6 @@ pub(super) async fn open(jetstream: &Context, config: &kv::Config) -> Result<kv:
     }
 }
 
-/// Opens the bucket of this name, if it exists.
 pub(super) async fn existing(jetstream: &Context, name: &str) -> Result<Option<kv::Store>, StoreError> {
     if is_missing(jetstream, name).await {
         return Ok(None);

@@ -358,7 +358,6 @@ fn permits_key(resource: &Name, part: usize) -> String {
     format!("permits.{resource}.{part}")
 }
 
-/// Encodes a value without a signature.
 pub(super) fn encode(record: &impl Serialize) -> Vec<u8> {
     envelope::seal(&StateKeys::default(), "", envelope::FIRST, &content(record))
 }

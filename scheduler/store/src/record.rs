@@ -69,7 +69,6 @@ pub struct KeysRecord {
     known: Vec<OtherKeysSnapshot>,
     /// When, after the record was written, all other keys are empty. Without it they are full.
     others_empty_in: Option<Offset>,
-    /// The refill rates of keys.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     rates: Vec<RateSnapshot>,
     /// The pages with further known keys.
@@ -98,7 +97,6 @@ impl StateRecord {
         &self.keys.pages
     }
 
-    /// Returns the version of the record's format.
     pub(super) fn format(&self) -> u32 {
         if self.keys.pages.is_empty() { envelope::FIRST } else { envelope::WITH_PAGES }
     }

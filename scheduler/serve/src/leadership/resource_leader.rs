@@ -69,7 +69,6 @@ enum End {
     Stopped,
     /// The resource moves to this scheduler.
     Moved(String),
-    /// Another scheduler leads.
     Lost,
     /// The loop has ended by itself.
     Broken,

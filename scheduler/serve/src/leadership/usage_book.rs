@@ -51,7 +51,6 @@ pub(crate) struct UsageBook {
 
 #[derive(Debug)]
 struct Unwritten {
-    /// Identifies this process as a writer.
     writer: u64,
     last_number: u64,
     parts: VecDeque<Part>,

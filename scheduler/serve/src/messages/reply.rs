@@ -143,7 +143,6 @@ impl ReplyTo {
     }
 }
 
-/// A request that has waited for its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Waited {
     pub(crate) id: PermitId,

@@ -34,7 +34,6 @@ pub(crate) struct TermGuard {
     /// Receives the checkpoints to be written.
     writer: mpsc::Sender<LoopState>,
     is_writing: bool,
-    /// The connection count at the last check.
     connects: u64,
 }
 

@@ -61,7 +61,6 @@ impl Progress {
     }
 }
 
-/// Formats all figures in one line.
 fn line(phase: &str, elapsed: Duration, length: Duration, figures: &Figures) -> String {
     let [time, calls, waits @ ..] = texts(elapsed, length, figures);
     format!("{phase}, {time}: {calls}; wait p50 / p99: {}", waits.join(", "))

@@ -12,7 +12,6 @@ const SAME_SHARE: f64 = 0.05;
 /// A wait that people notice, in milliseconds.
 const NOTICED_MS: f64 = 50.0;
 
-/// Formats the table, with one row for each figure.
 pub(super) fn side_by_side(comparison: &Comparison) -> String {
     let Comparison { uncoordinated, coordinated } = comparison;
     let row = |name: &str, of: &dyn Fn(&Figures) -> String| [name.to_owned(), of(uncoordinated), of(coordinated)];

@@ -66,7 +66,6 @@ fn finding(known: &Fault, Symptom { fault, resource, it, evidence }: Symptom) ->
     Finding { fault, harm, resource, says, evidence, mend }
 }
 
-/// Formats all findings, numbered.
 pub(super) fn page(findings: &[Finding]) -> String {
     let numbered = findings.iter().zip(1..);
     numbered.map(|(finding, number)| entry(number, finding)).collect::<Vec<_>>().join("\n")

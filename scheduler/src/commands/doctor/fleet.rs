@@ -20,7 +20,6 @@ use std::time::Duration;
 const TRIES: usize = 4;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Examines everything, and returns the faults.
 pub(super) async fn symptoms(nats: &NatsArg, named: Option<&Name>) -> Vec<Symptom> {
     let (file, mut symptoms) = read_file(nats.file());
     match Schedulers::connect(nats, "rampmeter-doctor").await {

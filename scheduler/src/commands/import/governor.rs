@@ -27,7 +27,6 @@ pub(super) struct Rule {
     project: Option<String>,
 }
 
-/// Parses the rules of a rates file, a list in JSON.
 pub(super) fn rules(text: &str) -> Result<Vec<Rule>, serde_json::Error> {
     serde_json::from_str(text)
 }

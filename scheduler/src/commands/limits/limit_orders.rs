@@ -116,7 +116,6 @@ pub async fn empty(args: EmptyArgs) -> anyhow::Result<()> {
     give(&schedulers, json, &resource, Subjects::empty, &LimitOrder { limit }, "emptied").await
 }
 
-/// Describes the limits of an order with their levels.
 async fn levels(
     schedulers: &Schedulers,
     resource: &Name,

@@ -87,7 +87,6 @@ fn login(url: &str) -> anyhow::Result<Option<Login>> {
     }))
 }
 
-/// Adds advice to the error.
 fn explained(error: StartError, verbose: bool) -> anyhow::Error {
     let remedy = match &error {
         StartError::PortTaken { .. } => {

@@ -222,7 +222,6 @@ pub(super) fn complete(proxies: &mut [ProxySettings], config: Option<&Config>) -
     Ok(())
 }
 
-/// Returns the function that finds error codes in texts, by `reader`.
 fn codes(reader: Reader) -> CodeFn {
     Function(Arc::new(move |status, text: &str| reader.code_in(status, text).map(str::to_owned)))
 }

@@ -197,7 +197,6 @@ fn policies(source: &Source, limits: &[Spanned<String>]) -> Result<Vec<Policy>, 
     limits.iter().map(policy).collect()
 }
 
-/// Formats an error with its causes in one line.
 fn chain(error: &rampmeter_upstream::PolicyError) -> String {
     let cause = std::error::Error::source(error);
     cause.map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))

@@ -45,9 +45,7 @@ pub(crate) enum Received {
     Priced(PricedMessage),
     /// A probe by another scheduler, with the address for the answer.
     Probe(Option<Address>),
-    /// An answer has reached no client.
     NoResponders(Message),
-    /// The end of all input.
     End,
 }
 

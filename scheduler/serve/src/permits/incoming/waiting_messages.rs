@@ -26,7 +26,6 @@ pub(crate) struct WaitingMessages {
     users: RoundRobin<User, Connections>,
     /// The waiting echoes, the oldest first.
     echoes: VecDeque<Echo>,
-    /// The number of echoes received.
     echoes_so_far: u64,
     /// The number of waiting messages that arrived after the last echo.
     behind: usize,

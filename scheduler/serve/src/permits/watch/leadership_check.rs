@@ -14,7 +14,6 @@ const LISTEN: Span = Span::from_millis(270);
 /// The certainty of leadership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeadershipState {
-    /// The loop leads.
     Sure,
     /// The store is new, and no former leader is known. A worker that knows of one shows another store.
     Listening {
@@ -32,7 +31,6 @@ enum LeadershipState {
     },
 }
 
-/// The result of a look at the clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
     /// The process stood still for this long, so another scheduler may lead by now.
@@ -74,7 +72,6 @@ impl LeadershipCheck {
         matches!(self.state, LeadershipState::Clearing { .. })
     }
 
-    /// Returns whether permits can be granted.
     pub(crate) fn grants(&self) -> bool {
         self.reads() && !self.is_listening()
     }
