@@ -67,7 +67,7 @@ impl BrowserGuard {
         BrowserGuard { names: names.collect(), origins: Arc::default(), table }
     }
 
-    /// Also admits pages of `origins`, such as `https://app.example`.
+    /// Admits pages of `origins`, such as `https://app.example`.
     #[must_use]
     pub fn with_origins(self, origins: &[String]) -> Self {
         BrowserGuard { origins: origins.iter().map(|origin| in_lower_case(origin)).collect(), ..self }

@@ -23,7 +23,7 @@ pub struct ProcessContext {
     pub store: Store,
     /// The subjects of this deployment.
     pub subjects: Subjects,
-    /// What this scheduler does for each resource, for status, metrics and health.
+    /// The state of each resource at this scheduler, for status, metrics and health.
     pub health: Arc<Health>,
     /// The other schedulers.
     pub peers: Arc<Peers>,

@@ -80,7 +80,7 @@ impl Announcement {
         Ok(Announcement { known: Known(Arc::new(sender)), answering })
     }
 
-    /// The resources that this scheduler can lead, for tasks that add some.
+    /// Returns the resources that this scheduler can lead, for tasks that add some.
     #[must_use]
     pub fn known(&self) -> Known {
         self.known.clone()

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use tokio::sync::watch;
 
-/// What a scheduler does for a resource, as shown by `/readyz`.
+/// The state of a resource at a scheduler, as shown by `/readyz`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum ServingState {

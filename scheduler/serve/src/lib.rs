@@ -63,7 +63,7 @@ pub struct Scheduler {
 /// The parts of a running scheduler that its HTTP front reads.
 #[derive(Debug)]
 pub struct SchedulerView {
-    /// What the tasks of the process share. The state of its connection counts for readiness.
+    /// The shared state of the process. Its connection counts for readiness.
     pub context: ProcessContext,
     /// The rules in force, and why later ones were refused.
     pub rules: RulebookReceiver,
@@ -264,7 +264,7 @@ impl Work {
     }
 }
 
-/// A name that no other scheduler process has.
+/// Returns a name that no other scheduler process has.
 fn process_name() -> String {
     format!("scheduler-{}-{:08x}", std::process::id(), rand::random::<u32>())
 }

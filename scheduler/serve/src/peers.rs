@@ -20,7 +20,7 @@ pub struct Peers {
     state: Mutex<State>,
 }
 
-/// What one scheduler does, as far as this one knows.
+/// The duties of one scheduler, as known to this one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerDuties {
     /// The resources that it leads.
@@ -104,7 +104,7 @@ impl Peers {
         self.lock().others(now, &self.me, resource).map(str::to_owned).collect()
     }
 
-    /// The name of this scheduler.
+    /// Returns the name of this scheduler.
     #[must_use]
     pub fn me(&self) -> &str {
         &self.me

@@ -105,7 +105,7 @@ mod tests {
             .replace(&format!("{:08x}", crc32c::crc32c(b"content")), &format!("{:08x}", crc32c::crc32c(b"contend")));
         #[rustfmt::skip]
         let table = [
-            // What is stored, the keys of the reader, and what becomes of it.
+            // The stored value, the reader's keys, and the outcome.
             (old.clone(),                          &[OLD][..],              None),
             (old.clone(),                          &["# two", "", NEW, OLD], None),
             (old.clone(),                          &[NEW],                  Some(Wrong)),

@@ -176,7 +176,7 @@ fn record() -> StateRecord {
     }
 }
 
-/// The keys of the pages that the full record names.
+/// Returns the keys of the pages that the full record names.
 fn pages() -> StoredPages {
     vec![Some(vec![listed("c", None)])]
 }
@@ -197,7 +197,7 @@ fn a_full_record_stays_as_it_is() {
 
 #[test]
 fn parts_of_records_stay_as_they_are() {
-    // Builds before told what others used of a window, too.
+    // Earlier builds also stored what others used of a window.
     let before = r#"{"ends":[-5,1000],"others":[[4000000,1000,null],[1,9,7]],"expected":5000000}"#;
     assert_eq!(serde_json::from_str::<ReportedUsage>(before).unwrap(), usage().reported.unwrap());
     check(&ReportedUsage::default(), "{}");
@@ -222,13 +222,13 @@ fn an_earlier_record_is_read_and_written_alike() {
     let record: StateRecord = serde_json::from_str(golden).unwrap();
     assert_eq!(serde_json::to_string(&record).unwrap(), golden);
     assert_eq!((&record.successor, record.discovered.len(), record.keys.listed_keys().len()), (&None, 0, 1));
-    // Those of builds before told what was learned of a limit, of costs, and the capacity that was stated.
+    // Earlier builds also stored what was learned of limits and costs, and the stated capacity.
     let lessons =
         r#""budget":300000,"learned":{"unit":"requests","loss":250000},"stated":{"written":4,"capacity":3,"age":7}"#;
     let costs = r#""costs":[["/a|PUT","units",500000,7]],"rules":12"#;
     let before = golden.replace(r#""budget":300000"#, lessons).replace(r#""rules":12"#, costs);
     assert_eq!(serde_json::from_str::<StateRecord>(&before).unwrap(), record);
-    // Still earlier ones do not say who ordered a freeze.
+    // Still earlier builds did not store who ordered a freeze.
     let earlier = golden.replace("false,true],", "false],").replace("true,false]]", "true]]");
     let unordered = FreezeSnapshot { ordered: false, ..record.freezes[0].clone() };
     assert_eq!(serde_json::from_str::<StateRecord>(&earlier).unwrap().freezes, [unordered, record.freezes[1].clone()]);
@@ -252,7 +252,7 @@ fn a_successor_without_stock_has_learned_as_much() {
     assert_eq!((cautious.keys.others_empty_in, cautious.keys.pages), (whole.keys.others_empty_in, whole.keys.pages));
 }
 
-/// Limits of which the full record tells.
+/// Returns a resource with the limits in the full record.
 fn resource() -> Resource {
     let limit = |limit: &str| LimitSpec::new(name(limit), name("requests"), amount(40_000_000), Span::from_secs(60));
     let applies = Applies { key: vec!["client".to_owned()], ..Applies::default() };
@@ -264,7 +264,7 @@ fn resource() -> Resource {
     Resource::new(&ResourceSpec { follow: Follow::Headers, ..spec }).unwrap()
 }
 
-/// The snapshot of a scheduler that restores the full record with `part` in place of `usual`.
+/// Returns the snapshot of a scheduler that restores the full record with `part` in place of `usual`.
 fn restored(usual: &str, part: &str) -> Snapshot {
     assert_eq!([FULL, PERMITS].concat().matches(usual).count(), 1, "{usual}");
     let record: StateRecord = serde_json::from_str(&FULL.replace(usual, part)).unwrap();

@@ -57,7 +57,7 @@ pub struct Store {
 /// The revision of a resource's state record; 0 if there never was one.
 pub type Revision = u64;
 
-/// What the store holds for a resource.
+/// The stored state of a resource.
 #[derive(Debug)]
 pub struct StoredEntry {
     /// The revision for the next write.

@@ -17,11 +17,11 @@ const EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug, Deserialize)]
 pub struct ServiceInfo {
     version: String,
-    /// What the scheduler does.
+    /// The scheduler's duties and state.
     pub metadata: Metadata,
 }
 
-/// What a scheduler does, as announced.
+/// A scheduler's announced duties and state.
 #[derive(Debug, Deserialize)]
 pub struct Metadata {
     /// The prefix of its subjects.

@@ -93,7 +93,7 @@ impl ResourceTask {
     }
 }
 
-/// What is announced of the resource to other schedulers.
+/// The announcement of a resource to other schedulers.
 pub(crate) struct PublishedResource {
     pub(crate) known: Known,
     pub(crate) context: ProcessContext,

@@ -1,5 +1,4 @@
-//! Which limits are in force: those of the configuration, of the rules in the store, or of the
-//! upstream's provider.
+//! Determines the limits in force, from the configuration, the rules in the store, and the provider.
 //!
 //! # How limits change
 //!

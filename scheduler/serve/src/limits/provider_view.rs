@@ -33,7 +33,7 @@ pub enum ProviderNews {
     Well,
 }
 
-/// What a permit loop knows of its provider. Keeps the last contract, which still applies when rules change.
+/// A permit loop's knowledge of its provider, including the last contract, which still applies when rules change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProviderView {
     state: ProviderState,

@@ -232,7 +232,7 @@ async fn keep_copy_in_force(store: &RuleStore, book: &watch::Sender<Rulebook>, e
 
 #[cfg(test)]
 impl Rulebook {
-    /// The rules in this text, in force at this revision; those without text were deleted.
+    /// Puts the rules in this text in force at this revision. Without text they were deleted.
     pub(crate) fn of_edition(revision: u64, text: Option<&str>) -> Self {
         let mut book = Rulebook::default();
         let text = text.map(|text| text.as_bytes().to_vec());

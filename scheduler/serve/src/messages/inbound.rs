@@ -275,7 +275,7 @@ mod tests {
         let bulk = || Endpoint::PermitOf(Name::new("bulk").unwrap());
         #[rustfmt::skip]
         let table = [
-            // Subject, reply, and what it is about, for which user.
+            // Subject, reply, endpoint, and user.
             ("rampmeter.permit.hub",             "_INBOX_a.x.1",                Some((Endpoint::Permit, "_INBOX_a"))),
             ("rampmeter.permit.hub",             "u1.x.1",                      None),
             ("rampmeter.permit.hub",             "rampmeter@W.u1.1",            None),

@@ -57,7 +57,7 @@ pub struct Parts {
     pub core: Scheduler<ReplyTo>,
     /// The discovery of limits, restored with the core.
     pub discovery: Discovery,
-    /// What is known of the upstream.
+    /// The knowledge of the upstream.
     pub upstream: Upstream,
     /// The state shared by the process. The core was restored with its clock.
     pub context: ProcessContext,
@@ -70,7 +70,7 @@ pub struct Parts {
     pub limits: LimitSources,
 }
 
-/// What a leader knows of the upstream, apart from its limits.
+/// A leader's knowledge of the upstream, apart from its limits.
 #[derive(Clone, Debug)]
 pub struct Upstream {
     /// Reads the upstream's responses.

@@ -44,8 +44,7 @@ fn refusal(OnlyId { id }: OnlyId<'_>) -> String {
 mod tests {
     use super::*;
 
-    /// The lengths of texts in an array of answers, the most bytes, and which answers are kept; none if the
-    /// array is.
+    /// The lengths of texts in an array of answers, the bound, and which answers are kept; `None` if none is.
     type Row = (&'static [usize], usize, Option<&'static [bool]>);
 
     #[test]

@@ -54,8 +54,8 @@ impl PermitLoop {
             self.driver.outbox.undelivered.note_alive(inbox);
         }
         let own_user = self.driver.outbox.own_user();
-        // The NATS user, as far as it is known: the first token of the inbox. A user that may read
-        // no inboxes of other users has such a token of its own. What all clients have tells no user.
+        // The first token of the inbox identifies a NATS user that may read no inboxes of other users.
+        // The common token identifies no user.
         let user = Some(reply.user().unwrap_or(&own_user)).filter(|user| *user != COMMON_INBOX).unwrap_or_default();
         let terms = RequestTerms { user, class, prices, trace };
         match Incoming::<PermitRequest>::parse(payload) {

@@ -161,8 +161,7 @@ mod tests {
         Inbound { endpoint: Endpoint::Permit, reply, payload, trace: None }
     }
 
-    /// Each message that is not taken is refused at once, and the others are priced soon: a sender of the
-    /// longest scripts leaves room for another.
+    /// Messages without room are refused at once and the others priced soon, so a flood leaves room for others.
     #[tokio::test]
     async fn bodies_beyond_the_room_are_refused_at_once_and_the_others_are_priced_soon() {
         let (mut prices, clock) = (Prices::start(Pricing::SentinelHub).unwrap(), Clock::start());
@@ -178,7 +177,7 @@ mod tests {
             assert!(matches!(prices[..], [Some(Err(Unpriced::Wrong(_)))]), "{prices:?}");
             senders.push(inbound.reply.as_ref().and_then(Address::user).map(str::to_owned));
         }
-        // Behind what was under way, and one turn of the other.
+        // After the messages under way, and one turn of the other sender.
         let place = senders.iter().position(|sender| sender.as_deref() == Some("quiet"));
         assert!(place.is_some_and(|place| place <= 4), "{senders:?}");
         assert!(clock.now().since(Clock::START) < Span::from_secs(10), "{:?}", clock.now());
