@@ -25,8 +25,7 @@ pub enum QueueErrorKind {
     Missing,
     /// A stream or a consumer of the queue is configured differently. The text lists the differences.
     Differs,
-    /// JetStream did not answer, or refused. A published job may have arrived nevertheless: publish it again
-    /// under the same id.
+    /// JetStream did not answer, or refused. A published job may still have arrived: repeat it under its id.
     Store,
 }
 

@@ -14,8 +14,7 @@ use std::collections::BTreeMap;
 
 const COST: &str = "Rampmeter-Cost";
 const LABELS: &str = "Rampmeter-Labels";
-/// Bound on the bytes of a payload. The job must fit into a message with its headers, and into a dead
-/// letter with the reason.
+/// Bound on the bytes of a payload, which must fit into a message with the headers, or the reason of a dead letter.
 const MAX_PAYLOAD: usize = 256 << 10;
 
 /// Delayed work for a group.

@@ -42,14 +42,12 @@
 //!   numbers cannot drift.
 //! * **No shared clock.** Workers send durations to servers, never instants.
 //!
-//! A worker that is stopped for longer than the [lease](QueueBuilder::lease) while it runs a job may wake up
-//! beside another worker that runs the same job. It begins no other job. Nothing more can be promised for a
-//! call in flight.
+//! A worker that is stopped for longer than the [lease](QueueBuilder::lease) during a job may wake up beside
+//! another that runs the same job. It begins no other job. No more can be promised for a call in flight.
 //!
 //! # How it works
 //!
-//! A queue is two streams: one of jobs and dead letters, and one with a message for each lane. A lane is the
-//! jobs of one class and group.
+//! A queue is two streams: one of jobs and dead letters, and one of lanes, the jobs of one class and group.
 //!
 //! * A lane with jobs has a lane lease, one message that a consumer delivers to one worker at a time, and again
 //!   if that worker dies. Its holder runs the lane's first job, or as many of the first as may run at once:

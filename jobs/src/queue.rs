@@ -34,8 +34,7 @@ impl Queue {
         Queue { store, classes: KnownClasses::default() }
     }
 
-    /// Opens the queue `name` with default options. An operator creates it with `rampmeter jobs init` or
-    /// [`QueueBuilder::create`].
+    /// Opens the queue `name`, which an operator creates by `rampmeter jobs init` or [`QueueBuilder::create`].
     ///
     /// # Errors
     /// See [`QueueBuilder::open`].
@@ -57,15 +56,13 @@ impl Queue {
     /// Publishes a job, which is in the stream when this returns.
     ///
     /// # Errors
-    /// If the job is invalid or too large, if the queue lacks its class, or if JetStream does not accept it
-    /// for 15 s.
+    /// If the job is invalid or too large, the queue lacks its class, or JetStream does not accept it for 15 s.
     pub async fn publish(&self, job: Job) -> Result<Published, QueueError> {
         let published = self.publish_all([job]).await.map_err(|none| none.error)?;
         Ok(published[0])
     }
 
-    /// Publishes many jobs in order and with few round trips: up to a thousand go into the stream together or not
-    /// at all.
+    /// Publishes many jobs in order, in few round trips. Up to a thousand go into the stream together or not at all.
     ///
     /// Jobs with known ids are duplicates, as in [`publish`](Queue::publish). If one job can't be published, no
     /// later one is. A producer that died can publish all of them again, under ids of its own choice.
@@ -102,8 +99,7 @@ impl Queue {
         published
     }
 
-    /// Returns a job's position in its group: how many are before it, and when it is likely to begin. `None` if it
-    /// has left the queue.
+    /// Returns a job's position in its group, and when it is likely to begin. `None` if it has left the queue.
     ///
     /// Reads each job before this one, which takes a tenth of a millisecond per job.
     ///
@@ -113,8 +109,7 @@ impl Queue {
         Ok(status::position(&self.store, sequence).await)
     }
 
-    /// Deletes a job or a dead letter by its sequence in the stream. Returns whether it still existed. A running
-    /// job goes on to its end.
+    /// Deletes a job or a dead letter by its sequence. Returns whether it existed. A running job runs to its end.
     ///
     /// # Errors
     /// Currently none. If JetStream does not answer, this tries again.
@@ -134,8 +129,7 @@ impl Queue {
 
     /// Returns how many jobs were dropped because a job with their id had been published before.
     ///
-    /// Publishers count them. The count may be too low if many publish such jobs at once, and does not include
-    /// those of other NATS clients.
+    /// Publishers count them. The count may be too low if many count at once, and excludes other NATS clients.
     ///
     /// # Errors
     /// If JetStream does not answer.

@@ -28,8 +28,7 @@ pub struct GroupStatus {
     pub class: Option<String>,
     /// The number of waiting jobs: for their permit, the previous job, or another attempt.
     pub delayed: usize,
-    /// The number of running jobs, at most the worker's concurrency. A job whose worker has died counts as
-    /// running until its lease ends.
+    /// The number of running jobs. A job whose worker has died counts as running until its lease ends.
     pub running: usize,
     /// The number of jobs that were given up.
     pub dead: usize,

@@ -116,9 +116,8 @@ impl BrowserGuard {
         if may_ask { Ok(()) } else { Err(Unwelcome::OtherPage) }
     }
 
-    /// Returns whether `host` means this server. A page cannot make an address resolve to this host, so from a
-    /// remote peer any address counts: a published port has other addresses. From a local peer, only
-    /// loopback addresses count.
+    /// Returns whether `host` means this server. A page cannot make an address resolve to this host. From a remote
+    /// peer any address counts, since a published port has others. From a local peer only loopback addresses do.
     fn is_ours(&self, host: &str, peer: IpAddr) -> bool {
         let address: Option<IpAddr> = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
         let is_address_ours = |address: IpAddr| address.to_canonical().is_loopback() || !peer.is_loopback();

@@ -1,8 +1,6 @@
-//! Admits HTTP clients within bounds on number, time and size, optionally encrypted, and without foreign web
-//! pages.
+//! Admits HTTP clients within bounds on number, time and size, optionally encrypted, without foreign web pages.
 //!
-//! The HTTP front and the proxy admit clients alike. They differ in their bounds, and in what happens when every
-//! place is taken ([`WhenFull`]).
+//! The HTTP front and the proxy differ in their bounds, and in what happens when all places are taken ([`WhenFull`]).
 
 mod browser;
 pub mod path;
@@ -275,8 +273,7 @@ impl Drop for PendingAnswer {
     }
 }
 
-/// Returns an HTTP server with bounds on request heads: on their bytes, and on their time, which is also how
-/// long a connection may be idle.
+/// Returns an HTTP server with bounds on the bytes and time of heads, and thus on how long a connection idles.
 #[must_use]
 pub fn http(read_head: Duration, max_head: usize) -> auto::Builder<TokioExecutor> {
     let mut http = auto::Builder::new(TokioExecutor::new());

@@ -25,8 +25,7 @@ Exit codes:
   1                     not done, as the last line on standard error says; of `doctor`: something is wrong
   2                     the command line is wrong";
 
-/// Runs the binary `rampmeter`. It is in the library because every binary that awaits these futures compiles
-/// them again.
+/// Runs the binary `rampmeter`. It is in the library, since each binary that awaits its futures compiles them.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();

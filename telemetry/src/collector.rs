@@ -12,8 +12,7 @@ use std::time::Duration;
 
 /// Timeout of a request, far longer than a collector needs.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Bound on the bytes of an answer that are read. The content does not matter, but a connection is reused only
-/// if its answer was read to the end.
+/// Bound on the bytes of an answer. They do not matter, but a connection is reused only if all were read.
 const MAX_ANSWER: usize = 64 * 1024;
 
 /// Sends requests to one address. Follows no redirect, because its headers may contain a key.
@@ -41,8 +40,7 @@ pub(crate) enum SendError {
 }
 
 impl Collector {
-    /// Creates a client for the collector whose address for traces is `traces`. Fails if that needs TLS and the
-    /// system has no certificates.
+    /// Creates a client for the address `traces`. Fails if that needs TLS and the system has no certificates.
     pub(crate) fn new(traces: Uri) -> std::io::Result<Self> {
         let client = Client::builder(TokioExecutor::new());
         let client = match traces.scheme_str() {

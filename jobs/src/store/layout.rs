@@ -1,5 +1,4 @@
-//! The parts of a queue: a stream of jobs, one of lanes, a consumer of arrivals, and a consumer of lane leases
-//! for each class.
+//! The parts of a queue: streams of jobs and lanes, a consumer of arrivals, and one of lane leases per class.
 
 use crate::lane::{LaneMessage, Subjects, class_token};
 use async_nats::jetstream::consumer::AckPolicy;
@@ -13,8 +12,7 @@ const REMEMBERED_OF_LANES: Duration = Duration::from_secs(120);
 const ARRIVALS: &str = "arrivals";
 /// How long a worker has for an arrival before another worker gets it.
 const ARRIVAL_LEASE: Duration = Duration::from_secs(10);
-/// The part of a queue's bytes for its lanes. A lane has two messages of at most 200 bytes, or of some
-/// kilobytes with jobs side by side.
+/// The part of a queue's bytes for lanes. Each has two messages of 200 bytes, or some kilobytes if concurrent.
 const LANES_PART: u64 = 4;
 
 /// The setting of streams that accept batches.

@@ -1,7 +1,6 @@
 //! The contents of a queue in JetStream, and all operations on them.
 //!
-//! Every operation is repeated until the server has confirmed it. A message that may already be stored has an
-//! id by which the server recognises it.
+//! Operations are repeated until the server has confirmed them. Messages have ids, so that it detects repetitions.
 
 pub(super) mod attempts;
 pub(super) mod connection;

@@ -1,7 +1,6 @@
 //! Opens and creates the streams and consumers of a queue.
 //!
-//! Existing streams and consumers must be configured as expected, because one that another party has created
-//! may copy jobs anywhere.
+//! Existing ones must be configured as expected, because another party could have them copy jobs anywhere.
 
 use crate::QueueError;
 use crate::store::connection::Connection;

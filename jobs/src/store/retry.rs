@@ -1,5 +1,4 @@
-//! Repeats an operation of JetStream until it succeeds, since a server that has just started or lost its leader
-//! needs a moment.
+//! Repeats operations of JetStream, since a server needs a moment after a start or the loss of its leader.
 
 use async_nats::jetstream::Error as Refusal;
 use async_nats::jetstream::context::{

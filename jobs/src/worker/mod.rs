@@ -77,8 +77,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// Sets how many groups of each class may have jobs that run or wait for their permit at the same time: at
-    /// least one, 16 by default.
+    /// Sets how many groups of each class may have jobs that run or await permits at once: at least one, 16 by default.
     ///
     /// Each class has its own slots, so urgent jobs do not wait for others.
     pub fn slots(self, slots: usize) -> Self {
@@ -87,9 +86,8 @@ impl WorkerBuilder {
 
     /// Sets how many jobs of one group may run at the same time: from 1, the default, to 64.
     ///
-    /// With 1, jobs of a group keep their order. With more, slow calls can use all that the group's limit
-    /// allows: the first jobs of the group run side by side, and each keeps its place while it waits for
-    /// its permit or for another attempt.
+    /// With 1, jobs of a group keep their order. With more, slow calls can use all that the group's limit allows:
+    /// the first jobs run side by side, and each keeps its place while it waits for a permit or another attempt.
     pub fn concurrency(self, jobs: usize) -> Self {
         WorkerBuilder { concurrency: jobs.clamp(1, MAX_CONCURRENCY), ..self }
     }
@@ -128,8 +126,7 @@ impl WorkerBuilder {
     }
 
     /// Begins to run jobs. The permit of a job is settled with the handler's result. After a status of 429 the job
-    /// waits for another permit. Any other status ends the job, and a [`Failure`] causes another attempt. A
-    /// handler that panics has failed.
+    /// waits for another permit. Any other status ends it. After a [`Failure`] or a panic it is tried again.
     ///
     /// # Errors
     /// If a class is not a name, the queue lacks it, or JetStream refuses.

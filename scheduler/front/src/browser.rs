@@ -1,5 +1,4 @@
-//! Refuses requests that a web page may have sent, except those of proxies that ask about requests of
-//! their own clients.
+//! Refuses requests that a web page may have sent, except through proxies that ask about their clients' requests.
 
 use super::access_log::{AccessLog, Lacks};
 use super::original_request::{CHECK, is_forwarded};

@@ -18,8 +18,7 @@ use tower_service::Service;
 
 /// Bound on the bytes of a request's line and headers: what proxies pass on by default.
 const MAX_HEAD: usize = 16 * 1024;
-/// How long a client may take for its headers, and thus how long a connection may be idle. A slower client is
-/// slow on purpose, or gone.
+/// How long a client may take for its headers, or be idle. A slower one is malicious or gone.
 const READ_HEAD: Duration = Duration::from_secs(10);
 /// How long answers may take to leave when the process stops.
 const LEAVE: Duration = Duration::from_secs(1);
@@ -61,8 +60,7 @@ impl ConnectionLimiter {
     }
 }
 
-/// Serves a connection, encrypted if there is a certificate. A client that is slow in the handshake loses
-/// its place to others, like any slow one.
+/// Serves a connection, encrypted if there is a certificate. A slow handshake loses its place like a slow request.
 async fn greet(stream: TcpStream, connection: Connection, certificate: Option<Arc<Certificate>>, router: Router) {
     let Some(certificate) = certificate else { return serve(stream, connection, router).await };
     if let Some(Some(stream)) = connection.unless_sent_away(certificate.accept(stream)).await {

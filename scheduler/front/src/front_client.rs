@@ -22,8 +22,7 @@ use tokio::sync::mpsc;
 
 /// How long sending may wait for room in the NATS client's buffer. Then the connection counts as lost.
 const SEND_TIMEOUT: Duration = Duration::from_millis(500);
-/// Bound on unread replies: an answer and a place in the queue for each element of a batch. Further
-/// replies are lost, and requested again.
+/// Bound on unread replies: two for each element of a batch. Further ones are lost, and requested again.
 const MAX_UNREAD: usize = 2 * MAX_BATCH;
 /// A reply's number is its exchange's, with the number of the message in the lowest bits.
 const MESSAGE_BITS: u32 = 20;

@@ -236,8 +236,7 @@ fn routes(front: Arc<Front>, settings: &HttpSettings) -> Router {
     router
 }
 
-/// Puts the routes of `asked` behind the front's guards: a request needs a token, if there are any, is read
-/// to its end, and needs a place.
+/// Puts the front's guards before `asked`: a request may need a token, is read to its end, and needs a place.
 fn guarded(asked: Router, guard: Guard, access_log: AccessLog, connection_limiter: &ConnectionLimiter) -> Router {
     asked
         .method_not_allowed_fallback(misused)

@@ -20,8 +20,7 @@ const ADDRESSES: [&str; 2] = ["x-forwarded-for", "forwarded"];
 /// The path after which a proxy appends the original path.
 pub(super) const CHECK: &str = "/check";
 
-/// Why the original request is uncertain. It is then refused: if a header counted as absent, its client
-/// could choose which limits apply.
+/// Why the original request is uncertain and refused: its client could otherwise choose which limits apply.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Ambiguity {
     /// A client has set one of two headers that no proxy would both set.

@@ -22,8 +22,7 @@ const STATUS_TIMEOUT: Duration = Duration::from_secs(1);
 /// Bound on the sent limits. More would not fit into the headers that proxies accept from an upstream.
 const MAX_POLICIES: usize = 8;
 
-/// The known limits of a resource. Only the first requests wait for them, so that their answers have them
-/// too.
+/// The known limits of a resource. Only the first requests wait for them, so that all answers include them.
 #[derive(Debug)]
 pub(super) struct Policies {
     /// Locked by the request that asks on behalf of all.
@@ -98,8 +97,7 @@ async fn refresh(front_client: FrontClient, resource: Name, known: Arc<Mutex<Kno
     }
 }
 
-/// Formats limits like `"requests-per-minute";q=1000;w=60`; names need no escapes. Only limits that count
-/// requests are of use to a client.
+/// Formats limits that count requests, like `"requests-per-minute";q=1000;w=60`. Names need no escapes.
 fn policies(limits: &[LimitStatus]) -> Option<HeaderValue> {
     let counted = limits.iter().filter(|limit| &*limit.unit == REQUESTS).take(MAX_POLICIES);
     let policy = |limit: &LimitStatus| {

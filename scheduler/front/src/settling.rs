@@ -1,4 +1,4 @@
-//! Settles of HTTP clients, which are repeated until a scheduler answers.
+//! Settles of HTTP clients, which are repeated until a scheduler answers or was silent for too long.
 
 use super::front_client::{Exchange, FrontClient};
 use rampmeter_nats::inbox::InboxReply;
@@ -10,8 +10,7 @@ use rampmeter_serve::messages::inbound::Endpoint;
 use rampmeter_serve::messages::message_trace::MessageTrace;
 use std::time::Duration;
 
-/// How long schedulers may be silent before the client gets an error. A successor answers 0.3 s after a kill,
-/// and a second after a hang.
+/// How long schedulers may be silent before an error. A successor answers 0.3 s after a kill, 1 s after a hang.
 pub(super) const MOST_SILENCE: Duration = Duration::from_secs(1);
 /// How long an answer may take before the settles are sent again, which is harmless if they were taken.
 const AT_ONCE: Duration = Duration::from_millis(400);
@@ -39,8 +38,7 @@ pub(super) async fn settle_all(
     known
 }
 
-/// Gives unused permits back with the settles in `payload`. Returns once these are sent; they are repeated
-/// until a scheduler answers.
+/// Sends the settles in `payload` to give unused permits back. A task repeats them for at most [`MOST_SILENCE`].
 pub(super) async fn give_back(front_client: FrontClient, resource: Name, payload: Vec<u8>) {
     let exchange = front_client.exchange(&resource, None);
     let is_sent = exchange.ask(&Endpoint::Settle, 0, payload.clone()).await;
@@ -62,8 +60,7 @@ async fn repeat(mut exchange: Exchange, payload: Vec<u8>, mut is_sent: bool, mut
     }
 }
 
-/// Stores the answers of a reply, and returns whether all settles are answered. A scheduler may be unable
-/// to answer some of them now.
+/// Stores the answers of a reply, and returns whether all settles are answered, as some may have to be repeated.
 fn take(known: &mut [Option<Answer<'static>>], reply: &[u8]) -> bool {
     let answers: Vec<Answer<'_>> = serde_json::from_slice(reply).unwrap_or_default();
     if answers.len() != known.len() {

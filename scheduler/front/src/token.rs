@@ -32,8 +32,7 @@ pub(super) struct Caller {
     access_log: AccessLog,
 }
 
-/// Checks in advance that HTTP can be served by these settings. Environment variables are not read, since
-/// those of the scheduler may differ.
+/// Checks that HTTP can be served by these settings, without environment variables, which the scheduler may have.
 ///
 /// # Errors
 /// If `listen` is no address, or a file with tokens or a certificate can't be used.

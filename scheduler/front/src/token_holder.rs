@@ -12,8 +12,7 @@ use subtle::ConstantTimeEq;
 /// The label with the client of a request.
 const CLIENT: &str = "client";
 
-/// A token with the rights of its holder. A request that leaves out a restricted class or client gets one
-/// that its holder may use.
+/// A token with its holder's rights. A request without a restricted class or client gets a permitted one.
 #[derive(Clone, Debug)]
 pub(super) struct TokenHolder(TokenSettings);
 
@@ -61,8 +60,7 @@ impl TokenHolder {
         Ok(PermitRequest { class: self.class(request.class)?, labels: self.labels(request.labels)?, ..request })
     }
 
-    /// Restricts a settle to the holder's rights, since a scheduler may count the call by its labels. Fails if
-    /// it has another client than allowed.
+    /// Restricts a settle, by whose labels a call may be counted. Fails if it has another client than allowed.
     pub(super) fn settle<'a>(&self, mut settle: Settle<'a>) -> Result<Settle<'a>, String> {
         if let Some(asked) = &mut settle.asked {
             asked.labels = self.labels(std::mem::take(&mut asked.labels))?;

@@ -37,8 +37,7 @@ pub async fn connect(denials: &Denials, nats: &NatsTable, name: &str) -> anyhow:
     connect_noting(denials, None, nats, name).await
 }
 
-/// Connects like [`connect`]. With `stopping`, the end of the connection after a stop is logged as
-/// expected.
+/// Connects like [`connect`]. With `stopping`, the end of the connection after a stop is logged as normal.
 ///
 /// # Errors
 /// If the server can't be reached, refuses the login, or is too old.
@@ -160,8 +159,7 @@ pub fn state_keys(nats: &NatsTable) -> anyhow::Result<StateKeys> {
     Ok(keys.transpose().context("`nats.state_key_file`")?.unwrap_or_default())
 }
 
-/// Returns the pause before an attempt, which doubles up to [`MAX_DELAY`]. `jitter` keeps schedulers
-/// from reconnecting at the same time.
+/// Returns the pause before an attempt, which doubles up to [`MAX_DELAY`], with `jitter` to spread schedulers.
 fn delay(attempt: usize, jitter: f64) -> Duration {
     let doubled = Duration::from_millis(5) * (1 << attempt.min(10));
     doubled.min(MAX_DELAY).mul_f64(jitter)

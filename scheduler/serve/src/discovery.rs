@@ -1,5 +1,4 @@
-//! Lets clients and tools find schedulers: `$SRV.PING`, `$SRV.INFO`, `$SRV.STATS` (NATS ADR-32), and
-//! `rampmeter.resources`.
+//! Lets clients find schedulers: `$SRV.PING`, `$SRV.INFO`, `$SRV.STATS` (NATS ADR-32), and `rampmeter.resources`.
 //!
 //! The service module of async-nats is not used, because its endpoints subscribe in queue groups.
 //! Permit loops read their subjects themselves, and their reports are announced here.

@@ -199,8 +199,7 @@ impl Scheduler {
         self.view.context.health.ready().await;
     }
 
-    /// Waits until every resource is led, and returns the leader of each: another scheduler, or
-    /// `None` for this one.
+    /// Waits until every resource is led, and returns the leaders, `None` for this scheduler.
     pub fn leaders(&self) -> impl Future<Output = Vec<(Name, Option<String>)>> + use<> {
         let view = self.view.clone();
         async move {

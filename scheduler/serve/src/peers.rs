@@ -9,8 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const GONE_AFTER: Span = Span::from_secs(3);
 /// How much later a scheduler takes over for each resource that it leads more than a peer.
 const HEAD_START: Span = Span::from_millis(20);
-/// The smallest difference that is worth a handover: after a handover for a difference of 1, the other
-/// scheduler would lead more.
+/// The smallest difference that is worth a handover. For a smaller one, the other scheduler would then lead more.
 const WORTH_MOVING: usize = 2;
 
 /// The live schedulers, and the leaders of resources. The lock is held for one look-up in both maps.

@@ -35,8 +35,7 @@ const PRESETS: &[Preset] = include!(concat!(env!("OUT_DIR"), "/presets.rs"));
 
 const SCENARIO: &str = "\n# Scenario: ";
 
-/// The beginning of a comment with the next line's value for each plan, such as
-/// `# plan: basic 500, large 1200 [1]`.
+/// The beginning of a comment with the next line's value for each plan, like `# plan: basic 500, large 1200 [1]`.
 const PLANS: [&str; 2] = ["# plan: ", "# tier: "];
 
 /// Prints the configuration of a preset, or the list of presets.

@@ -88,8 +88,7 @@ fn fusion(text: &str) -> Result<Fusion, String> {
 /// Prints the cost of a request in processing units.
 ///
 /// # Errors
-/// If the body can't be read, is invalid, or does not determine the cost. The message states what to correct or
-/// which argument to pass.
+/// If the body is unreadable or invalid, or does not determine the cost. The message states what to change.
 pub fn run(args: &PuArgs) -> anyhow::Result<()> {
     let estimate = match &args.body {
         Some(path) => {

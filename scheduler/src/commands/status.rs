@@ -49,8 +49,7 @@ pub struct StatusArgs {
 }
 
 impl StatusArgs {
-    /// Returns the log levels. With `watch`, messages of the connection are off: they would be written into the
-    /// table, which shows failures by itself.
+    /// Returns the log levels. With `watch` the connection logs nothing, because the table itself shows failures.
     #[must_use]
     pub fn log_levels(&self) -> &'static str {
         if self.watch.is_some() { "error,async_nats=off" } else { "warn" }

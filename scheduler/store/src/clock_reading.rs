@@ -37,10 +37,9 @@ impl ClockReading {
         ClockReading { unix_ms: unix_ms() + 1, boot: BootTime::now() }
     }
 
-    /// Returns the time that has certainly passed from this instant to `now`. Within one boot of a machine its
-    /// boot clock counts. Otherwise the shorter of two times counts: by the wall clocks, less their possible
-    /// difference, and `store`, by the store's clock, or zero without it. A clock that was set, or differs a
-    /// little, never makes the result too long.
+    /// Returns the time that has certainly passed from this instant to `now`. Within one boot of a machine its boot
+    /// clock counts. Otherwise the shorter of two times counts: by the wall clocks, less their possible difference,
+    /// and `store`, by the store's clock, or zero without it. A clock that was set never makes the result too long.
     #[must_use]
     pub fn certainly_past(&self, now: &ClockReading, store: Option<Span>) -> Span {
         if let (Some(then), Some(now)) = (&self.boot, &now.boot)

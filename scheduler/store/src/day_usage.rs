@@ -22,8 +22,7 @@ pub const HOURS: usize = 24;
 
 /// The use of one day, in UTC.
 ///
-/// Writers add to it and never replace it. Each addition has a number from its writer, so that one with an
-/// unknown outcome is not made twice.
+/// Writers only add to it, under numbers of their own, so that no addition of unknown outcome is made twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredDayUsage {
     rows: Vec<StoredClientUsage>,

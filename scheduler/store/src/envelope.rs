@@ -1,5 +1,4 @@
-//! An envelope that reveals damage: the content is preceded by magic, version, length and checksum, and by
-//! a signature if there are keys.
+//! An envelope that reveals damage: magic, version, length, checksum, a signature if there are keys, and content.
 
 use super::state_keys::{SignatureFault, StateKeys};
 

@@ -23,8 +23,7 @@ use tokio::sync::Mutex;
 pub const MAX_PERMITS: usize = 250_000;
 /// Bound on the bytes of permits in one value, unless a single permit is longer.
 const PART_BYTES: usize = 256 << 10;
-/// Bound on the values with permits of one resource. A snapshot has at most 128 MiB of permits, and each value
-/// but the last is at least half full.
+/// Bound on the values of one resource's permits: 128 MiB of a snapshot, all but the last at least half full.
 const MAX_PARTS: usize = 1024;
 /// The part of a server's `max_payload` that the headers of a write may take.
 const HEADERS_BYTES: usize = 1024;
@@ -171,8 +170,7 @@ impl Store {
     /// Writes the record if the stored one still has `revision`.
     ///
     /// # Errors
-    /// [`StoreError::Superseded`] if another record was written, [`StoreError::TooLarge`] if the server
-    /// accepts no value of this size.
+    /// [`StoreError::Superseded`] if another record was written, [`StoreError::TooLarge`] if this one is too large.
     pub async fn write(
         &self,
         resource: &Name,
@@ -211,8 +209,7 @@ impl Store {
         Ok(Span::from_nanos(u64::try_from(nanos).unwrap_or(0)))
     }
 
-    /// Returns the store's wall clock at the origin of `clock`. Its error is at most half of the shortest round trip
-    /// of several readings.
+    /// Returns the store's wall clock at the origin of `clock`, within half the shortest of several round trips.
     ///
     /// # Errors
     /// If the store can't be read or written.
@@ -245,8 +242,7 @@ impl Store {
         best.map(|(_, wall_clock)| wall_clock).ok_or_else(|| unavailable("its clock can't be read"))
     }
 
-    /// Writes the remembered permits, the first ones if there are too many. Returns the number of values, which
-    /// count once a record states it.
+    /// Writes the first remembered permits, all if possible. Returns the number of values, for the next record.
     ///
     /// # Errors
     /// If the store can't be written.

@@ -10,8 +10,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::durability::snapshot::{KeyPageId, KeySnapshot, NewPage};
 
 impl Store {
-    /// Writes pages, which count once a record names them. One that is too large for the server is left out, and
-    /// counts as lost.
+    /// Writes pages, which count once a record names them. One that is too large is left out, and counts as lost.
     ///
     /// # Errors
     /// If the store can't be written.

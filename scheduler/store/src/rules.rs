@@ -1,5 +1,4 @@
-//! The KV bucket with the rules. One value holds the rules of all resources, so that one write changes all
-//! or none.
+//! The KV bucket with the rules of all resources in one value, so that one write changes all or none.
 
 use super::bucket::{self, OpenError, StoreError, within};
 use async_nats::jetstream::kv::{self, Entry, Operation};
@@ -111,8 +110,7 @@ impl RuleStore {
         Self::open(client, prefix, state.map_or(1, |stream| stream.cached_info().config.num_replicas)).await
     }
 
-    /// Returns all kept editions, the latest first. They include the last edition [in force](RuleStore::keep), even
-    /// if many invalid ones followed it.
+    /// Returns all kept editions, the latest first, always with the last one [in force](RuleStore::keep).
     ///
     /// # Errors
     /// If the store can't be read.

@@ -14,8 +14,7 @@ const MAX_KEYS: usize = 8;
 /// The line that accepts unsigned records, while a fleet turns signatures on.
 const UNSIGNED: &str = "unsigned";
 
-/// The keys of the schedulers of one state. The first signs, and all verify. Without keys, nothing is signed or
-/// verified. Cheap to clone.
+/// The keys of the schedulers of one state. The first signs, all verify; without keys neither happens. Cheap to clone.
 ///
 /// A file has one key per line. A new key is added below the present one first. Once every scheduler knows it,
 /// it becomes the first.

@@ -9,8 +9,7 @@ use jiff::civil::Date;
 use rampmeter_protocol::name::Name;
 
 impl Store {
-    /// Returns the use of a day, and the revision for the next write. A value that is missing or unreadable
-    /// counts as an empty day.
+    /// Returns the use of a day, empty if the value is missing or unreadable, and the revision for the next write.
     ///
     /// # Errors
     /// If the store can't be read.

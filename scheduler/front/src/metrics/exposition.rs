@@ -27,8 +27,7 @@ fn of_program() -> String {
     text
 }
 
-/// Registers metrics of this process, without values that cannot be read: a container may hide them, and
-/// other systems have no `/proc`.
+/// Registers metrics of this process, except unreadable ones: containers may hide them, other systems lack `/proc`.
 #[cfg(target_os = "linux")]
 fn register_process(registry: &mut Registry) {
     use procfs::process::{LimitValue, Process};

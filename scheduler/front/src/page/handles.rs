@@ -4,8 +4,7 @@ use rampmeter_protocol::id::PermitId;
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, VecDeque};
 
-/// Bound on the remembered handles: hundreds of pages of ten requests. Older ones mean nothing any more, and
-/// their browsers begin at the front again.
+/// Bound on the remembered handles: hundreds of pages of ten requests. Browsers with older ones begin again.
 const MAX_HANDLES: usize = 8192;
 /// Characters of an id that are shown, so that people find it in their logs. The rest stays secret.
 const SHOWN_CHARACTERS: usize = 8;

@@ -13,8 +13,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::Mutex;
 
-/// How long counts are repeated to further browsers. Counting takes some messages for each lane with a
-/// running job.
+/// How long counts are repeated, since counting takes some messages for each lane with a running job.
 const FRESH_COUNTS: Span = Span::from_secs(5);
 /// How long a queue may take to answer.
 const QUEUE_TIMEOUT: Duration = Duration::from_secs(3);

@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// Returns the patch that turns `before` into `after`, or `None` if they are equal. Neither may contain a null,
-/// which would mean a removal.
+/// Returns the patch from `before` to `after`, neither of which may contain a null, or `None` if they are equal.
 pub(super) fn difference(before: &Value, after: &Value) -> Option<Value> {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => in_objects(before, after),

@@ -110,8 +110,7 @@ pub(super) struct JobDeletion {
     sequence: u64,
 }
 
-/// `POST /page/order/delete-job`. Queues belong to no resource, so a token that is limited to some
-/// resources may not delete jobs.
+/// `POST /page/order/delete-job`. Queues belong to no resource, so tokens limited to resources are refused.
 pub(super) async fn delete_job(
     State(page): State<Arc<WebPage>>,
     Extension(caller): Extension<Caller>,

@@ -1,5 +1,4 @@
-//! The picture of a resource for browsers. Lists become objects by name, so that a change of one limit is
-//! sent without the others.
+//! The picture of a resource for browsers. Lists become objects by name, so that patches can be small.
 
 use rampmeter_protocol::shares::Shares;
 use rampmeter_protocol::status::Status;

@@ -13,8 +13,7 @@ use tokio::sync::{mpsc, watch};
 
 /// Bound on concurrent streams, each of which costs a connection and what is written to it.
 const MAX_STREAMS: usize = 64;
-/// How long a stream lasts. Its browser then opens the next one, and must show its token again; a browser
-/// that does not read loses its place.
+/// How long a stream lasts. Its browser then shows its token again to open another, or loses its place.
 const LIFETIME: Duration = Duration::from_secs(60);
 /// How long a stream may be silent: only a write shows that a browser is gone.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -52,8 +51,7 @@ impl Streams {
     }
 }
 
-/// Sends until the browser is gone. A browser that reads slowly misses frames, and then gets the whole
-/// picture.
+/// Sends until the browser is gone. One that reads slowly misses frames, and then gets the whole picture.
 async fn send_frames(mut frames: watch::Receiver<Frame>, browser: mpsc::Sender<Bytes>) {
     let mut sent = None;
     loop {

@@ -26,8 +26,7 @@ enum Shape {
     TwoWeeks,
 }
 
-/// The bars for a shape: mean error in percent of the period, share of months within 5 % of it, and share
-/// of months that end between p10 and p90.
+/// Bars: mean error in percent of the period, and the shares of months within 5 % and between p10 and p90.
 type Bars = (f64, f64, f64);
 
 const TABLE: [(Shape, Bars); 6] = [

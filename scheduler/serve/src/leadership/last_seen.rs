@@ -28,8 +28,7 @@ impl LastSeenRecord {
         }
     }
 
-    /// Returns for how long this record has certainly been in the store at `now`, from when it was seen or
-    /// from the time in the record itself.
+    /// Returns for how long this record has certainly been stored at `now`, since it was seen or by its own time.
     #[must_use]
     pub fn certainly_there_for(&self, now: Time, moment: &ClockReading, store: Option<Span>) -> Span {
         now.since(self.since).max(self.record.saved.certainly_past(moment, store))

@@ -1,7 +1,6 @@
 //! Leads one resource, from standing by to handing over.
 //!
-//! Only the compare-and-set on the resource's state record decides which scheduler leads. `failover`
-//! merely decides which scheduler tries.
+//! Only the compare-and-set on the state record elects the leader. `failover` merely decides who tries.
 
 use crate::health::ServingState;
 use crate::leadership::predecessor_state::{PredecessorState, is_fresh};

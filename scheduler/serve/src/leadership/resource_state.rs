@@ -74,9 +74,8 @@ impl ResourceState {
     }
 }
 
-/// Implements [`ResourceState::is_latest`] for the server of the store now, when the record was written, and
-/// when this process first read a record. In a cluster `server` is `None`. A record that names no server
-/// counts as written under another one.
+/// Implements [`ResourceState::is_latest`], from the server of the store now, when the record was written, and when
+/// this process first read one. `server` is `None` in a cluster. A record without a server is of another one.
 fn is_latest(server: Option<&str>, written: Option<&str>, first: Option<&str>) -> bool {
     server.is_none() || written == server || first != server
 }

@@ -139,9 +139,8 @@ impl StateWriter {
         Ok(())
     }
 
-    /// Finds the revision of this term's record. A record that is missing, damaged or too old is written again,
-    /// because this term's knowledge is still true. Fails if another term has written it, since its leader may
-    /// be granting permits.
+    /// Finds the revision of this term's record. Overwrites one that is missing, damaged or too old, because this
+    /// term's knowledge is still true. Fails if another term has written, since its leader may grant permits.
     async fn find_own(&mut self, state: &ResourceState) -> Result<(), StoreError> {
         let resource = &state.name;
         let StoredEntry { revision, state: found } = state.context.store.read(resource).await?;

@@ -184,8 +184,7 @@ pub(crate) fn keep(client: Client, denials: Denials, prefix: Name, replicas: usi
     read
 }
 
-/// Follows the store until its watch ends. The bucket is created only at the first start; one that is
-/// lost later is not created again.
+/// Follows the store until its watch ends. A bucket is created at the first start, but not when it is lost later.
 async fn follow(
     store: &mut Option<RuleStore>,
     (client, prefix, replicas): (&Client, &Name, usize),

@@ -11,8 +11,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use tokio::sync::mpsc;
 
-/// Bound on remembered accounts. A server has as many as its configuration says, but without
-/// permissions any client can make some up.
+/// Bound on remembered accounts, since without permissions any client can make some up.
 const MAX_ACCOUNTS: usize = 64;
 
 /// A reply, with the number of the message that it answers.

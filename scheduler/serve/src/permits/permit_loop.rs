@@ -63,8 +63,7 @@ pub struct Parts {
     pub context: ProcessContext,
     /// The channels to the rest of the process.
     pub channels: LoopChannels,
-    /// The first checkpoint of a store without a record. It counts after a time of listening, unless a
-    /// worker knows of another leader.
+    /// The first checkpoint of a new store, which counts after listening, unless a worker knows of another leader.
     pub unconfirmed: Option<CheckpointNumber>,
     /// The sources of the limits.
     pub limits: LimitSources,

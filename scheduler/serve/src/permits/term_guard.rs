@@ -18,8 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 /// How often a lost connection is checked.
 const RECONNECT_POLL: Span = Span::from_millis(5);
 
-/// Decides whether the answers of a core may go out, and reports every doubt to the core before its next
-/// event.
+/// Decides whether answers may go out, and reports every doubt to the core before its next event.
 ///
 /// Checkpoints are handed out one at a time, and only while this loop receives its own messages, so
 /// that a loop that receives nothing does not lead for ever.
@@ -191,8 +190,7 @@ impl TermGuard {
         }
     }
 
-    /// Notes the epoch in a client's request. A leader that listens and has revealed its epoch to nobody
-    /// knows of no epoch, so any epoch counts.
+    /// Notes the epoch in a client's request. Any counts for a leader that listens and has revealed its own to nobody.
     pub(crate) fn note_named_epoch(&mut self, now: Time, driver: &mut CoreDriver, named: Option<Epoch>) {
         let is_secret = self.leadership.is_listening() && !driver.outbox.has_answered;
         let unknown = if is_secret { Epoch::FIRST } else { driver.core().epoch().next() };

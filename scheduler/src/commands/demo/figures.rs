@@ -28,9 +28,8 @@ pub(super) struct Figures {
     /// The share, from 0 to 1, of the most used limit's refill that calls spent, from the end of the first
     /// burst to the end of the phase. `None` if the burst lasted to the end.
     ///
-    /// In the first burst, calls spend some limit faster than it refills. It ends after 200 ms in which they
-    /// did not. Stock that is left then, such as the headroom of urgent classes, is no later refill, so
-    /// spending it does not count.
+    /// In the first burst, calls spend some limit faster than it refills. It ends after 200 ms in which they did
+    /// not. Stock that is then left, such as headroom of urgent classes, does not count when it is spent.
     pub(super) utilisation: Option<f64>,
     /// The waits of calls in milliseconds, by class: from the wish to call until the successful call was sent.
     /// Calls that still wait at the end are left out. `None` if no call is left.

@@ -1,8 +1,7 @@
 //! `rampmeter demo`: the same workers against the same limits, first without and then with permits.
 //!
-//! A phase runs the `workers` of a `scenario` against a fresh upstream, and computes `figures` from its
-//! snapshots. The second phase has permits of a scheduler, whose web page a browser may show. `progress` is
-//! shown meanwhile, `report` at the end.
+//! A phase runs the `workers` of a `scenario` against a fresh upstream, and computes `figures`. The second phase has
+//! permits of a scheduler, whose web page a browser may show. `progress` is shown meanwhile, `report` at the end.
 
 mod figures;
 mod progress;
@@ -59,8 +58,7 @@ pub struct DemoArgs {
 /// Shows the progress of both phases, and then their figures side by side.
 ///
 /// # Errors
-/// If there is no nats-server, a part of the demo cannot be started, a call fails other than with 429, or a
-/// signal ends the demo early.
+/// If there is no nats-server, a part of the demo fails to start, a call fails except by 429, or on a signal.
 pub async fn run(args: DemoArgs) -> anyhow::Result<()> {
     allow_many_files();
     let mut progress = Progress::new(args.json);

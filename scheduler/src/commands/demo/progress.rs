@@ -10,8 +10,7 @@ use std::time::Duration;
 
 /// The interval of lines without a terminal.
 const LINES: Duration = Duration::from_secs(5);
-/// The template of the bar. The message begins with the time, and continues on lines below it. All of them
-/// fit 80 columns.
+/// The template of the bar. The message begins with the time, followed by lines of at most 80 columns.
 const BAR: &str = "{prefix:<13} {bar:50} {msg}";
 
 /// A bar on a terminal, lines every few seconds elsewhere, or nothing.

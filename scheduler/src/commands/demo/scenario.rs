@@ -1,5 +1,4 @@
-//! The account of the demo and its limits, which the upstream enforces and the scheduler respects, and the
-//! classes of its workers.
+//! The account of the demo with its limits, for the upstream and the scheduler, and the classes of its workers.
 
 use rampmeter_config::{self as config, Config};
 use rampmeter_protocol::time::Span;

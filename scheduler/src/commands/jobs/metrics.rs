@@ -1,5 +1,4 @@
-//! `rampmeter jobs metrics`: gauges of queues for Prometheus. They have a page of their own because jobs and
-//! schedulers have different NATS accounts.
+//! `rampmeter jobs metrics`: gauges of queues for Prometheus, whose NATS account is not that of schedulers.
 
 use super::access::open;
 use crate::commands::nats_arg::NatsArg;

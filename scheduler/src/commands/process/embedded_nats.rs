@@ -14,9 +14,8 @@ const URL_FILE: &str = "nats-url";
 /// The hosts allowed in `nats.url`, since the private server listens on loopback only.
 const HERE: [&str; 2] = ["127.0.0.1", "localhost"];
 
-/// Starts the server on the port of `url`, with its data in `data`. It requires the user and password of `url`, if
-/// there are any. Fails if `url` is not an address on this machine, or the server does not run; with `verbose`,
-/// the error includes the end of NATS' log.
+/// Starts the server on the port of `url`, with its data in `data` and the login in `url`, if there is one. Fails if
+/// `url` is not on this machine, or the server does not run; `verbose` errors include the end of NATS' log.
 pub(in crate::commands) async fn start(url: &str, data: PathBuf, verbose: bool) -> anyhow::Result<Server> {
     start_with(Options { port: port(url)?, login: login(url)?, store: Some(data), ..Options::default() }, verbose).await
 }
@@ -31,8 +30,7 @@ pub(in crate::commands) struct PrivateServer {
 
 impl PrivateServer {
     /// Starts the server on a free port. With `data`, its state is kept there, with its URL in a file that only this
-    /// user may read. Fails if the server does not run, or the file can't be written; with `verbose`, the error
-    /// includes the end of NATS' log.
+    /// user may read. Fails if the server or the file does; `verbose` errors include the end of NATS' log.
     pub(in crate::commands) async fn start(data: Option<PathBuf>, verbose: bool) -> anyhow::Result<Self> {
         let (user, password) = ("rampmeter", format!("{:032x}", secret()));
         let login = Some(Login::User(user.to_owned(), password.clone()));

@@ -1,8 +1,6 @@
-//! Writes log lines to standard error, which may be full, closed or unread. Logging neither waits for a slow
-//! reader nor fails with a broken one.
+//! Writes log lines to standard error, without waiting for a slow reader or failing with a broken one.
 //!
-//! `tracing-appender` does not count refused lines, and its own complaints on standard error can block or
-//! panic.
+//! `tracing-appender` does not count refused lines, and its own complaints there can block or panic.
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -23,9 +23,8 @@ pub enum LogFormat {
     Json,
 }
 
-/// Libraries that handle secrets in headers, in forms and in logins. They log only at `debug` and above, whatever
-/// `RAMPMETER_LOG` is: their trace output is for their own authors, and a future version may show content
-/// in it.
+/// Libraries that handle secrets. They log only at `debug` and above, whatever `RAMPMETER_LOG` is: their trace output
+/// is for their own authors, and a future version may show content in it.
 const SEES_SECRETS: [&str; 7] = ["async_nats", "h2", "hyper", "hyper_rustls", "hyper_util", "rustls", "tokio_rustls"];
 
 static WRITER: OnceLock<LogWriter> = OnceLock::new();

@@ -2,9 +2,8 @@
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Raises the bound to the system's maximum. Many shells set 1024, fewer than the HTTP connections of a scheduler or
-/// the connections of the demo, both of whose ends are in this process. If this fails, opening too many files
-/// fails later with the system's error.
+/// Raises the bound to the system's maximum. Many shells set 1024, too few for a scheduler's HTTP connections or for
+/// both ends of the demo's. If this fails, opening too many files fails later with the system's error.
 pub fn allow_many_files() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE)
         .and_then(|(_, allowed)| setrlimit(Resource::RLIMIT_NOFILE, allowed, allowed));

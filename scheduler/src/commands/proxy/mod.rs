@@ -192,9 +192,8 @@ fn proxies(args: &ProxyArgs, config: Option<&Config>) -> anyhow::Result<Vec<Prox
     Ok(proxies)
 }
 
-/// Gives proxies without a resource the file's only one. Proxies of language models count the tokens that its
-/// limits count. Fails if a proxy has no upstream, would show its credential to the network, or has no resource
-/// and the file none or several.
+/// Gives proxies without a resource the file's only one. Those of language models count the tokens that it limits.
+/// Fails if a proxy has no upstream or no unambiguous resource, or would show its credential to the network.
 pub(super) fn complete(proxies: &mut [ProxySettings], config: Option<&Config>) -> anyhow::Result<()> {
     let resources = config.map_or(&[][..], |config| &config.resources);
     for proxy in proxies {

@@ -33,8 +33,7 @@ impl KeyLabels {
         }
     }
 
-    /// Notes the labels of a request. Returns the limits that have now skipped many requests, with the labels
-    /// that all of these lacked.
+    /// Notes the labels of a request. Returns the limits that have now skipped many, with the labels they all lacked.
     fn note(&mut self, resource: &Resource, labels: &Labels<'_>) -> Vec<(Name, Vec<String>)> {
         self.keep_to(resource);
         let mut noticed = Vec::new();

@@ -1,5 +1,4 @@
-//! Records the spans of a permit loop, one for each traced request and one for its settle. Another task
-//! exports them.
+//! Records the spans of a permit loop, for each traced request and its settle. Another task exports them.
 
 use crate::messages::message_trace::ElementTrace;
 use crate::messages::request_trace::{Attributes, RequestTrace, amounts, counted, text};

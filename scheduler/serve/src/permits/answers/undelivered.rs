@@ -1,8 +1,7 @@
 //! Detects answers that have reached no client.
 //!
-//! Every answer to a request that has waited carries a reply subject of this loop. If no subscription
-//! receives the answer, the server sends *no responders* there, at once, on the connection that sent the
-//! answer.
+//! Every answer to a request that has waited carries a reply subject of this loop. If nothing receives the answer,
+//! the server sends *no responders* there, at once, on the connection that sent the answer.
 
 use crate::messages::reply::{ReplyTo, Waited};
 use async_nats::{Message, StatusCode, Subject};
@@ -24,8 +23,7 @@ const GRANT: &str = "g";
 const UPDATE: &str = "u";
 /// Longer inboxes get no notice, because a server closes a connection whose subjects fill a line of 4 KiB.
 const LONGEST_INBOX: usize = 512;
-/// Bound on the permits remembered as repeated. A notice about the earlier answer and the repeated request
-/// arrive almost at once.
+/// Bound on the permits remembered as repeated. A notice arrives almost at once with the repeated request.
 const MAX_REPEATED: usize = 64;
 
 /// Permits and connections whose answers have reached no client.
@@ -33,8 +31,8 @@ const MAX_REPEATED: usize = 64;
 /// A walk is under way from the discovery of a lost connection until all its requests are probed.
 #[derive(Debug)]
 pub(crate) struct Undelivered {
-    /// The prefix of the notices' subjects. No client may publish there, and its random token is known
-    /// only to clients that have waited.
+    /// The prefix of the notices' subjects, with a random token that only clients learn that have waited. No client
+    /// may publish there.
     prefix: String,
     /// Answers that no task of this process awaits.
     here: Vec<Waited>,

@@ -1,5 +1,4 @@
-//! Computes the costs of requests that give a body instead of a cost, on a thread of its own so that no
-//! other request waits.
+//! Computes the costs of requests that give a body instead, on a separate thread so that no other request waits.
 
 use crate::messages::inbound::{Endpoint, Inbound};
 use crate::permits::incoming::waiting_messages::WaitingMessages;

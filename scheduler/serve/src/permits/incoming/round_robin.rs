@@ -1,8 +1,7 @@
 //! Serves lanes in turn, by bytes.
 //!
-//! This is surplus round robin (Adiseshu, Parulkar, Varghese: A Reliable and Scalable Striping Protocol,
-//! SIGCOMM 1996). A lane that overdraws its quantum with a large message pays in later rounds. Lanes
-//! may contain lanes.
+//! Surplus round robin (Adiseshu, Parulkar, Varghese: A Reliable and Scalable Striping Protocol, SIGCOMM 1996):
+//! a lane that overdraws its quantum with a large message pays in later rounds. Lanes may contain lanes.
 
 use hashbrown::HashMap;
 use std::collections::VecDeque;

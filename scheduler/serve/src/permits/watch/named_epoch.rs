@@ -104,8 +104,7 @@ impl NamedEpoch {
     }
 }
 
-/// Returns the highest epoch that any leader can have had by now. Epochs count changes of leader, or start
-/// from the wall clock if the count was lost.
+/// Returns the highest epoch any leader can have. Epochs count leaders, or start at the wall clock if that is lost.
 fn epoch_bound() -> Epoch {
     highest_of_a_leader(unix_ms())
 }
