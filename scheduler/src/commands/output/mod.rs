@@ -48,7 +48,7 @@ pub(super) fn print_if_read(text: impl Display) {
     print(text).ok();
 }
 
-/// Prints a value, as JSON or as a text that ends its own lines. Fails like [`print`].
+/// Prints a value, as JSON or as a text that ends its own lines. Fails like [`print()`].
 pub(super) fn show<T: serde::Serialize>(
     as_json: bool,
     value: &T,
@@ -57,7 +57,7 @@ pub(super) fn show<T: serde::Serialize>(
     if as_json { json(value) } else { print(text(value)) }
 }
 
-/// Prints a value as JSON. Fails like [`print`].
+/// Prints a value as JSON. Fails like [`print()`].
 pub(super) fn json(value: &impl serde::Serialize) -> anyhow::Result<()> {
     line(serde_json::to_string_pretty(value)?)
 }
