@@ -21,7 +21,7 @@ crate::named! {
         /// A quota of the upstream is used up. Asking again before its reset is useless.
         QuotaSpent = "quota_spent",
         /// A bound of the scheduler's memory is reached: waiting requests, answers that wait for the
-        /// store, remembered permits or purges. The message names it.
+        /// store, remembered permits, purges, questions or bodies to be priced. The message names it.
         QueueFull = "queue_full",
         /// No limit matches, and the resource says `unmatched = "refuse"`.
         NoLimit = "no_limit",

@@ -53,7 +53,7 @@ pub enum Refusal {
         retry_after: Option<Span>,
     },
     /// A bound is reached.
-    #[error("{what} are at their bound of {bound}; ask again later")]
+    #[error("{what} the bound of {bound}; ask again later")]
     BoundReached {
         /// What has reached its bound.
         what: Bounded,
@@ -156,10 +156,10 @@ pub enum Bounded {
 impl fmt::Display for Bounded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Bounded::Waiting => "waiting requests",
-            Bounded::WaitingOfClient => "waiting requests, most of them this client's",
-            Bounded::Remembered => "remembered permits",
-            Bounded::Pending => "answers that wait for the store",
+            Bounded::Waiting => "waiting requests are at",
+            Bounded::WaitingOfClient => "this client's waiting requests are at its share of",
+            Bounded::Remembered => "remembered permits are at",
+            Bounded::Pending => "answers that wait for the store are at",
         })
     }
 }

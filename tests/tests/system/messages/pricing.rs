@@ -110,3 +110,18 @@ async fn others_do_not_wait_for_a_price() {
     let refused = answers.body().await;
     assert_eq!(refused[15]["code"], "invalid_request", "{refused}");
 }
+
+#[tokio::test]
+async fn a_body_beyond_the_room_comes_back_in_a_second() {
+    let (nats, _running) = scheduler::alone(HUB).await;
+    let worker = Worker::connect(&nats, "hub").await;
+    let script = format!("function setup() {{ return {{ input: [{}", "[0],".repeat(200_000));
+    let long = asking(&process(512, &script)).to_string();
+    let mut answers = Vec::new();
+    for _ in 0..40 {
+        answers.push(worker.send("permit", long.clone()).await);
+    }
+    let answers = join_all(answers.iter_mut().map(|answer| answer.body())).await;
+    let full: Vec<&Value> = answers.iter().filter(|answer| answer["code"] == "queue_full").collect();
+    assert!(!full.is_empty() && full.iter().all(|answer| answer["retry_after_ms"] == 1000.0), "{full:?}");
+}

@@ -43,6 +43,9 @@ use rampmeter_store::{MAX_PERMITS, RulesRevision};
 /// Bound on the answers that go out at once: one or two milliseconds of work.
 const SLICE: usize = 512;
 
+/// When a client that found no room for bodies or questions asks again.
+const COME_BACK_MS: f64 = 1000.0;
+
 /// The core of one resource, and the handling of its commands.
 ///
 /// After each call, except those for a hand-over, the core holds no command: each was counted, and
@@ -287,7 +290,8 @@ impl CoreDriver {
 
     fn write_refusal(&mut self, to: ReplyTo, id: Option<&PermitId>, code: Code, message: String) {
         let (id, epoch) = (id.map(|id| Text::from(id.as_str())), self.core.epoch());
-        self.outbox.answer(to, &Answer::Refused(Refused { id, epoch, ..Refused::new(code, message) }));
+        let retry_after_ms = (code == Code::QueueFull).then_some(COME_BACK_MS);
+        self.outbox.answer(to, &Answer::Refused(Refused { id, epoch, retry_after_ms, ..Refused::new(code, message) }));
     }
 
     /// Answers why requests wait. A failed question does not count as a refusal, since it asks for no permit.
