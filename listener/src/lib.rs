@@ -306,6 +306,10 @@ mod tests {
     }
 
     async fn start(places: usize, when_full: WhenFull) -> (SocketAddr, Arc<Connections>) {
+        start_with(places, when_full, IDLE).await
+    }
+
+    async fn start_with(places: usize, when_full: WhenFull, idle: Duration) -> (SocketAddr, Arc<Connections>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, connections) = (listener.local_addr().unwrap(), Arc::new(Connections::new(places, when_full)));
         let serving = connections.clone();
@@ -313,7 +317,7 @@ mod tests {
             let greet = |stream, connection: Connection| async move {
                 let owing = connection.clone();
                 let service = service_fn(move |request| answer(request, owing.clone()));
-                connection.serve(&http(Duration::from_secs(60), 16_384), IDLE, stream, service).await;
+                connection.serve(&http(Duration::from_secs(60), 16_384), idle, stream, service).await;
             };
             serving.let_in(&listener, greet).await;
         });
@@ -356,7 +360,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_idle_connection_leaves_for_a_new_one() {
-        let (address, connections) = start(2, WhenFull::Evict(FULL)).await;
+        let (address, connections) = start_with(2, WhenFull::Evict(FULL), Duration::from_secs(60)).await;
         let _first = ask(address, "/hang").await;
         until_owed(&connections, 1).await;
         let mut idle = ask(address, "/").await;

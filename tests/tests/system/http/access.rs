@@ -161,6 +161,8 @@ async fn requests_that_are_too_large_are_refused() {
         let answer = answered(front.address(), sent.as_bytes()).await;
         assert!(answer.starts_with("HTTP/1.1 431 "), "{what}: {answer}");
     }
+    let with_body = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}";
+    assert!(answered(front.address(), with_body).await.starts_with("HTTP/1.1 413 "));
     assert!(answered(front.address(), b"nonsense\r\n\r\n").await.starts_with("HTTP/1.1 400 "));
     assert_eq!(front.get("/healthz", &[]).await.status, 200, "other requests are served");
 }
@@ -229,14 +231,20 @@ async fn requests_that_wait_keep_their_places_and_leave_health_its_own() {
         client.publish(reply.clone(), queued.to_string().into()).await.unwrap();
         waiting.push((reply, json!({"status": "granted", "id": id, "delay_ms": 0, "epoch": 1})));
     }
-    let _slow = slow_clients(front.address(), 70).await;
-    for _ in 0..70 {
+    let mut early = TcpStream::connect(front.address()).await.unwrap();
+    let _slow = slow_clients(front.address(), 60).await;
+    for _ in 0..60 {
         let full = front.post("/v1/permit/other", r#"{"mode": "wait"}"#).await;
         assert_eq!((full.status, full.header("retry-after")), (503, Some("1")));
     }
     for page in ["/healthz", "/readyz", "/metrics"] {
         assert_eq!(front.get(page, &[]).await.status, 200, "{page}");
     }
+    // A burst of connections ends none that has just begun.
+    early.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut received = String::new();
+    within("it is answered", early.read_to_string(&mut received)).await.unwrap();
+    assert!(received.starts_with("HTTP/1.1 200 "), "{received}");
     for (reply, granted) in waiting {
         client.publish(reply, granted.to_string().into()).await.unwrap();
     }

@@ -111,6 +111,7 @@ async fn a_wait_is_a_long_poll() {
 #[tokio::test]
 async fn answers_that_no_client_takes_are_given_back() {
     let (_nats, front, worker) = Worker::beside_front("", FOUR).await;
+    assert_eq!(worker.ask(json!({"id": "held"})).await["status"], "granted");
     {
         let body = r#"[{"id": "a"}, {}, {"cost": {"requests": 5}}, {"mode": "wait", "cost": {"requests": 4}}]"#;
         let polling = front.post("/v1/permit/hub", body);
@@ -120,6 +121,8 @@ async fn answers_that_no_client_takes_are_given_back() {
             () = waits => {}
         }
     }
+    worker.until_queued(0).await;
+    worker.settle(json!({"id": "held", "used": false})).await;
     let all = json!({"mode": "allow", "cost": {"requests": 4}});
     until("all is free again", async || (worker.ask(all.clone()).await["status"] == "granted").then_some(())).await;
 }

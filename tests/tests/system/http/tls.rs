@@ -57,6 +57,9 @@ async fn clients_that_are_slow_to_encrypt_keep_no_other_out() {
     let asking = answered(&running, &authority, &[]);
     let received = tokio::time::timeout(Duration::from_secs(4), asking).await.expect("at once").unwrap();
     assert!(received.starts_with("HTTP/1.1 200 "), "{received}");
+    // Long before its handshake would have taken too long.
+    let ended = tokio::time::timeout(Duration::from_secs(4), slow[0].read(&mut [0])).await;
+    assert!(ended.is_ok_and(|read| read.is_ok_and(|bytes| bytes == 0)), "the first keeps its place");
 }
 
 #[tokio::test]
