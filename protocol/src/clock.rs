@@ -1,39 +1,39 @@
-//! The clock of schedulers and workers. None of their other code asks for the time.
+//! The clock of schedulers and workers, the only code of theirs that reads the time.
 
 use crate::bounds::MAX_MILLIS;
 use crate::time::{NANOS_PER_MILLI, Span, Time};
 use crate::wall_clock::WallClockOrigin;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// A monotonic clock. Drivers hold one and pass [`Clock::now`] down; nothing below a driver has
-/// a clock.
+/// A monotonic clock. Drivers hold one and pass [`Clock::now`] down.
 ///
-/// It starts a year after [`Time::ORIGIN`]. Earlier events, such as a request's first attempt or
-/// the last save of a former process, therefore have a [`Time`] too.
+/// It starts a year after [`Time::ORIGIN`], so that earlier events, such as a request's first
+/// attempt or the last save of a former process, have a [`Time`] too.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     started: Instant,
 }
 
 impl Clock {
-    /// What a new clock reads.
+    /// The reading of a new clock.
     pub const START: Time = Time::from_nanos(MAX_MILLIS as u64 * NANOS_PER_MILLI);
 
-    /// A clock that reads [`Clock::START`] now.
+    /// Starts a clock that reads [`Clock::START`].
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "the clock itself")]
     pub fn start() -> Self {
         Clock { started: Instant::now() }
     }
 
-    /// The time on this clock. Never goes back.
+    /// Returns the time on this clock, which never goes back.
     #[must_use]
     pub fn now(&self) -> Time {
         Self::START + Span::from(self.started.elapsed())
     }
 
-    /// `time` of this clock for timers that use the standard library's instants. A time in the past
-    /// is due at once. A time that the platform cannot represent becomes a year from the start.
+    /// Converts `time` for timers that take the standard library's instants. A time before the
+    /// clock's start becomes the start; one that the platform cannot represent becomes a year from
+    /// the start.
     #[must_use]
     pub fn instant(&self, time: Time) -> Instant {
         let ahead = time.since(Self::START).duration();
@@ -41,7 +41,8 @@ impl Clock {
     }
 }
 
-/// This machine's wall clock at the origin of a clock that reads `now`. It may step either way.
+/// Reads this machine's wall clock, which may step either way, as of the origin of a clock that
+/// reads `now`.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "wall time is read here")]
 pub fn wall_clock_origin(now: Time) -> WallClockOrigin {
@@ -49,8 +50,8 @@ pub fn wall_clock_origin(now: Time) -> WallClockOrigin {
     WallClockOrigin::of(now, u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Wall time in milliseconds since 1970, for timestamps that outlive a process. It may step either
-/// way.
+/// Returns the wall time in milliseconds since 1970, which may step either way, for timestamps that
+/// outlive a process.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "wall time is read here")]
 pub fn unix_ms() -> u64 {

@@ -1,22 +1,22 @@
-//! The headers of an upstream's response that describe rate limits.
+//! Which headers of an upstream's response a worker passes on to the scheduler.
 
-/// Headers that schedulers read although their names do not say so, in lower case and in order.
+/// Headers that schedulers read although their names contain no [mark](MARKS), in lower case and
+/// sorted.
 pub const OF_LIMITS: [&str; 5] =
     ["date", "sforce-limit-info", "x-amzn-errortype", "x-processingunits-spent", "x-shopify-shop-api-call-limit"];
 
-/// What the name of a header that describes limits contains.
+/// Parts of a name that mark a header as one that describes rate limits.
 pub const MARKS: [&str; 5] = ["quota", "rate-limit", "ratelimit", "retry-after", "throttl"];
 
-/// Words of names of headers that may hold secrets. They never leave a worker.
+/// Words in a header's name that suggest a secret. Such headers never leave a worker.
 pub const SECRETS: [&str; 9] =
     ["auth", "authorization", "cookie", "key", "password", "secret", "session", "signature", "token"];
 
-/// Characters in the name of a header that a worker sends. The longest known ones have 50.
+/// Longest header name that a worker sends. The longest known ones have 50 characters.
 pub const MAX_HEADER_NAME: usize = 64;
 
-/// Whether a worker passes on the header with this name: its name [says](MARKS) that it describes
-/// limits, or it is [known](OF_LIMITS) to. No other header leaves a worker, because it may hold a
-/// secret. Case does not matter.
+/// Returns whether a worker passes on the header `name`: it is one of [`OF_LIMITS`], or contains
+/// one of the [`MARKS`] and no word of a secret. Case does not matter.
 ///
 /// ```
 /// use rampmeter_protocol::headers::speaks_of_limits;
@@ -30,7 +30,6 @@ pub fn speaks_of_limits(name: &str) -> bool {
     OF_LIMITS.contains(&&*name) || (is_told() && !may_be_secret(&name))
 }
 
-/// Whether a header may hold a secret, by its name in lower case.
 pub(crate) fn may_be_secret(name: &str) -> bool {
     name.split(['-', '_']).any(|word| SECRETS.contains(&word))
 }

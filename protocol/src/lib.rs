@@ -1,10 +1,10 @@
 //! The wire protocol between schedulers and workers: messages, subjects, units and time.
 //!
-//! This crate is version 1 of the protocol, as types. What clients send is checked once, while it
-//! is parsed, and is within the bounds of [`bounds`]. Answers are read as they are written: their
-//! reader checks durations with [`millis::Millis`]. The crate decides and sends nothing.
+//! This crate is version 1 of the protocol, as types. Clients' messages are checked once, while
+//! they are parsed, against the bounds of [`bounds`]. Answers are read as written; their reader
+//! checks durations with [`millis::Millis`].
 //!
-//! Only [`clock`] asks for the time. All packages use it, except the simulated upstream: it shares
+//! Only [`clock`] reads the time. All packages use it except the simulated upstream, which shares
 //! no code with what it judges.
 //!
 //! ```
@@ -39,12 +39,11 @@ pub use operator::{
 pub use value::{amount, cost, epoch, id, labels, millis, name, object, plain_types, price, text};
 pub use worker::{answer, code, incoming, lateness, left, news, request, settle, token};
 
-/// Tests the example of the package's page.
+/// Runs the examples of the package's README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// Returns whether `number` is zero; texts leave out such a field.
 pub(crate) fn is_zero(number: &u64) -> bool {
     *number == 0
 }

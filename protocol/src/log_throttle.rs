@@ -1,13 +1,13 @@
-//! Log lines that clients can cause: one a minute for each kind, and how many were left out.
+//! Rate-limits log lines that clients can trigger.
 
 use crate::time::{Span, Time};
 use std::collections::BTreeMap;
 
-/// Pause between two lines of one kind: a fault that is there for an hour takes sixty lines.
+/// Interval between lines of one kind: an hour-long fault takes sixty lines.
 const LOGGED_EVERY: Span = Span::from_secs(60);
 
-/// When a line of each kind was written last. Kinds are words of the code or names of limits, so
-/// that there are few.
+/// Writes one line per kind and minute, and counts those suppressed. Kinds are words of the code or
+/// names of limits, so that there are few.
 #[derive(Debug)]
 pub struct LogThrottle<Kind = &'static str>(BTreeMap<Kind, LastLogged>);
 
@@ -24,8 +24,8 @@ impl<Kind> Default for LogThrottle<Kind> {
 }
 
 impl<Kind: Clone + Ord> LogThrottle<Kind> {
-    /// Whether to write a line of this kind. `Some` is the number of lines that were left out since
-    /// the last written one; `None` leaves this line out, too.
+    /// Returns the number of lines of this kind suppressed since the last one if a line may be
+    /// written now, or suppresses it and returns `None`.
     pub fn admit(&mut self, now: Time, kind: Kind) -> Option<u64> {
         let Some(last) = self.0.get_mut(&kind) else {
             self.0.insert(kind, LastLogged { at: now, left_out: 0 });
@@ -39,8 +39,8 @@ impl<Kind: Clone + Ord> LogThrottle<Kind> {
         Some(std::mem::take(&mut last.left_out))
     }
 
-    /// A kind with lines that were left out and are due, a minute after its last line, and their
-    /// number.
+    /// Removes and returns the count of suppressed lines of a kind whose last line is a minute old,
+    /// with the kind.
     pub fn take_overdue(&mut self, now: Time) -> Option<(Kind, u64)> {
         let is_overdue = |last: &LastLogged| last.left_out > 0 && now.since(last.at) >= LOGGED_EVERY;
         let (kind, last) = self.0.iter_mut().find(|(_, last)| is_overdue(last))?;

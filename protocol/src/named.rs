@@ -1,7 +1,7 @@
 //! Enums whose variants have names.
 
-/// Declares an enum whose variants have names, with its [`Display`](std::fmt::Display). Behind a
-/// semicolon stands a variant that is in no list.
+/// Declares an enum whose variants have names, and its [`Display`](std::fmt::Display). A variant
+/// after a semicolon has a name but is left out of `ALL`, and so of `named`.
 ///
 /// ```
 /// rampmeter_protocol::named! {
@@ -33,10 +33,10 @@ macro_rules! named {
         }
 
         impl $enum {
-            /// All of them, in the order of their declaration.
+            /// All listed variants, in the order of their declaration.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
-            /// The name in texts.
+            /// Returns the variant's name in texts.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {
@@ -45,7 +45,7 @@ macro_rules! named {
                 }
             }
 
-            /// The one with this name.
+            /// Returns the listed variant with this name.
             #[must_use]
             pub fn named(name: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|one| one.as_str() == name)

@@ -1,5 +1,4 @@
-//! The HTTP headers for limits: the IETF's `RateLimit` (draft-ietf-httpapi-ratelimit-headers) and
-//! the seconds of `Retry-After`.
+//! HTTP headers for limits: `RateLimit` (draft-ietf-httpapi-ratelimit-headers) and `Retry-After`.
 
 use crate::cost::REQUESTS;
 use crate::left::Left;
@@ -9,7 +8,8 @@ use crate::time::Span;
 /// More members would exceed the header size that proxies accept.
 const MAX_MEMBERS: usize = 8;
 
-/// What limits have left, in whole requests and seconds. Nothing if no limit counts requests.
+/// Formats what limits have left, in whole requests and seconds; `None` if no limit counts
+/// requests.
 ///
 /// ```
 /// use rampmeter_protocol::left::Left;
@@ -37,7 +37,7 @@ pub fn remaining(left: &[Left<'_>]) -> Option<String> {
     (!members.is_empty()).then(|| members.join(", "))
 }
 
-/// A limit that has nothing left for this caller, and for how long if that is known. A cheaper
+/// Formats a limit that has nothing left for this caller, and until when if known. A cheaper
 /// request might still fit.
 ///
 /// ```
@@ -52,13 +52,13 @@ pub fn exhausted(limit: &Name, after: Option<Span>) -> String {
     member(limit, 0, after.map(whole_seconds))
 }
 
-/// A pause in the whole seconds of `Retry-After`: rounded up, and at least one second.
+/// Returns a pause in whole seconds for `Retry-After`, rounded up to at least one second.
 #[must_use]
 pub fn whole_seconds(pause: Span) -> u64 {
     pause.nanos().div_ceil(Span::from_secs(1).nanos()).max(1)
 }
 
-/// One member of the list. Names need no escapes.
+/// Formats one member of the list. Names need no escaping.
 fn member(limit: &str, remaining: u64, reset: Option<u64>) -> String {
     let reset = reset.map_or_else(String::new, |seconds| format!(";t={seconds}"));
     format!("\"{limit}\";r={remaining}{reset}")

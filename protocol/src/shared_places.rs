@@ -1,11 +1,11 @@
-//! Places that several holders share, so that none takes them all.
+//! Places shared by several holders, none of which may take them all.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// The number of places that each holder has. What a holder may have follows the number of free
-/// places, like the dynamic thresholds of Choudhury and Hahne (IEEE/ACM Transactions on Networking
-/// 6(2), 1998): a holder that is alone may take most places, but some always stay free for others.
+/// The number of places of each holder. A holder's share follows the number of free places, like
+/// the dynamic thresholds of Choudhury and Hahne (IEEE/ACM Transactions on Networking 6(2), 1998):
+/// a single holder may take most places, but some always stay free for others.
 ///
 /// ```
 /// use rampmeter_protocol::shared_places::SharedPlaces;
@@ -29,13 +29,14 @@ impl<H> Default for SharedPlaces<H> {
 }
 
 impl<H: Eq + Hash> SharedPlaces<H> {
-    /// Whether `holder` has fewer places than `times` the number of `free` ones, and may take one.
+    /// Returns whether `holder` has fewer than `times` the number of `free` places and may take
+    /// one.
     #[must_use]
     pub fn may_take(&self, holder: &H, times: usize, free: usize) -> bool {
         self.held_by(holder) < free.saturating_mul(times)
     }
 
-    /// The number of places that `holder` has.
+    /// Returns the number of places of `holder`.
     #[must_use]
     pub fn held_by(&self, holder: &H) -> usize {
         self.0.get(holder).copied().unwrap_or(0)

@@ -1,10 +1,9 @@
-//! Pseudo-random numbers that can be repeated.
+//! Reproducible pseudo-random numbers.
 
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The generator `SplitMix64` (Steele, Lea and Flood, 2014). Its state is its seed. The numbers of
-/// a seed are the same on every machine and in every version. The small generators of the crate
-/// `rand` do not promise that.
+/// The generator `SplitMix64` (Steele, Lea and Flood, 2014), whose state is its seed. Unlike the
+/// small generators of `rand`, it promises the same numbers on every machine and in every version.
 ///
 /// ```
 /// use rampmeter_protocol::splitmix::SplitMix64;
@@ -17,27 +16,27 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// The generator with this seed.
+    /// Creates the generator with this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         SplitMix64(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub const fn draw(&mut self) -> u64 {
         let drawn = scatter(self.0);
         self.0 = self.0.wrapping_add(STEP);
         drawn
     }
 
-    /// Another generator, one for each number. Later draws from this one do not change it.
+    /// Returns generator `number` of those derived from this one, which later draws do not affect.
     #[must_use]
     pub const fn fork(&self, number: u64) -> Self {
         SplitMix64(scatter(self.0 ^ number.wrapping_mul(0xd1b5_4a32_d192_ed03)))
     }
 }
 
-/// The first number of the seed `number`, which spreads numbers evenly.
+/// Returns the first number of the seed `number`, which spreads numbers evenly.
 #[must_use]
 pub const fn scatter(number: u64) -> u64 {
     let mut mixed = number.wrapping_add(STEP);

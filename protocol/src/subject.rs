@@ -1,19 +1,18 @@
-//! The subjects of the protocol.
+//! The NATS subjects of the protocol.
 
 use crate::name::{Name, NameError};
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// The beginning of the second token of subjects that name a class.
 const PERMIT_OF: &str = "permit-";
 
-/// Stands before the name of an account. No name has it.
+/// Precedes the name of an account. No [`Name`] contains it.
 const ACCOUNT: char = '@';
 
 /// The subjects under one prefix.
 ///
-/// A NATS server may import the messages of workers from accounts of their own. It names the account
-/// in the subject then, where no client can change it, as in `rampmeter.permit@WORKER.hub`.
+/// If a NATS server imports workers' messages from other accounts, it puts the account into the
+/// subject, where no client can change it, as in `rampmeter.permit@WORKER.hub`.
 ///
 /// ```
 /// use rampmeter_protocol::{name::Name, subject::Subjects};
@@ -35,7 +34,7 @@ impl Default for Subjects {
 }
 
 impl Subjects {
-    /// Subjects that begin with `prefix`, which is one token.
+    /// Creates the subjects that begin with `prefix`, a single token.
     ///
     /// # Errors
     /// If `prefix` is not a [`Name`].
@@ -43,14 +42,14 @@ impl Subjects {
         Name::new(prefix).map(|prefix| Subjects { prefix, inboxes: Arc::default() })
     }
 
-    /// The same subjects, where answers go to inboxes that begin with one of these tokens, and to
-    /// accounts. Without any, they go to all inboxes.
+    /// Restricts answers to imported messages and to inboxes that begin with one of these tokens.
+    /// An empty list allows all inboxes.
     #[must_use]
     pub fn with_inboxes(self, inboxes: &[Name]) -> Self {
         Subjects { inboxes: inboxes.into(), ..self }
     }
 
-    /// The prefix.
+    /// Returns the prefix.
     #[must_use]
     pub fn prefix(&self) -> &Name {
         &self.prefix
@@ -62,7 +61,7 @@ impl Subjects {
         self.of("permit", resource)
     }
 
-    /// Requests for permits of one class. The permissions of a NATS user can deny this subject.
+    /// Requests for permits of one class, so that a NATS user's permissions can deny that class.
     ///
     /// ```
     /// # use rampmeter_protocol::{name::Name, subject::Subjects};
@@ -75,7 +74,7 @@ impl Subjects {
         format!("{}.{PERMIT_OF}{class}.{resource}", self.prefix)
     }
 
-    /// The class in a subject of requests for permits of one class.
+    /// Returns the class in a subject of [`permit_of_class`](Subjects::permit_of_class).
     #[must_use]
     pub fn class_in<'a>(&self, subject: &'a str) -> Option<&'a str> {
         let rest = subject.strip_prefix(&*self.prefix)?.strip_prefix('.')?;
@@ -83,19 +82,19 @@ impl Subjects {
         Some(class)
     }
 
-    /// Reports on calls.
+    /// Settles.
     #[must_use]
     pub fn settle(&self, resource: &Name) -> String {
         self.of("settle", resource)
     }
 
-    /// Reports on calls that come from this account.
+    /// Settles from this account.
     #[must_use]
     pub fn settle_of_account(&self, resource: &Name, account: &str) -> String {
         self.of(&format!("settle{ACCOUNT}{account}"), resource)
     }
 
-    /// Questions for levels, queues and counters.
+    /// Queries for the status.
     #[must_use]
     pub fn status(&self, resource: &Name) -> String {
         self.of("status", resource)
@@ -113,44 +112,44 @@ impl Subjects {
         self.of("purge", resource)
     }
 
-    /// Orders that end pauses of limits.
+    /// Orders that thaw limits.
     #[must_use]
     pub fn thaw(&self, resource: &Name) -> String {
         self.of("thaw", resource)
     }
 
-    /// Orders that pause limits.
+    /// Orders that freeze limits.
     #[must_use]
     pub fn freeze(&self, resource: &Name) -> String {
         self.of("freeze", resource)
     }
 
-    /// Orders that take the stock of limits.
+    /// Orders that set the levels of limits to zero.
     #[must_use]
     pub fn empty(&self, resource: &Name) -> String {
         self.of("empty", resource)
     }
 
-    /// Questions for what clients have used.
+    /// Queries for what clients have used.
     #[must_use]
     pub fn usage(&self, resource: &Name) -> String {
         self.of("usage", resource)
     }
 
-    /// Questions for the rules of all resources (`read`), and orders that replace them (`write`).
+    /// Reading (`read`) and replacing (`write`) the rules of all resources.
     #[must_use]
     pub fn rules(&self, what: &str) -> String {
         format!("{}.rules.{what}", self.prefix)
     }
 
-    /// Questions for the upstream's access token.
+    /// Requests for the upstream's access token.
     #[must_use]
     pub fn token(&self, resource: &Name) -> String {
         self.of("token", resource)
     }
 
-    /// The beginning of the subjects on which NATS reports to one scheduler that an answer was not
-    /// delivered. `token` is unique to that scheduler.
+    /// Prefix of the subjects on which NATS reports undelivered answers to one scheduler. `token`
+    /// is unique to that scheduler.
     #[must_use]
     pub fn undelivered(&self, resource: &Name, token: &str) -> String {
         format!("{}.undelivered.{resource}.{token}", self.prefix)
@@ -162,47 +161,46 @@ impl Subjects {
         self.of("event", resource)
     }
 
-    /// The subject on which one scheduler is asked whether it still leads. Only that scheduler
-    /// subscribes.
+    /// Asks one scheduler whether it still leads. Only that scheduler subscribes.
     #[must_use]
     pub fn probe(&self, resource: &Name, leader: &str) -> String {
         format!("{}.probe.{resource}.{leader}", self.prefix)
     }
 
-    /// The subject on which one standby holds checkpoints for a leader while the store is silent, and
-    /// tells them to a successor. Only that scheduler subscribes.
+    /// Sends checkpoints to one standby, which keeps them for a successor while the store does not
+    /// respond. Only that scheduler subscribes.
     #[must_use]
     pub fn witness(&self, resource: &Name, standby: &str) -> String {
         format!("{}.witness.{resource}.{standby}", self.prefix)
     }
 
-    /// The subject on which a leader receives its own message. Messages that arrive after it were
-    /// sent after it.
+    /// A leader's messages to itself. Whatever it receives after such a message was sent after it.
     #[must_use]
     pub fn echo(&self, resource: &Name) -> String {
         self.of("echo", resource)
     }
 
-    /// Questions for the names and limits of all resources.
+    /// Queries for the names and limits of all resources.
     #[must_use]
     pub fn resources(&self) -> String {
         format!("{}.resources", self.prefix)
     }
 
-    /// Questions for resources that come from other accounts.
+    /// Queries for resources from other accounts.
     #[must_use]
     pub fn imported_resources(&self) -> String {
         format!("{}.*", self.resources())
     }
 
-    /// Questions for the access token that come from other accounts.
+    /// Requests for the access token from other accounts.
     #[must_use]
     pub fn imported_token(&self, resource: &Name) -> String {
         format!("{}.token.*.{resource}", self.prefix)
     }
 
-    /// Where the answer to a message on `subject` goes, if an answer may go to `reply`. The account
-    /// of an imported message is the first token of its answer, as the user is for others.
+    /// Returns where the answer to a message on `subject` goes, or `None` if no answer may go to
+    /// `reply`. For an imported message the result begins with its account, as inboxes begin with
+    /// their user.
     ///
     /// ```
     /// # use rampmeter_protocol::{name::Name, subject::Subjects};
@@ -224,14 +222,14 @@ impl Subjects {
         }
     }
 
-    /// The account that a message on `subject` comes from, if it is imported.
+    /// Returns the account from which the message on `subject` was imported, if it was.
     #[must_use]
     pub fn account_in(subject: &str) -> Option<&str> {
         let (_, rest) = subject.split_once(ACCOUNT)?;
         rest.split('.').next()
     }
 
-    /// `subject` without the account that it comes from, if it is imported.
+    /// Returns `subject` without the account from which it was imported, if it was.
     #[must_use]
     pub fn without_account(subject: &str) -> Option<String> {
         let (before, rest) = subject.split_once(ACCOUNT)?;
@@ -244,9 +242,9 @@ impl Subjects {
         self.inboxes.iter().any(|inbox| Some(&**inbox) == user)
     }
 
-    /// Whether an answer may go to `reply`. Subjects of the protocol and subjects that NATS
-    /// reserves are excluded. A scheduler may publish on these, for example its own state, and
-    /// clients may not. A reply subject must not give clients that power.
+    /// Returns whether an answer may go to `reply`: not if the subject is of the protocol or
+    /// reserved by NATS. A scheduler may publish on those, for example its own state, and a client
+    /// must not gain that power by its reply subject.
     ///
     /// ```
     /// # use rampmeter_protocol::subject::Subjects;

@@ -1,6 +1,6 @@
-//! The known name that a mistyped word is closest to.
+//! Suggestions for mistyped names.
 
-/// The known word that differs least from `word`; nothing if all differ much.
+/// Returns the known word closest to `word`, or `None` if all differ much.
 #[must_use]
 pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let most = (word.chars().count() / 3).clamp(1, 3);
@@ -8,19 +8,19 @@ pub fn closest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
     near.min_by_key(|(steps, _)| *steps).map(|(_, known)| known)
 }
 
-/// "; did you mean `x`?", or nothing if no known word is close.
+/// Returns "; did you mean `x`?", or an empty string if no known word is close.
 #[must_use]
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     closest(word, known).map_or_else(String::new, |known| format!("; did you mean `{known}`?"))
 }
 
-/// The words as a list for people.
+/// Joins the words, each quoted, into a list for people.
 #[must_use]
 pub fn quoted<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     words.into_iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// How many letters have to be changed, added, left out or swapped with their neighbour.
+/// Counts the letters that have to be changed, added, removed or swapped with their neighbour.
 fn distance(one: &str, other: &str) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let mut rows = vec![(0..=other.len()).collect::<Vec<usize>>()];

@@ -8,13 +8,14 @@ use std::time::Duration;
 /// Nanoseconds in a millisecond.
 pub const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// An instant on a monotonic clock: nanoseconds since an origin that its driver chose.
+/// An instant on a monotonic clock, in nanoseconds since an origin that its driver chose.
 ///
-/// Instants of different drivers cannot be compared. Only a [`Span`] may be sent.
+/// Instants of different drivers cannot be compared. Messages carry spans; only stamps such as
+/// [`Granted::at_ms`](crate::answer::Granted::at_ms) are instants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
-/// A length of time, in nanoseconds, as records store it. Messages have [`Millis`](crate::millis::Millis).
+/// A duration in nanoseconds, as records store it. Messages use [`Millis`](crate::millis::Millis).
 ///
 /// ```
 /// use rampmeter_protocol::time::{Span, Time};
@@ -32,19 +33,19 @@ impl Time {
     /// Later than any event.
     pub const NEVER: Time = Time(u64::MAX);
 
-    /// The instant `nanos` after the origin.
+    /// Creates the instant `nanos` after the origin.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Time(nanos)
     }
 
-    /// Nanoseconds since the origin.
+    /// Returns the nanoseconds since the origin.
     #[must_use]
     pub const fn nanos(self) -> u64 {
         self.0
     }
 
-    /// The time from `earlier` to this instant; zero if this instant is before `earlier`.
+    /// Returns the time from `earlier` to this instant; zero if this instant is before `earlier`.
     #[must_use]
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
@@ -55,49 +56,49 @@ impl Span {
     /// No time at all.
     pub const ZERO: Span = Span(0);
 
-    /// A span of nanoseconds.
+    /// Creates a span of nanoseconds.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Span(nanos)
     }
 
-    /// A span of milliseconds; saturates after 584 years.
+    /// Creates a span of milliseconds; saturates after 584 years.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Span(millis.saturating_mul(NANOS_PER_MILLI))
     }
 
-    /// A span of seconds; saturates after 584 years.
+    /// Creates a span of seconds; saturates after 584 years.
     #[must_use]
     pub const fn from_secs(secs: u64) -> Self {
         Span(secs.saturating_mul(1000 * NANOS_PER_MILLI))
     }
 
-    /// The span in nanoseconds.
+    /// Returns the span in nanoseconds.
     #[must_use]
     pub const fn nanos(self) -> u64 {
         self.0
     }
 
-    /// The span in milliseconds with a fraction, as in messages.
+    /// Returns the span in milliseconds with a fraction, as in messages.
     #[must_use]
     pub fn millis(self) -> f64 {
         self.0 as f64 / NANOS_PER_MILLI as f64
     }
 
-    /// The span in seconds with a fraction, as in metrics.
+    /// Returns the span in seconds with a fraction, as in metrics.
     #[must_use]
     pub fn secs(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// The span for timers of the standard library and of runtimes.
+    /// Converts the span for timers of the standard library and of runtimes.
     #[must_use]
     pub const fn duration(self) -> Duration {
         Duration::from_nanos(self.0)
     }
 
-    /// This span minus `other`; zero if `other` is longer.
+    /// Returns this span minus `other`; zero if `other` is longer.
     #[must_use]
     pub const fn saturating_sub(self, other: Span) -> Span {
         Span(self.0.saturating_sub(other.0))

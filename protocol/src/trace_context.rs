@@ -1,15 +1,15 @@
-//! Where a message stands in a trace, as W3C Trace Context writes it.
+//! The position of a message in a trace, as W3C Trace Context formats it.
 //!
-//! The context travels in the headers of a message, over NATS and HTTP, and never in its body:
-//! schedulers of earlier versions ignore it. An invalid context is ignored, too.
+//! The context travels in a message's headers over NATS and HTTP, never in the body, so that
+//! earlier schedulers ignore it. Invalid contexts are ignored too.
 
 use crate::bounds::{MAX_TRACE_CONTEXTS, MAX_TRACEPARENT, MAX_TRACESTATE};
 use std::fmt;
 
-/// The header with the [`TraceContext`]. A message with several requests has a value for each, in
-/// their order; one value alone is for all of them.
+/// The header with the [`TraceContext`]. A message with several requests has one value for each, in
+/// their order; a single value applies to all of them.
 pub const TRACEPARENT: &str = "traceparent";
-/// The header with additions of tracing systems, which passes through unread.
+/// The header with additions of tracing systems, which is passed on unread.
 pub const TRACESTATE: &str = "tracestate";
 
 /// The length of version 00: `00-<32 hex digits>-<16 hex digits>-<2 hex digits>`.
@@ -34,14 +34,14 @@ pub struct TraceContext {
 }
 
 impl TraceContext {
-    /// A span by its ids. Nothing if an id is zero, which is not valid.
+    /// Creates the context of a span from its ids. `None` if an id is zero, which is invalid.
     #[must_use]
     pub fn new(trace_id: [u8; 16], span_id: [u8; 8], sampled: bool) -> Option<Self> {
         let context = TraceContext { trace_id, span_id, flags: u8::from(sampled) };
         (trace_id != [0; 16] && span_id != [0; 8]).then_some(context)
     }
 
-    /// Reads the value of [`TRACEPARENT`], if it is one. Later versions may add fields at its end.
+    /// Parses a value of [`TRACEPARENT`]. Later versions may append fields.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() > MAX_TRACEPARENT || !text.is_ascii() {
@@ -61,38 +61,38 @@ impl TraceContext {
         if is_whole && fields.next().is_none() { TraceContext::new(trace_id, span_id, sampled) } else { None }
     }
 
-    /// Another span of the same trace; nothing if its id is zero.
+    /// Returns the context of another span of the same trace; `None` if its id is zero.
     #[must_use]
     pub fn child(self, span_id: [u8; 8]) -> Option<Self> {
         TraceContext::new(self.trace_id, span_id, self.is_sampled())
     }
 
-    /// The trace.
+    /// Returns the trace's id.
     #[must_use]
     pub fn trace_id(&self) -> [u8; 16] {
         self.trace_id
     }
 
-    /// The span.
+    /// Returns the span's id.
     #[must_use]
     pub fn span_id(&self) -> [u8; 8] {
         self.span_id
     }
 
-    /// Whether the sender records its part of the trace.
+    /// Returns whether the sender records its part of the trace.
     #[must_use]
     pub fn is_sampled(&self) -> bool {
         self.flags & SAMPLED != 0
     }
 
-    /// The id of the trace as logs have it: 32 hex digits.
+    /// Returns the trace's id as logs print it, in 32 hex digits.
     #[must_use]
     pub fn trace(self) -> impl fmt::Display {
         format!("{:032x}", u128::from_be_bytes(self.trace_id))
     }
 }
 
-/// Two lower-case digits a byte, as the standard demands.
+/// Parses lower-case hex, the only case that the standard allows.
 fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let is_hex = text.len() == 2 * N && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let mut bytes = [0; N];
@@ -115,19 +115,19 @@ impl fmt::Debug for TraceContext {
     }
 }
 
-/// The value of [`TRACESTATE`], if it is short enough and visible ASCII.
+/// Returns a value of [`TRACESTATE`] if it is short enough and visible ASCII.
 #[must_use]
 pub fn trace_state(text: &str) -> Option<&str> {
     let is_visible = text.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
     (!text.is_empty() && text.len() <= MAX_TRACESTATE && is_visible).then_some(text)
 }
 
-/// The contexts of a message's elements, by the values of its header.
+/// The contexts of a message's elements, from the values of its header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceContexts(Vec<Option<TraceContext>>);
 
 impl TraceContexts {
-    /// The contexts in the first [`MAX_TRACE_CONTEXTS`] of these values.
+    /// Parses the first [`MAX_TRACE_CONTEXTS`] of these values.
     #[must_use]
     pub fn of<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
         TraceContexts(values.into_iter().take(MAX_TRACE_CONTEXTS).map(TraceContext::parse).collect())
@@ -141,7 +141,7 @@ impl TraceContexts {
         }
     }
 
-    /// The contexts of a message with this many elements, so that one context no longer counts for
+    /// Expands the contexts to this many elements, so that a single context no longer applies to
     /// all.
     #[must_use]
     pub fn of_elements(mut self, elements: usize) -> Self {
@@ -151,25 +151,25 @@ impl TraceContexts {
         self
     }
 
-    /// Whether any element has a context.
+    /// Returns whether any element has a context.
     #[must_use]
     pub fn has_any(&self) -> bool {
         self.0.iter().any(Option::is_some)
     }
 
-    /// The memory that the contexts take, in bytes.
+    /// Returns the memory that the contexts take, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         size_of_val(&*self.0)
     }
 
-    /// Header values for these contexts. An element without a context gets a value that is no
+    /// Returns the header values for these contexts, with an invalid one for an element without a
     /// context.
     pub fn values(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|context| context.map_or("-".to_owned(), |context| context.to_string()))
     }
 
-    /// The context of the element at `index`: its own, or the one that is for all.
+    /// Returns the context of the element at `index`: its own, or the single one for all.
     #[must_use]
     pub fn at(&self, index: usize) -> Option<TraceContext> {
         match &*self.0 {

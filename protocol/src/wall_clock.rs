@@ -1,8 +1,8 @@
-//! What wall clocks show, as plain numbers, so that wall time can be an argument too.
+//! Wall clocks as plain numbers, so that wall time can be an argument too.
 
 use crate::time::Time;
 
-/// The wall clock at the origin of time, in nanoseconds since 1970.
+/// The wall-clock time of a driver's origin of time, in nanoseconds since 1970.
 ///
 /// ```
 /// use rampmeter_protocol::{time::{Span, Time}, wall_clock::WallClockOrigin};
@@ -16,35 +16,37 @@ use crate::time::Time;
 pub struct WallClockOrigin(u64);
 
 impl WallClockOrigin {
-    /// Time begins with 1970.
+    /// An origin at the beginning of 1970.
     pub const UNIX_EPOCH: WallClockOrigin = WallClockOrigin(0);
 
-    /// The wall clock shows `unix_nanos` since 1970 at the origin of time.
+    /// Creates an origin at `unix_nanos` since 1970.
     #[must_use]
     pub const fn from_unix_nanos(unix_nanos: u64) -> Self {
         WallClockOrigin(unix_nanos)
     }
 
-    /// The wall clock shows `unix_nanos` since 1970 at `time`. An origin before 1970 becomes 1970.
+    /// Returns the origin of a driver whose `time` is `unix_nanos` since 1970; at the earliest
+    /// 1970.
     #[must_use]
     pub const fn of(time: Time, unix_nanos: u64) -> Self {
         WallClockOrigin(unix_nanos.saturating_sub(time.nanos()))
     }
 
-    /// What the wall clock shows at `time`, in nanoseconds since 1970. Exact for all times, so that
-    /// windows are too.
+    /// Returns the wall time of `time` in nanoseconds since 1970. Exact for all times, and so are
+    /// windows.
     #[must_use]
     pub fn unix_nanos(self, time: Time) -> u128 {
         u128::from(self.0) + u128::from(time.nanos())
     }
 
-    /// When the wall clock shows `unix_nanos` since 1970. Saturates at both ends of time.
+    /// Returns the time at which the wall clock shows `unix_nanos` since 1970, saturating at both
+    /// ends.
     #[must_use]
     pub fn time_of(self, unix_nanos: u128) -> Time {
         Time::from_nanos(u64::try_from(unix_nanos.saturating_sub(u128::from(self.0))).unwrap_or(u64::MAX))
     }
 
-    /// By how many nanoseconds this wall clock is ahead of another one. Negative if it is behind.
+    /// Returns by how many nanoseconds this wall clock is ahead of `other`; negative if behind.
     ///
     /// ```
     /// use rampmeter_protocol::wall_clock::WallClockOrigin;

@@ -5,27 +5,26 @@ use bytes::Bytes;
 use futures::StreamExt;
 use std::sync::Arc;
 
-/// The last token of a reply subject begins so if an empty message is to confirm the receipt, in place
+/// Prefix of a reply subject's last token if an empty message is to confirm the receipt, in place
 /// of answers.
 const BRIEF: &str = "receipt-";
 
-/// Whether an empty message is the answer that is wanted on this reply subject.
+/// Returns whether this reply subject asks for an empty message in place of an answer.
 #[must_use]
 pub fn is_brief(reply: &str) -> bool {
     reply.rsplit('.').next().is_some_and(|token| token.starts_with(BRIEF))
 }
 
-/// One subscription that receives all replies of a connection. A number tells which question a
-/// reply answers.
+/// One subscription that receives all replies of a connection, and matches them to questions by
+/// number.
 ///
-/// The client's own `request()` keeps some memory for every request that is never answered. The
-/// worker SDK's client contains an inbox.
+/// The client's own `request()` leaks some memory for every request that is never answered.
 pub struct Inbox {
     address: InboxAddress,
     replies: Subscriber,
 }
 
-/// The address that replies are sent to. Cheap to clone.
+/// The address of an inbox. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct InboxAddress(Arc<str>);
 
@@ -39,7 +38,7 @@ pub enum InboxReply {
 }
 
 impl Inbox {
-    /// An inbox on the connection of `client`. It stays open over reconnects.
+    /// Opens an inbox on the connection of `client`, which survives reconnects.
     ///
     /// # Errors
     /// If the connection is closed.
@@ -49,14 +48,14 @@ impl Inbox {
         Ok(Inbox { address, replies })
     }
 
-    /// The address that replies go to.
+    /// Returns the address that replies go to.
     #[must_use]
     pub fn address(&self) -> &InboxAddress {
         &self.address
     }
 
-    /// The next reply, with the number of its question; `None` once the connection is closed. If
-    /// this future is dropped, no reply is lost.
+    /// Returns the next reply and the number of its question, or `None` once the connection is
+    /// closed. Dropping this future loses no reply.
     pub async fn next(&mut self) -> Option<(u64, InboxReply)> {
         loop {
             let message = self.replies.next().await?;
@@ -68,19 +67,20 @@ impl Inbox {
 }
 
 impl InboxAddress {
-    /// The subject for replies to the question of this number.
+    /// Returns the subject for replies to question `number`.
     #[must_use]
     pub fn of(&self, number: u64) -> Subject {
         Subject::from(format!("{}{number}", self.0))
     }
 
-    /// The subject for the receipt of the message of this number.
+    /// Returns the subject for the receipt of message `number`.
     #[must_use]
     pub fn receipt_of(&self, number: u64) -> Subject {
         Subject::from(format!("{}{BRIEF}{number}", self.0))
     }
 
-    /// Any client may write to an inbox. A subject without a number belongs to another sender.
+    /// Returns the question's number, or `None` for a subject without one: any client may write to
+    /// an inbox.
     fn number(&self, subject: &str) -> Option<u64> {
         let token = subject.strip_prefix(&*self.0)?;
         token.strip_prefix(BRIEF).unwrap_or(token).parse().ok()

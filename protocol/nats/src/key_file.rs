@@ -4,15 +4,15 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// The largest file that is read, in bytes. All authorities of a system fit in; a disk image that
-/// is named by mistake does not.
+/// Largest file read, in bytes. All of a system's authorities fit; a disk image given by mistake
+/// does not.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Why a file cannot be used. The text quotes nothing from the file.
+/// Why a file cannot be used. The message quotes nothing from the file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyFileError {
-    /// The file can't be read.
+    /// The file cannot be read.
     #[error("{} can't be read", path.display())]
     Unreadable {
         /// The file.
@@ -20,15 +20,15 @@ pub enum KeyFileError {
         /// The system's error.
         source: io::Error,
     },
-    /// The file is not what it should be.
+    /// The file lacks what it is for.
     #[error("{} has not {what}", path.display())]
     Lacks {
         /// The file.
         path: PathBuf,
-        /// What it should have.
+        /// The missing part.
         what: &'static str,
     },
-    /// A private key is not that of the certificate beside it.
+    /// The private key does not match the certificate.
     #[error("the key in {} is not that of the certificate in {}", key.display(), cert.display())]
     Mismatch {
         /// The certificate's file.
@@ -44,16 +44,15 @@ impl KeyFileError {
     }
 }
 
-/// The text of the file at `path`.
 pub(crate) fn readable(path: &Path) -> Result<String, KeyFileError> {
     let text = bounded(path).and_then(|bytes| String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into()));
     text.map_err(|source| KeyFileError::Unreadable { path: path.to_owned(), source })
 }
 
-/// The bytes of the file at `path`, a mebibyte at most.
+/// Reads the file at `path`, a mebibyte at most.
 ///
 /// # Errors
-/// If the file can't be read, or is longer.
+/// If the file cannot be read or is larger.
 pub fn bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     // A device tells no length, so the bytes are counted.

@@ -1,5 +1,4 @@
-//! What schedulers and workers both need around the NATS client: addresses, users, encryption and
-//! inboxes.
+//! What schedulers and workers share around the NATS client: addresses, users, TLS and inboxes.
 
 pub mod credentials;
 pub mod entropy;
@@ -10,7 +9,7 @@ pub mod servers;
 pub mod tls;
 pub mod tls_fault;
 
-/// Tests the example of the package's page.
+/// Runs the examples of the package's README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,24 +1,23 @@
-//! How a worker's connection notices that its server is gone, and connects again.
+//! How a connection notices a dead server and reconnects.
 
 use crate::entropy::entropy;
 use async_nats::ConnectOptions;
 use std::time::Duration;
 
-/// The interval of pings. The client notices a dead server after two; by default it takes two
-/// minutes.
+/// Interval of pings. The client gives a server up after two; its default takes two minutes.
 const PING_INTERVAL: Duration = Duration::from_secs(2);
-/// The longest pause between attempts to connect again, before jitter.
+/// Longest pause between attempts to reconnect, before jitter.
 const MAX_RECONNECT_DELAY_MS: u64 = 250;
 
-/// The same options for a connection that notices a dead server within seconds. It connects again
-/// within a quarter of a second once a server is there.
+/// Makes a connection notice a dead server within seconds, and reconnect within a quarter of a
+/// second once a server is available.
 #[must_use]
 pub fn reconnecting_soon(options: ConnectOptions) -> ConnectOptions {
     options.ping_interval(PING_INTERVAL).reconnect_delay_callback(delay)
 }
 
-/// A random delay up to a bound that doubles with each attempt, because a whole fleet reconnects at
-/// the same time.
+/// A random delay below a bound that doubles with each attempt, because whole fleets reconnect at
+/// once.
 fn delay(attempts: usize) -> Duration {
     let most = MAX_RECONNECT_DELAY_MS.min(1 << attempts.min(16));
     Duration::from_millis(entropy() % (most + 1))

@@ -1,4 +1,4 @@
-//! The NATS servers that a setting names, and the user to log in as.
+//! The NATS servers of a setting, and the user to log in as.
 
 use async_nats::{ConnectOptions, ServerAddr};
 use percent_encoding::percent_decode_str;
@@ -6,15 +6,15 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-/// The beginning of the names of private servers: those that `rampmeter serve --embedded-nats` and
-/// `rampmeter proxy` run. Such a name, unlike the id of a server, lasts over clean stops.
+/// Prefix of the names of private servers, which `rampmeter serve --embedded-nats` and
+/// `rampmeter proxy` run. Unlike a server's id, such a name survives clean stops.
 pub const PRIVATE: &str = "rampmeter-private-";
 
-/// One server, or several of one cluster with commas between them: `nats://user:password@host:4222`
-/// or `nats://token@host:4222`. Any of them may be away at the start. The client finds the other
-/// servers of the cluster by itself.
+/// One or more servers of one cluster, separated by commas: `nats://user:password@host:4222` or
+/// `nats://token@host:4222`. Any of them may be down at startup; the client discovers the other
+/// servers of the cluster.
 ///
-/// `Display` leaves out user, password and token, so that messages can show the servers.
+/// `Display` omits users, passwords and tokens, so that messages can show the servers.
 ///
 /// ```
 /// use rampmeter_nats::servers::Servers;
@@ -28,15 +28,15 @@ pub struct Servers {
     addresses: Vec<ServerAddr>,
 }
 
-/// Why a setting names no servers. The error does not show the setting, because it may contain a
+/// Why a setting contains no servers. The error does not show the setting, which may contain a
 /// password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServersError {
-    /// The setting names no server.
+    /// The setting contains no server.
     #[error("the URL of the NATS server is not like nats://user:password@host:4222 or nats://token@host:4222")]
     NoUrl,
-    /// A user, a password or a token is not UTF-8 after its percent-encoding (`%41`) is decoded.
+    /// A user, password or token is not UTF-8 after percent-decoding (`%41`).
     #[error("a user, a password or a token in the URL of the NATS server is not UTF-8")]
     NoText,
 }
@@ -44,25 +44,24 @@ pub enum ServersError {
 /// The user to log in as. It has no `Debug`, which would show the password.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Login {
-    /// A user and the password.
+    /// User and password.
     User(String, String),
     /// A token.
     Token(String),
 }
 
 impl Servers {
-    /// The addresses without user, password and token. The client logs them when it connects.
+    /// Returns the addresses without logins, which the client logs when it connects.
     #[must_use]
     pub fn addresses(&self) -> Vec<ServerAddr> {
         self.addresses.iter().cloned().map(without_login).collect()
     }
 
-    /// The same options with the user or the token of the first address that names one. This login
-    /// counts for all servers, also for those found later. The client itself ignores the user in a
-    /// URL.
+    /// Adds the login of the first address that has one. It applies to all servers, discovered ones
+    /// included; the client itself ignores the user in a URL.
     ///
     /// If one address begins with `tls://`, all servers have to speak TLS. The client itself would
-    /// send the password in plain text to a server that it found later.
+    /// send the password in plain text to a server that it discovered later.
     ///
     /// # Errors
     /// [`ServersError::NoText`].
@@ -76,7 +75,7 @@ impl Servers {
         })
     }
 
-    /// The user or the token of the first address that names one.
+    /// Returns the login of the first address that has one.
     ///
     /// # Errors
     /// [`ServersError::NoText`].
@@ -104,7 +103,8 @@ impl FromStr for Servers {
     }
 }
 
-/// An address ends with its port. What follows a `/`, `?` or `#` is likely the rest of a password.
+/// Parses an address, which ends with its port. Text after a `/`, `?` or `#` is likely the rest of
+/// a password.
 fn address(text: &str) -> Option<ServerAddr> {
     let address: ServerAddr = text.trim().parse().ok()?;
     let url = address.clone().into_inner();
@@ -119,7 +119,6 @@ impl fmt::Display for Servers {
     }
 }
 
-/// The same server without user, password and token.
 fn without_login(address: ServerAddr) -> ServerAddr {
     let mut url = address.into_inner();
     // The calls fail for a URL without a host, which has neither user nor password.

@@ -1,4 +1,4 @@
-//! How a connection is encrypted, and which certificates both ends show.
+//! TLS of a connection and the certificates of both ends.
 
 use crate::key_file::{KeyFileError, readable};
 use async_nats::ConnectOptions;
@@ -7,34 +7,35 @@ use async_nats::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use async_nats::rustls::{ClientConfig, RootCertStore};
 use std::path::{Path, PathBuf};
 
-/// How a client wants its connection encrypted. By default the server and its URL decide, and the
-/// system's authorities count.
+/// A client's TLS settings. By default the server and its URL decide, and the system's authorities
+/// are trusted.
 ///
-/// The files are read for each connection, so that replaced ones count from the next one on.
+/// The files are read for each connection, so that replacements apply from the next one on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
-    /// Whether a server without TLS is refused.
+    /// Whether to refuse a server without TLS.
     pub required: bool,
-    /// The certificates of the authorities that count instead of the system's.
+    /// Certificates of the authorities to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
-    /// The certificate of this client and its private key, for servers that verify clients.
+    /// This client's certificate and private key, for servers that verify clients.
     pub identity: Option<Identity>,
 }
 
-/// The two files in which a client has its certificate and its private key, as PEM.
+/// The PEM files of a client's certificate and private key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The certificate, and those of intermediate authorities behind it.
+    /// The certificate, followed by those of intermediate authorities.
     pub cert_file: PathBuf,
     /// The private key.
     pub key_file: PathBuf,
 }
 
 impl Tls {
-    /// The same options with this encryption.
+    /// Applies these settings to `options`.
     ///
     /// # Errors
-    /// If a file can't be read, has no certificate or key, or has the key of another certificate.
+    /// If a file cannot be read, has no certificate or key, or the key does not match the
+    /// certificate.
     pub fn applied(&self, mut options: ConnectOptions) -> Result<ConnectOptions, KeyFileError> {
         if let Some(ca_file) = &self.ca_file {
             certificates(ca_file)?;
@@ -49,7 +50,7 @@ impl Tls {
 }
 
 impl Identity {
-    /// Whether the key is that of the certificate.
+    /// Checks that the key matches the certificate.
     fn check(&self) -> Result<(), KeyFileError> {
         let Identity { cert_file, key_file } = self;
         let (certificates, key) = (certificates(cert_file)?, key(key_file)?);
@@ -59,7 +60,7 @@ impl Identity {
     }
 }
 
-/// The certificates in `file`. The client itself accepts a file without certificates.
+/// Reads the certificates in `file`. The client itself accepts a file without any.
 fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, KeyFileError> {
     let text = readable(file)?;
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();

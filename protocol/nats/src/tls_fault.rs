@@ -1,11 +1,11 @@
-//! Faults of encrypted connections, in words.
+//! TLS faults in words.
 
 use async_nats::rustls::{AlertDescription, CertificateError, Error as TlsError};
 use std::error::Error as StdError;
 use std::io;
 
-/// Why the connection behind `error` was not encrypted; nothing if encryption did not fail. The
-/// subject of the sentence is the server.
+/// Returns why the TLS connection behind `error` failed, in words whose subject is the server;
+/// `None` if TLS did not fail.
 #[must_use]
 pub fn tls_fault(error: &(dyn StdError + 'static)) -> Option<String> {
     let mut link = Some(error);
@@ -18,7 +18,7 @@ pub fn tls_fault(error: &(dyn StdError + 'static)) -> Option<String> {
     None
 }
 
-/// The fault in this link of a chain. A stream's error holds the fault inside, not as its source.
+/// The TLS fault in this link of a chain. A stream's error holds it inside, not as its source.
 fn of_tls<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a TlsError> {
     let inside = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     error.downcast_ref().or_else(|| inside?.downcast_ref())

@@ -1,4 +1,4 @@
-//! Why a request waits.
+//! The explanation of why requests wait.
 
 pub use crate::explained::{Explained, State};
 
@@ -9,20 +9,20 @@ use crate::name::Name;
 use crate::status::LimitStatus;
 use serde::{Deserialize, Serialize};
 
-/// A question on `rampmeter.explain.<resource>`. An empty payload asks about the whole queue.
+/// A question on `rampmeter.explain.<resource>`. An empty payload asks about all waiting requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Question {
     /// The request that the question is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<PermitId>,
-    /// Lists requests of this class alone. Not beside an id.
+    /// Restricts the answer to this class; not allowed beside an id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<Name>,
-    /// Lists requests of this client alone, if the resource shares by a label.
+    /// Restricts the answer to this client, if the resource shares by a label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// Lists requests alone that this limit holds.
+    /// Restricts the answer to requests that this limit delays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Name>,
 }
@@ -39,23 +39,23 @@ pub struct Explanation {
     /// The request that the question was about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Explained>,
-    /// How many requests are ahead of that request, in the class queue or for the same key. If the
-    /// question names no request, all waiting requests are counted that it is about: of a client or
-    /// a limit, among the first thousand of each class.
+    /// Requests ahead of that request, in its class's queue or for the same key. Without an id, all
+    /// waiting requests that match; with a client or a limit, only the first thousand of each class
+    /// are searched.
     pub waiting: u64,
-    /// The first of those requests, at most ten, in the order in which they will probably be
-    /// served. Requests that wait only for their own key follow, by age.
+    /// The first of those, at most ten, in the expected order of service, and then those that wait
+    /// only for their own key, by age.
     pub first: Vec<Explained>,
-    /// How many of those are not listed.
+    /// How many more are not listed.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub more: u64,
 }
 
 impl Question {
-    /// Reads a payload.
+    /// Parses a payload.
     ///
     /// # Errors
-    /// If the payload is not a question: the field and the reason.
+    /// If the payload is not a question. The error contains the field and the reason.
     pub fn parse(payload: &[u8]) -> Result<Self, Invalid> {
         Incoming::parse_alone(payload, "a question is a JSON object")
     }

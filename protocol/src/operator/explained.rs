@@ -1,4 +1,4 @@
-//! One request, and why it waits.
+//! One request and the reason why it waits.
 
 use crate::id::PermitId;
 use crate::name::Name;
@@ -6,7 +6,7 @@ use crate::reason::{Holder, Reason};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One request, explained.
+/// The explanation of one request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explained {
     /// Its id.
@@ -18,27 +18,28 @@ pub struct Explained {
     /// The client whose fair share it uses, if the resource shares by a label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// Its labels, while it waits. Granted permits keep none, because there may be a million.
+    /// Its labels while it waits. Granted permits keep none, because there may be a million of
+    /// them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// What it costs, by limit. With a keyed limit, the amount is taken from the bucket of its key.
+    /// Its cost by limit. For a keyed limit, the amount comes from the bucket of its key.
     pub takes: BTreeMap<Name, f64>,
     /// The limit that delays or delayed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Name>,
-    /// Why it waits, if it does.
+    /// Why it waits; absent once it has started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// The state of the bucket that delays it.
+    /// The bucket that delays it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<Holder>,
     /// How many requests are ahead of it.
     pub position: u64,
-    /// How long it has waited.
+    /// Time waited so far.
     pub waited_ms: f64,
-    /// How long until it starts; negative after the start.
+    /// Time until its start; negative after the start.
     pub eta_ms: f64,
-    /// How long until its longest wait is over, if it waits and has one.
+    /// Time until its maximum wait is over; absent if it does not wait or has no maximum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gives_up_ms: Option<f64>,
 }

@@ -1,34 +1,34 @@
-//! When a limit ends at the present pace.
+//! Forecasts of when limits are used up.
 
 use crate::name::Name;
 use serde::{Deserialize, Serialize};
 
-/// When a limit ends if it is used as in the last weeks. Times count from the answer on.
+/// When a limit is used up if use continues as in the last weeks. Times count from the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LimitForecast {
     /// The limit.
     pub limit: Name,
-    /// The time by which the limit has ended in one of ten replays of the last weeks. Absent if
-    /// that is after the reset.
+    /// Time by which one replay in ten of the last weeks has used the limit up. Absent if after the
+    /// reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p10_ms: Option<f64>,
-    /// The same time for half of the replays.
+    /// The same for half of the replays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_ms: Option<f64>,
-    /// The same time for nine of ten replays.
+    /// The same for nine replays in ten.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p90_ms: Option<f64>,
-    /// The share of replays in which the limit ends before its reset, from 0 to 1.
+    /// Share of replays that use the limit up before its reset, from 0 to 1.
     pub share: f64,
     /// When the window ends; absent for a limit that refills.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resets_ms: Option<f64>,
-    /// The hours of history that were replayed.
+    /// Hours of history replayed.
     pub history_hours: u64,
 }
 
 impl LimitForecast {
-    /// The same forecast for a reader this many milliseconds later.
+    /// Returns the forecast as of `ms` milliseconds later.
     #[must_use]
     pub fn after(&self, ms: f64) -> Self {
         let later = |at: Option<f64>| at.map(|at| (at - ms).max(0.0));

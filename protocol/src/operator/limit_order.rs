@@ -1,4 +1,4 @@
-//! An operator's order about limits: to pause them, to end their pauses, or to take their stock.
+//! Operators' orders to freeze, thaw or empty limits.
 
 use crate::epoch::Epoch;
 use crate::incoming::{Incoming, Invalid};
@@ -7,8 +7,8 @@ use crate::name::Name;
 use crate::time::Span;
 use serde::{Deserialize, Serialize};
 
-/// An order on `rampmeter.thaw.<resource>` or `rampmeter.empty.<resource>`. It is about one limit,
-/// or about all limits of the resource; an empty payload means all.
+/// An order on `rampmeter.thaw.<resource>` or `rampmeter.empty.<resource>`. An empty payload
+/// applies it to all limits of the resource.
 ///
 /// ```
 /// use rampmeter_protocol::limit_order::LimitOrder;
@@ -19,18 +19,17 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct LimitOrder {
-    /// The limit; all if it is left out.
+    /// The limit; all limits if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Name>,
 }
 
-/// The longest freeze that an operator can order, so that a forgotten one ends within a day.
+/// Longest freeze that an operator can order, so that a forgotten one ends within a day.
 pub const LONGEST_FREEZE: Span = Span::from_secs(86_400);
-/// The shortest freeze that an operator can order.
 const SHORTEST_FREEZE: Span = Span::from_millis(1);
 
-/// An order on `rampmeter.freeze.<resource>`: calls that take from the limit, or from any limit of
-/// the resource, do not start. Limits with a key are left out.
+/// An order on `rampmeter.freeze.<resource>`: no call starts that takes from the limit, or from any
+/// limit of the resource. Limits with a key are left out.
 ///
 /// ```
 /// use rampmeter_protocol::{limit_order::FreezeOrder, time::Span};
@@ -42,19 +41,18 @@ const SHORTEST_FREEZE: Span = Span::from_millis(1);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FreezeOrder {
-    /// The limit; all if it is left out.
+    /// The limit; all limits if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Name>,
-    /// The length of the freeze: a millisecond to a day. A longer pause of the limit stays as it
-    /// is.
+    /// Duration of the freeze, from a millisecond to a day. It never shortens a longer pause.
     pub for_ms: Millis,
 }
 
 impl FreezeOrder {
-    /// Reads a payload.
+    /// Parses a payload.
     ///
     /// # Errors
-    /// If the payload is not an order: the field and the reason.
+    /// If the payload is not an order. The error contains the field and the reason.
     pub fn parse(payload: &[u8]) -> Result<Self, Invalid> {
         let order: FreezeOrder = Incoming::parse_alone(payload, "an order to freeze limits is a JSON object")?;
         match (SHORTEST_FREEZE..=LONGEST_FREEZE).contains(&order.for_ms.span()) {
@@ -75,18 +73,18 @@ pub struct LimitOrderDone {
     pub resource: Name,
     /// The epoch of the leader that answers.
     pub epoch: Epoch,
-    /// The limits that are frozen, whose pauses have ended, or whose stock was taken.
+    /// The limits that were frozen, thawed or emptied.
     pub limits: Vec<Name>,
-    /// Whether more keys are still paused: the same order ends their pauses, too.
+    /// Whether more keys are still paused. Repeating the order ends their pauses too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub more: bool,
 }
 
 impl LimitOrder {
-    /// Reads a payload.
+    /// Parses a payload.
     ///
     /// # Errors
-    /// If the payload is not an order: the field and the reason.
+    /// If the payload is not an order. The error contains the field and the reason.
     pub fn parse(payload: &[u8]) -> Result<Self, Invalid> {
         Incoming::parse_alone(payload, "an order about limits is a JSON object")
     }

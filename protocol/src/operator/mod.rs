@@ -1,4 +1,4 @@
-//! What operators ask for and are shown: status, explanations, use, and orders.
+//! Operators' queries and orders, and the answers to them.
 
 pub mod explain;
 pub mod explained;

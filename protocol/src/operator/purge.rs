@@ -1,12 +1,12 @@
-//! Ending waits by an operator's order.
+//! Operators' orders to end waits.
 
 use crate::epoch::Epoch;
 use crate::incoming::{Incoming, Invalid};
 use crate::name::Name;
 use serde::{Deserialize, Serialize};
 
-/// An order on `rampmeter.purge.<resource>`. It ends the waits of all requests that match; an empty
-/// payload matches all.
+/// An order on `rampmeter.purge.<resource>`, which ends the waits of all matching requests. An
+/// empty payload matches all.
 ///
 /// ```
 /// use rampmeter_protocol::purge::Purge;
@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Purge {
-    /// The client: a value of the label that the resource shares by. Any client if it is left out.
+    /// The client, a value of the label that the resource shares by; any client if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// The class; any class if it is left out.
+    /// The class; any class if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
 }
@@ -32,15 +32,15 @@ pub struct Purged {
     pub resource: Name,
     /// The epoch of the leader that answers.
     pub epoch: Epoch,
-    /// How many waits were ended.
+    /// Number of waits ended.
     pub ended: u64,
 }
 
 impl Purge {
-    /// Reads a payload.
+    /// Parses a payload.
     ///
     /// # Errors
-    /// If the payload is not an order: the field and the reason.
+    /// If the payload is not an order. The error contains the field and the reason.
     pub fn parse(payload: &[u8]) -> Result<Self, Invalid> {
         Incoming::parse_alone(payload, "an order to end waits is a JSON object")
     }

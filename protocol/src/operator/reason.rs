@@ -1,4 +1,4 @@
-//! Why a request waits, and the bucket that delays it.
+//! The reasons why requests wait, and the bucket that delays one.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,37 +8,37 @@ pub struct Holder {
     /// The bucket's key, if the limit has a bucket for each key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// What could be spent now. It is negative if promised starts have spent future stock.
+    /// What can be spent now; negative if starts were promised from future stock.
     pub level: f64,
-    /// When calls can take from it again.
+    /// Time until calls can take from it again.
     pub next_free_ms: f64,
     /// What the request's class has to leave in the bucket for more urgent classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaves: Option<f64>,
-    /// Stock that is held back for other users of the account, as much as they used before.
+    /// Stock held back for other users of the account, as much as they used before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_back: Option<f64>,
-    /// When the bucket could pay for this request, if no other request came first. Absent if it
-    /// never could.
+    /// Time until the bucket could pay for this request if no other came first. Absent if it never
+    /// could.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pays_in_ms: Option<f64>,
-    /// When calls go on, if the upstream or an operator demanded a pause.
+    /// Time until the pause that the upstream or an operator demanded is over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frozen_ms: Option<f64>,
-    /// When the oldest call in flight will probably end, by the time that calls have lately taken.
+    /// Expected time until the oldest call in flight ends, by the durations of recent calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub likely_free_ms: Option<f64>,
 }
 
-/// Why no call takes from a limit for a while.
+/// Why a limit is paused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseCause {
-    /// The upstream demands the pause.
+    /// The upstream demanded the pause.
     Upstream,
     /// An operator ordered it.
     Operator,
-    /// The upstream says that the quota is spent. The pause lasts until the limit is next free.
+    /// The upstream reported that the quota is spent. The pause lasts until the limit is next free.
     Quota,
     /// A cause of a later version of the protocol.
     #[serde(other)]
@@ -54,21 +54,21 @@ crate::named! {
         Stock = "stock",
         /// What the limit has left is kept for more urgent classes.
         Headroom = "headroom",
-        /// Calls in flight hold all places.
+        /// Calls in flight occupy all places.
         InFlight = "in_flight",
-        /// The quota is used up until it is reset.
+        /// The quota is used up until its reset.
         QuotaSpent = "quota_spent",
-        /// The upstream or an operator demanded a pause, which has not ended.
+        /// A pause demanded by the upstream or an operator is not over.
         Frozen = "frozen",
-        /// The pause has ended, and one call tries whether the upstream serves again.
+        /// The pause is over, and a single call tests whether the upstream serves again.
         Probe = "probe",
-        /// The request's client has had its share; later requests of other clients go first.
+        /// The request's client has had its share, so later requests of other clients go first.
         Share = "share",
-        /// The limit could pay for the request, and other requests go first.
+        /// The limit could pay for the request, but other requests go first.
         Turn = "turn",
-        /// The scheduler does not know yet what the upstream's bucket holds, and lets a few calls try.
+        /// The state of the upstream's bucket is not known yet, so only a few calls may start.
         Unproven = "unproven",
-        /// The scheduler waits for the store, or for NATS.
+        /// The scheduler is waiting for the store or for NATS.
         Store = "store",
         ;
         /// A reason of a later version of the protocol.

@@ -1,12 +1,13 @@
-//! What a leader has counted lately.
+//! A leader's recent counts.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Counts of the last minutes, by which `rampmeter doctor` tells present faults from former ones.
+/// Counts of the last minutes, which `rampmeter doctor` uses to distinguish current faults from
+/// past ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recent {
-    /// The time that is counted: the last five to ten minutes, or since the leader began.
+    /// Length of the counted period: the last five to ten minutes, or since the leader began.
     pub over_ms: f64,
     /// Permits granted.
     pub granted: u64,
@@ -20,18 +21,18 @@ pub struct Recent {
     /// Calls that the upstream answered with 429, by [cause](crate::status::RejectionCause).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub rejections: BTreeMap<String, u64>,
-    /// Checkpoints that the store has not taken in time.
+    /// Checkpoints that the store did not accept in time.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub store_losses: u64,
-    /// Answers to waiting requests that have reached no client.
+    /// Answers to waiting requests that reached no client.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub undelivered: u64,
-    /// Messages that were lost because too many waited.
+    /// Messages dropped because too many were waiting.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub lost_messages: u64,
-    /// Messages that were dropped because they wanted answers at inboxes of no user.
+    /// Messages dropped because their reply subjects belong to no inbox that may be answered.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub foreign_replies: u64,
-    /// How far the clock of the leader's machine is ahead of that of NATS now.
+    /// How far the clock of the leader's machine is ahead of the NATS server's now.
     pub clock_ahead_ms: f64,
 }

@@ -1,4 +1,4 @@
-//! The resources of a scheduler, with their limits and classes.
+//! The resources that a scheduler serves, with their limits and classes.
 
 use crate::name::Name;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Reads an answer; nothing if `payload` is no such answer.
+    /// Parses an answer; `None` if `payload` is not one.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Option<Self> {
         serde_json::from_slice(payload).ok()
@@ -27,7 +27,7 @@ pub struct ResourceInfo {
     pub limits: Vec<LimitInfo>,
     /// Its classes, the most urgent first.
     pub classes: Vec<Name>,
-    /// The class of requests that name none.
+    /// The class of requests that state no class.
     pub default_class: Name,
 }
 
@@ -36,12 +36,12 @@ pub struct ResourceInfo {
 pub struct LimitInfo {
     /// Its name.
     pub name: Name,
-    /// What it counts.
+    /// The unit that it counts.
     pub unit: Name,
-    /// How it counts.
+    /// The algorithm by which it counts.
     pub algorithm: String,
-    /// What a full bucket holds.
+    /// Capacity of a full bucket.
     pub capacity: f64,
-    /// The time in which an empty bucket fills.
+    /// Time in which an empty bucket fills.
     pub period_ms: f64,
 }

@@ -19,7 +19,7 @@ pub struct Status {
     pub epoch: Epoch,
     /// The scheduler process that leads the resource.
     pub leader: String,
-    /// How many other schedulers could take over, if the leader knows.
+    /// Number of other schedulers that could take over, if the leader knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standbys: Option<u64>,
     /// Its limits, with their state.
@@ -31,54 +31,54 @@ pub struct Status {
     /// When this leader began to count, in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// The limit that delays the first waiting request of the most urgent class, if any waits, or
-    /// else one more request of the default class.
+    /// The limit that delays the first waiting request of the most urgent class; if none waits, the
+    /// limit that would delay one more request of the default class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Name>,
     /// Why it delays that request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<Reason>,
-    /// The state of the bucket that delays that request.
+    /// The bucket that delays that request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<Holder>,
     /// The provider of the limits, if one is configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<ProviderStatus>,
-    /// The rules that were applied while schedulers run, if there are any.
+    /// The rules applied at run time, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<RulesStatus>,
-    /// By how much cost estimates were wrong, if the resource learns that.
+    /// Learned corrections of cost estimates, if the resource learns them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub corrections: Vec<Correction>,
-    /// When long limits end at the present pace, if that is known.
+    /// Forecasts of when long limits are used up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forecasts: Vec<LimitForecast>,
-    /// The running schedulers whose limits or settings of the resource differ from the leader's.
+    /// Running schedulers whose limits or settings for the resource differ from the leader's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differing: Vec<DifferingScheduler>,
-    /// The last header of the upstream's that could not be read.
+    /// The last upstream header that could not be parsed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<UnreadableHeader>,
-    /// Sentences on the resource, for people.
+    /// Remarks on the resource, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The limits that count, as `[[resource.limit]]` tables of TOML, if the
-    /// [question](StatusQuery) was for them.
+    /// The limits in force as `[[resource.limit]]` tables in TOML, if the [query](StatusQuery)
+    /// asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits_toml: Option<String>,
-    /// The limits that would count without the rules in force, as the leader's configuration or
-    /// provider has them, if the question was for limits and rules are in force.
+    /// The limits of the configuration or provider that the rules in force replace, if the query
+    /// asked for limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configured_toml: Option<String>,
-    /// How classes and clients share the resource, if the question was for that.
+    /// How classes and clients share the resource, if the query asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shares: Option<Shares>,
-    /// What was counted lately, if the question was for that.
+    /// Recent counts, if the query asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recent: Option<Recent>,
 }
 
-/// A scheduler that would count differently if it led.
+/// A scheduler whose limits or settings differ from the leader's.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DifferingScheduler {
     /// The scheduler process.
@@ -89,7 +89,7 @@ pub struct DifferingScheduler {
     pub settings: Vec<String>,
 }
 
-/// What differs, as in ``limit `per-minute`, classes``.
+/// Formats the differences, as in ``limit `per-minute`, classes``.
 impl fmt::Display for DifferingScheduler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let limits = self.limits.iter().map(|limit| format!("limit `{limit}`"));
@@ -97,16 +97,16 @@ impl fmt::Display for DifferingScheduler {
     }
 }
 
-/// A header of the upstream's that could not be read.
+/// An upstream header that could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnreadableHeader {
     /// Its name, in lower case.
     pub header: String,
-    /// The beginning of its value: at most 64 bytes.
+    /// The first 64 bytes of its value.
     pub value: String,
 }
 
-/// What a request for the status may ask for.
+/// Optional parts of the status that a query asks for.
 ///
 /// ```
 /// use rampmeter_protocol::status::StatusQuery;
@@ -116,75 +116,74 @@ pub struct UnreadableHeader {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct StatusQuery {
-    /// Whether the answer is to have [`Status::limits_toml`] and [`Status::configured_toml`].
+    /// Asks for [`Status::limits_toml`] and [`Status::configured_toml`].
     pub limits_toml: bool,
-    /// Whether the answer is to have [`Status::shares`].
+    /// Asks for [`Status::shares`].
     pub shares: bool,
-    /// Whether the answer is to have [`Status::recent`].
+    /// Asks for [`Status::recent`].
     pub recent: bool,
 }
 
 impl Status {
-    /// The first waiting request of each class in which requests wait, the most urgent first.
+    /// Returns the first waiting request of each class that has one, most urgent class first.
     pub fn first_waiting(&self) -> impl Iterator<Item = &Explained> {
         self.classes.iter().filter_map(|class| class.first.as_deref())
     }
 }
 
 impl StatusQuery {
-    /// Reads a payload. A payload that is no question asks for the status alone.
+    /// Parses a payload. An invalid one asks for the plain status.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Self {
         serde_json::from_slice(payload).unwrap_or_default()
     }
 }
 
-/// Which rules are in force.
+/// The rules in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RulesStatus {
-    /// The edition in force; 0 if there has been no valid one.
+    /// The revision in force; 0 if there has been no valid one.
     pub revision: u64,
-    /// Whether that edition has limits for this resource. Otherwise the configuration's limits are
-    /// in force.
+    /// Whether that revision has limits for this resource. If not, the configuration's are in
+    /// force.
     pub counts: bool,
-    /// The user that applied these rules.
+    /// The user who applied these rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
     /// When they were applied, in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// How the limits of these rules differ from those of the leader's configuration: a sentence
-    /// each, for people.
+    /// Differences from the limits of the leader's configuration, a sentence each, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differ: Vec<String>,
-    /// A later edition that is not valid.
+    /// A later revision that is invalid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<RefusedRules>,
 }
 
-/// An edition of the rules that is not valid.
+/// An invalid revision of the rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusedRules {
-    /// The number of the edition.
+    /// The number of the revision.
     pub revision: u64,
-    /// The line, the column, and the mistake.
+    /// Line, column and mistake.
     pub reason: String,
 }
 
-/// By how much estimates of one kind of calls are wrong.
+/// The correction of cost estimates for one kind of calls.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Correction {
-    /// The values of the labels that define the kind, with `|` between them.
+    /// The values of the labels that define the kind, joined by `|`.
     pub kind: String,
     /// The unit that the estimate counts.
     pub unit: Name,
-    /// The factor that estimates are multiplied by.
+    /// The factor by which estimates are multiplied.
     pub factor: f64,
-    /// The calls that the factor was learned from.
+    /// Number of calls that the factor was learned from.
     pub calls: u64,
 }
 
-/// The state of a provider. In every state, the limits in [`Status::limits`] are in force.
+/// The state of a limit provider. In every state, the limits in [`Status::limits`] are in force.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProviderStatus {
     /// The kind of provider.
@@ -197,8 +196,7 @@ pub struct ProviderStatus {
     /// How long ago this leader last received limits from the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contract_age_ms: Option<f64>,
-    /// The differences between its limits and those in force, and its limits that the scheduler
-    /// cannot keep.
+    /// Differences from the limits in force, and provider limits that the scheduler cannot keep.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -207,57 +205,57 @@ pub struct ProviderStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProviderState {
-    /// This leader has had neither an answer nor a failure yet.
+    /// No answer and no failure yet under this leader.
     #[default]
     Unknown,
-    /// The provider answered all of the last questions.
+    /// The last requests were all answered.
     Ok,
-    /// The provider failed to answer some of the last questions.
+    /// Some of the last requests failed.
     Failing,
 }
 
-/// One limit.
+/// The state of one limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LimitStatus {
     /// Its name.
     pub name: Name,
-    /// What it counts.
+    /// The unit that it counts.
     pub unit: Name,
-    /// How it counts.
+    /// The algorithm by which it counts.
     pub algorithm: String,
-    /// What a full bucket of the upstream holds.
+    /// Capacity of a full bucket at the upstream.
     pub capacity: f64,
-    /// The time in which an empty bucket fills.
+    /// Time in which an empty bucket fills.
     pub period_ms: f64,
-    /// Stock that is held back against jitter.
+    /// Stock held back against jitter.
     pub margin: f64,
-    /// What could be spent now. It is negative if promised starts have spent future stock.
+    /// What can be spent now; negative if starts were promised from future stock.
     pub level: f64,
-    /// When calls can take from it again: the level is above zero, no pause is demanded, and no
-    /// quota is spent.
+    /// Time until calls can take from it again: the level is positive, and neither a pause nor a
+    /// spent quota is in the way.
     pub next_free_ms: f64,
-    /// When the present window ends; absent for a limit without windows.
+    /// Time until the current window ends; absent for a limit without windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resets_ms: Option<f64>,
-    /// When the oldest call in flight will probably end, by the time that calls have lately taken.
-    /// Only for a limit of calls in flight whose places are all taken.
+    /// Expected time until the oldest call in flight ends, by the durations of recent calls. Only
+    /// for a limit of calls in flight with no free place.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub likely_free_ms: Option<f64>,
-    /// How many buckets the limit has.
+    /// Number of buckets.
     pub keys: u64,
-    /// The key whose bucket is shown: the one with the lowest level among some thousands.
+    /// The key of the bucket shown: the one with the lowest level among some thousands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// How long the limit stays frozen.
+    /// Time until its freeze ends.
     pub frozen_ms: f64,
-    /// Why the limit is paused, while it is frozen or its quota is said to be spent.
+    /// Why the limit is paused, while it is frozen or its quota is reported as spent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_by: Option<PauseCause>,
-    /// The answer of the upstream that began the pause, and how far it is believed: a sentence for
-    /// people. Absent if this leader did not hear the answer itself.
+    /// The upstream's response that caused the pause, and how far it is believed, for people.
+    /// Absent if this leader did not receive that response itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<String>,
-    /// Further sentences on the limit, for people.
+    /// Further remarks on the limit, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Labels of its key that no request has carried, if the limit skipped requests without them.
@@ -266,25 +264,25 @@ pub struct LimitStatus {
     /// How the upstream enforces the limit, if that differs from the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learned: Option<Learned>,
-    /// What the upstream's responses report of the bucket, if anything.
+    /// What the upstream's responses report about the bucket, if anything.
     #[serde(rename = "told", default, skip_serializing_if = "Option::is_none")]
     pub reported: Option<UpstreamReport>,
-    /// How the limit was found, if it is unwritten.
+    /// How the limit was discovered, if nobody configured it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<DiscoveredStatus>,
-    /// What was measured, if this is a shadow limit, which delays nothing.
+    /// Measurements, if this is a shadow limit, which delays nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shadow: Option<ShadowStatus>,
 }
 
-/// How an unwritten limit was found.
+/// How a limit that nobody configured was discovered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DiscoveredStatus {
-    /// What the limit was found by: `headers` that tell of it, `refusals`, or calls `in-flight`.
+    /// The evidence: `headers` that describe it, `refusals`, or calls `in-flight`.
     pub by: String,
-    /// How long the limit has been known.
+    /// Time since its discovery.
     pub for_ms: f64,
-    /// The routes that the limit applies to; all, if none is named.
+    /// The routes that the limit applies to; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub routes: Vec<String>,
     /// The labels of the limit's key.
@@ -292,29 +290,28 @@ pub struct DiscoveredStatus {
     pub key: Vec<String>,
 }
 
-/// What the upstream's responses report of a bucket.
+/// What the upstream's responses report about a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct UpstreamReport {
-    /// The capacity that all answers state lately, if that is not the written one.
+    /// The capacity that all recent responses state, if it differs from the configured one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub states: Option<f64>,
-    /// The capacity that the upstream seems to allow by its rejections, if that is far below the
-    /// written one.
+    /// The capacity that rejections suggest, if it is far below the configured one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allows: Option<f64>,
-    /// The capacity that answers state, if that is less than the written one.
+    /// The capacity that responses state, if it is below the configured one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<f64>,
     /// How long that capacity has been in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_for_ms: Option<f64>,
-    /// What other users of the account have used of the present window.
+    /// What other users of the account have used of the current window.
     #[serde(default)]
     pub others: f64,
-    /// What is held back of the present window, because other users took as much of former ones.
+    /// What is held back of the current window because other users took that much of past ones.
     #[serde(default)]
     pub held_back: f64,
-    /// When the present window ends at the latest.
+    /// Latest time until the current window ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_ends_ms: Option<f64>,
     /// How much earlier the window may end.
@@ -322,39 +319,38 @@ pub struct UpstreamReport {
     pub window_slack_ms: Option<f64>,
 }
 
-/// What a shadow limit would have delayed, since this leader or the limit began.
+/// What a shadow limit would have delayed since it or this leader began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShadowStatus {
     /// Calls that the limit applies to.
     pub calls: u64,
     /// Calls that would have started later.
     pub would_wait: u64,
-    /// Calls that would have been refused. They cost more than the limit holds, or could not have
-    /// waited that long.
+    /// Calls that would have been refused: they exceed the limit's capacity or their maximum wait.
     pub would_refuse: u64,
     /// The longest wait that a call would have had.
     pub longest_wait_ms: f64,
 }
 
-/// How an upstream enforces a limit, as far as that differs from the configuration.
+/// How an upstream's enforcement of a limit differs from the configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Learned {
     /// The rate in use, as a fraction of the configured rate.
     pub rate: f64,
-    /// Tokens that are held back from a full bucket, besides the margin.
+    /// Tokens held back from a full bucket besides the margin.
     pub held_back: f64,
 }
 
-/// One class.
+/// The state of one class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClassStatus {
     /// Its name.
     pub name: Name,
-    /// How many requests wait.
+    /// Number of waiting requests.
     pub queued: u64,
-    /// How long the oldest request has waited.
+    /// Time that the oldest request has waited.
     pub oldest_ms: f64,
-    /// The request that is served next, as [`explain`](crate::explain) tells of it.
+    /// The request served next, as in [`explain`](crate::explain).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first: Option<Box<Explained>>,
 }
@@ -372,41 +368,40 @@ pub struct Counters {
     pub upstream_429: u64,
     /// Permits given back and waiting requests cancelled.
     pub returned: u64,
-    /// Statements in the upstream's responses that the scheduler does not follow. An answer may
-    /// state a capacity above the written one, or contradict other answers about the end of a
-    /// window.
+    /// Statements in upstream responses that the scheduler ignored, such as a capacity above the
+    /// configured one, or a window's end that other responses contradict.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub disbelieved: u64,
-    /// The calls of `upstream_429`, by cause.
+    /// `upstream_429` by cause.
     #[serde(default, skip_serializing_if = "Rejections::are_none")]
     pub rejections: Rejections,
 }
 
 crate::named! {
-    /// Why the upstream answered a call with 429, as far as the scheduler's buckets tell.
+    /// Why the upstream rejected a call with 429, as inferred from the scheduler's buckets.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum RejectionCause {
         /// This call or an earlier one cost more than estimated.
         Ours = "ours",
-        /// The upstream allows far less than a limit says: it rejects calls each time it has served
-        /// about the same share of it.
+        /// The upstream allows far less than configured: it rejects calls each time after serving
+        /// about the same fraction of a limit.
         LimitTooHigh = "limit-too-high",
-        /// The limit was served whole, and calls came closer together than its margin covers.
+        /// A whole limit was served, and calls came closer together than its margin covers.
         Burst = "burst",
-        /// The buckets had enough, and what the upstream serves varies: other parties use the account,
-        /// or a limit is a little lower than written, or not written.
+        /// The buckets had enough, but what the upstream serves varies: others use the account, or
+        /// a limit is not configured or slightly too high.
         Strangers = "strangers",
-        /// The upstream had no room of its own, or says that other accounts caused the 429.
+        /// The upstream lacked capacity itself, or attributed the 429 to other accounts.
         Upstream = "upstream",
-        /// The upstream says that a quota is spent.
+        /// The upstream reported a spent quota.
         Quota = "quota",
-        /// There were too few rejections to tell, the worker told nothing of the answer but its status,
-        /// or the permit is not known.
+        /// Too few rejections to infer a cause, a report with nothing but the status, or an unknown
+        /// permit.
         Unknown = "unknown",
     }
 }
 
-/// How many calls the upstream answered with 429, by [cause](RejectionCause).
+/// Numbers of calls rejected with 429, by [cause](RejectionCause).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "the causes say it")]
@@ -422,7 +417,7 @@ pub struct Rejections {
 }
 
 impl Rejections {
-    /// The number of calls with this cause.
+    /// Returns the number of calls with this cause.
     #[must_use]
     pub const fn by(mut self, cause: RejectionCause) -> u64 {
         *self.count_of(cause)

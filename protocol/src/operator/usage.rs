@@ -1,13 +1,13 @@
-//! What clients have used on a day.
+//! What clients used on one day.
 
 use crate::name::Name;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The number of days whose use is kept.
+/// Number of days for which use is kept.
 pub const KEPT_DAYS: u16 = 90;
 
-/// A question on `rampmeter.usage.<resource>`.
+/// A query on `rampmeter.usage.<resource>`.
 ///
 /// ```
 /// use rampmeter_protocol::usage::UsageQuery;
@@ -17,12 +17,12 @@ pub const KEPT_DAYS: u16 = 90;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UsageQuery {
-    /// Which day, in UTC: 0 is today, 1 is yesterday.
+    /// The day in UTC: 0 is today, 1 is yesterday.
     pub days_ago: u16,
 }
 
 impl UsageQuery {
-    /// Reads a payload. A payload that is no question asks for today.
+    /// Parses a payload. An invalid one asks for today.
     #[must_use]
     pub fn parse(payload: &[u8]) -> Self {
         serde_json::from_slice(payload).unwrap_or_default()
@@ -34,24 +34,22 @@ impl UsageQuery {
 pub struct DayUsage {
     /// The resource.
     pub resource: Name,
-    /// The day, in UTC, such as `2026-11-24`.
+    /// The day in UTC, such as `2026-11-24`.
     pub day: String,
-    /// By client and class, in the order of clients. A day on which nothing was used has no
-    /// entries.
+    /// Entries by client and class, in the order of clients; empty if nothing was used.
     pub clients: Vec<ClientUsage>,
 }
 
 /// What one client used in one class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClientUsage {
-    /// The client, by the label that the resource shares by. Empty for calls without one. Clients
-    /// beyond the bound are together in `(others)`.
+    /// The client, by the label that the resource shares by; empty for calls without that label,
+    /// `(others)` for clients beyond the bound.
     pub client: String,
     /// The class.
     pub class: Name,
-    /// How many calls were granted and not given back.
+    /// Number of calls granted and not given back.
     pub calls: i64,
-    /// The cost of these calls by unit, as settles said; calls that were not settled count at their
-    /// estimates.
+    /// The cost of these calls by unit: as settled, or as estimated for calls without a settle.
     pub units: BTreeMap<Name, f64>,
 }

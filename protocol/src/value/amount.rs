@@ -4,7 +4,7 @@ use crate::bounds::MAX_AMOUNT;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// An amount of one unit, in whole millionths, from 0 to [`MAX_AMOUNT`] units.
+/// An amount of one unit in whole millionths, from 0 to [`MAX_AMOUNT`] units.
 ///
 /// ```
 /// use rampmeter_protocol::amount::Amount;
@@ -20,7 +20,7 @@ pub struct Amount(u64);
 /// Why a number is not an amount.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum AmountError {
-    /// The number is below zero, above [`MAX_AMOUNT`], or not a number.
+    /// The number is negative, above [`MAX_AMOUNT`], or NaN.
     #[error("an amount is a number from 0 to 1e9, not {0:e}")]
     OutOfRange(f64),
     /// The number is finer than a millionth.
@@ -29,18 +29,18 @@ pub enum AmountError {
 }
 
 const MICROS: f64 = 1e6;
-/// The most by which a six-decimal number and its nearest binary fraction differ, in millionths.
+/// Largest difference between a six-decimal number and its nearest binary fraction, in millionths.
 const BINARY_NOISE: f64 = 1e-3;
 
 impl Amount {
-    /// The amount of zero.
+    /// No units.
     pub const ZERO: Amount = Amount(0);
     /// A millionth of a unit.
     pub const SMALLEST: Amount = Amount(1);
     /// One whole unit.
     pub const ONE: Amount = Amount(1_000_000);
 
-    /// An amount from a number with at most six decimals.
+    /// Creates an amount from a number with at most six decimals.
     ///
     /// # Errors
     /// If `units` is out of range or finer than a millionth.
@@ -53,8 +53,8 @@ impl Amount {
         Ok(Amount(whole as u64))
     }
 
-    /// An amount from any number in range, rounded up to the next millionth, so that a caller never
-    /// pays too little.
+    /// Creates an amount from any number in range, rounded up to the next millionth so that a
+    /// caller never pays too little.
     ///
     /// # Errors
     /// If `units` is out of range.
@@ -63,16 +63,16 @@ impl Amount {
         Self::new(units).or_else(|_| Self::from_micros(micros.ceil() as u64))
     }
 
-    /// An amount of this many whole units.
+    /// Creates an amount of whole units.
     #[must_use]
     pub const fn whole(units: u16) -> Self {
         Amount(units as u64 * Self::ONE.0)
     }
 
-    /// An amount from millionths.
+    /// Creates an amount from millionths.
     ///
     /// # Errors
-    /// If that is more than [`MAX_AMOUNT`] units.
+    /// If `micros` exceeds [`MAX_AMOUNT`] units.
     pub fn from_micros(micros: u64) -> Result<Self, AmountError> {
         if micros > MAX_AMOUNT * Self::ONE.0 {
             return Err(AmountError::OutOfRange(micros as f64 / MICROS));
@@ -80,25 +80,25 @@ impl Amount {
         Ok(Amount(micros))
     }
 
-    /// The amount in millionths.
+    /// Returns the amount in millionths.
     #[must_use]
     pub const fn micros(self) -> u64 {
         self.0
     }
 
-    /// The amount in units, for people and for the wire.
+    /// Returns the amount in units, for people and for the wire.
     #[must_use]
     pub fn units(self) -> f64 {
         self.0 as f64 / MICROS
     }
 
-    /// This amount minus `other`; zero if `other` is larger.
+    /// Returns this amount minus `other`; zero if `other` is larger.
     #[must_use]
     pub const fn saturating_sub(self, other: Amount) -> Amount {
         Amount(self.0.saturating_sub(other.0))
     }
 
-    /// The sum of both amounts, at most the largest amount.
+    /// Returns the sum, or the largest amount if the sum exceeds it.
     #[must_use]
     pub const fn saturating_add(self, other: Amount) -> Amount {
         let (sum, largest) = (self.0.saturating_add(other.0), MAX_AMOUNT * Self::ONE.0);

@@ -1,4 +1,4 @@
-//! What one call costs.
+//! The cost of one call.
 
 use crate::amount::Amount;
 use crate::bounds::{MAX_NAME, MAX_UNITS};
@@ -6,7 +6,7 @@ use crate::object::pairs;
 use crate::text::Text;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A call costs one of this unit unless its cost says otherwise.
+/// The unit of which a call costs one unless its cost says otherwise.
 pub const REQUESTS: &str = "requests";
 
 /// Amounts by unit: at most 16 units, each at most once.
@@ -26,7 +26,7 @@ pub struct Cost<'a>(Vec<(Text<'a>, Amount)>);
 pub struct TooManyUnits;
 
 impl<'a> Cost<'a> {
-    /// A cost that names no unit, which means one request.
+    /// Creates an empty cost, which means one request.
     #[must_use]
     pub const fn new() -> Self {
         Cost(Vec::new())
@@ -35,7 +35,7 @@ impl<'a> Cost<'a> {
     /// Sets the amount of `unit`.
     ///
     /// # Errors
-    /// If that would be the 17th unit.
+    /// If this would be the 17th unit.
     pub fn set(&mut self, unit: impl Into<Text<'a>>, amount: Amount) -> Result<(), TooManyUnits> {
         let unit = unit.into();
         if let Some(known) = self.0.iter_mut().find(|(known, _)| *known == unit) {
@@ -49,24 +49,24 @@ impl<'a> Cost<'a> {
         Ok(())
     }
 
-    /// The amount of `unit`, if the cost names it.
+    /// Returns the amount of `unit`, if the cost contains it.
     #[must_use]
     pub fn get(&self, unit: &str) -> Option<Amount> {
         self.iter().find(|(known, _)| *known == unit).map(|(_, amount)| amount)
     }
 
-    /// The units and their amounts, as given.
+    /// Iterates over the units and their amounts, in the order given.
     pub fn iter(&self) -> impl Iterator<Item = (&str, Amount)> + Clone {
         self.0.iter().map(|(unit, amount)| (&**unit, *amount))
     }
 
-    /// Whether no unit is named.
+    /// Returns whether the cost contains no unit.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The same cost, independent of the message that it borrows from.
+    /// Copies what the cost borrows from its message.
     #[must_use]
     pub fn into_owned(self) -> Cost<'static> {
         Cost(self.0.into_iter().map(|(unit, amount)| (unit.into_owned(), amount)).collect())

@@ -1,22 +1,21 @@
-//! The epochs of leaders, and which epochs a leader can have had.
+//! The epochs of leaders, and which of them are plausible.
 //!
 //! Epochs count changes of leader, or begin at the wall clock in milliseconds if the count was
-//! lost. A number beyond the wall clock is therefore a mistake or a lie.
+//! lost. A higher number than the wall clock is therefore a mistake or a lie.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How far the wall clocks of two machines may differ, in milliseconds, before an epoch is refused.
+/// How far two machines' wall clocks may differ, in milliseconds, before an epoch is refused.
 pub const CLOCK_TOLERANCE_MS: u64 = 60_000;
 
-/// The epoch of a leader of one resource. A later leader has a higher one; numbers may be skipped.
+/// The epoch of a resource's leader. A later leader has a higher one; numbers may be skipped.
 ///
-/// A leader leads in an epoch once compare-and-set has written it to the store. It may go on in a
-/// higher one. Epochs of different resources have no order.
+/// A leader leads in an epoch once a compare-and-set has written it to the store, and may move on
+/// to a higher one. Epochs of different resources have no order.
 ///
-/// The type holds every 64-bit number, because stored records and answers are read unchecked. A
-/// request with an epoch above [`MAX_EPOCH`](crate::bounds::MAX_EPOCH) is refused while it is
-/// parsed.
+/// The type holds every 64-bit number, because stored records and answers are read unchecked.
+/// Parsing a request refuses an epoch above [`MAX_EPOCH`](crate::bounds::MAX_EPOCH).
 ///
 /// ```
 /// use rampmeter_protocol::epoch::Epoch;
@@ -29,24 +28,24 @@ pub const CLOCK_TOLERANCE_MS: u64 = 60_000;
 pub struct Epoch(u64);
 
 impl Epoch {
-    /// No leader's epoch. It stands in answers of schedulers that do not lead the resource.
+    /// No leader's epoch, used in answers of schedulers that do not lead the resource.
     pub const NONE: Epoch = Epoch(0);
     /// The epoch of a resource's first leader.
     pub const FIRST: Epoch = Epoch(1);
 
-    /// The epoch with this number.
+    /// Creates the epoch with this number.
     #[must_use]
     pub const fn new(number: u64) -> Self {
         Epoch(number)
     }
 
-    /// The lowest epoch of a successor; the highest number has no successor and stays.
+    /// Returns the lowest epoch of a successor, or the same epoch if it is the highest number.
     #[must_use]
     pub const fn next(self) -> Self {
         Epoch(self.0.saturating_add(1))
     }
 
-    /// The number, for logs and metrics.
+    /// Returns the number, for logs and metrics.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
@@ -59,14 +58,14 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// The highest epoch that a scheduler accepts from a client as another leader's, at the wall time
-/// `unix_ms`.
+/// Returns the highest epoch of another leader that a scheduler accepts from a client at the wall
+/// time `unix_ms`.
 #[must_use]
 pub fn highest_of_a_leader(unix_ms: u64) -> Epoch {
     Epoch(unix_ms.saturating_add(CLOCK_TOLERANCE_MS))
 }
 
-/// The highest epoch that a client accepts from an event, at the wall time `unix_ms`.
+/// Returns the highest epoch that a client accepts from an event at the wall time `unix_ms`.
 ///
 /// A leader may count on from [`highest_of_a_leader`], and its clock may be ahead of the client's.
 #[must_use]

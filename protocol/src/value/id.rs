@@ -11,8 +11,8 @@ use uuid::{Builder, Uuid};
 
 /// The id of a permit: 1 to 64 characters of `[A-Za-z0-9_.:-]`.
 ///
-/// Cheap to clone, and small. An id as long as a UUID fits into its 40 bytes, so that a million
-/// permits need no million allocations.
+/// Cloning is cheap. An id of a UUID's length fits into its 40 bytes, so that a million permits
+/// need no million allocations.
 ///
 /// ```
 /// use rampmeter_protocol::id::PermitId;
@@ -28,10 +28,10 @@ enum Repr {
     Shared(Arc<str>),
 }
 
-/// The longest id without an allocation. The length and the variant take the other two of 40 bytes.
+/// Longest id without an allocation. Length and variant take the other two of 40 bytes.
 const INLINE: usize = 38;
 
-/// A text that is not a permit's id.
+/// The text is not a permit's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an id is 1 to 64 characters of [A-Za-z0-9_.:-]")]
 pub struct PermitIdError;
@@ -40,15 +40,15 @@ impl PermitId {
     /// Checks `id`.
     ///
     /// # Errors
-    /// If it is empty, too long, or has another character.
+    /// If it is empty, too long, or contains another character.
     pub fn new(id: &str) -> Result<Self, PermitIdError> {
         let fits = (1..=MAX_ID).contains(&id.len()) && id.bytes().all(|byte| IS_ID_BYTE[usize::from(byte)]);
         if fits { Ok(PermitId(Repr::of(id))) } else { Err(PermitIdError) }
     }
 
-    /// Returns the random UUID (version 4, RFC 9562) that these bits make. An id is a bearer secret:
-    /// the holder can settle, cancel and read the permit. The bits have to come from a source that
-    /// no other process can guess; 122 of them show.
+    /// Returns the random UUID (version 4, RFC 9562) made of 122 of these bits. An id is a bearer
+    /// secret that allows to settle, cancel and read the permit, so the bits must come from a
+    /// source that no other process can guess.
     ///
     /// ```
     /// use rampmeter_protocol::id::PermitId;
@@ -59,7 +59,7 @@ impl PermitId {
         Self::from(Builder::from_random_bytes(bits.to_be_bytes()).into_uuid())
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(self.as_bytes()).expect("ids are ASCII")
@@ -92,7 +92,7 @@ impl Repr {
     }
 }
 
-/// Which bytes an id may have. A table, because ids are checked for every message.
+/// The bytes that an id may have, as a table because ids are checked for every message.
 const IS_ID_BYTE: [bool; 256] = {
     let mut is = [false; 256];
     let mut byte = 0_u8;

@@ -5,7 +5,7 @@ use crate::object::pairs;
 use crate::text::Text;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Strings that limits match on and key by, and that fair sharing uses: at most 16 labels, each key
+/// Strings by key that limits match and key on and that fair sharing uses: at most 16, each key
 /// once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels<'a>(Vec<(Text<'a>, Text<'a>)>);
@@ -16,7 +16,7 @@ pub struct Labels<'a>(Vec<(Text<'a>, Text<'a>)>);
 pub struct LabelsError(String);
 
 impl<'a> Labels<'a> {
-    /// No labels.
+    /// Creates an empty set of labels.
     #[must_use]
     pub const fn new() -> Self {
         Labels(Vec::new())
@@ -25,7 +25,7 @@ impl<'a> Labels<'a> {
     /// Sets a label.
     ///
     /// # Errors
-    /// If the key or the value is too long, or it would be the 17th label.
+    /// If the key or the value is too long, or this would be the 17th label.
     pub fn set(&mut self, key: impl Into<Text<'a>>, value: impl Into<Text<'a>>) -> Result<(), LabelsError> {
         let (key, value) = (key.into(), value.into());
         within_bounds(&key, &value).map_err(LabelsError)?;
@@ -40,24 +40,24 @@ impl<'a> Labels<'a> {
         Ok(())
     }
 
-    /// The value of the label `key`.
+    /// Returns the value of the label `key`.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| &**known == key).map(|(_, value)| &**value)
     }
 
-    /// All labels with their values.
+    /// Iterates over the labels and their values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, value)| (&**key, &**value))
     }
 
-    /// Whether there are no labels.
+    /// Returns whether there are no labels.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The same labels, independent of the message that they borrow from.
+    /// Copies what the labels borrow from their message.
     #[must_use]
     pub fn into_owned(self) -> Labels<'static> {
         Labels(self.0.into_iter().map(|(key, value)| (key.into_owned(), value.into_owned())).collect())

@@ -1,25 +1,24 @@
-//! Durations in messages: milliseconds, with a fraction if needed.
+//! Durations in messages, in milliseconds with an optional fraction.
 
 use crate::bounds::MAX_MILLIS;
 use crate::time::Span;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A duration of at most [`MAX_MILLIS`], written in milliseconds.
-///
-/// Reading rounds a fraction of a nanosecond up. Whole nanoseconds survive writing and reading.
+/// A duration of at most [`MAX_MILLIS`], written in milliseconds. Parsing rounds fractions of a
+/// nanosecond up; whole nanoseconds survive writing and parsing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Millis(Span);
 
-/// A number that is not a duration.
+/// The number is not a duration.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("a duration is a number of milliseconds from 0 to 3.16e10 (366 days), not {0:e}")]
 pub struct MillisError(f64);
 
 impl Millis {
-    /// A duration of this many milliseconds.
+    /// Creates a duration of this many milliseconds.
     ///
     /// # Errors
-    /// If `millis` is negative, not a number, or longer than [`MAX_MILLIS`].
+    /// If `millis` is negative, NaN, or longer than [`MAX_MILLIS`].
     pub fn new(millis: f64) -> Result<Self, MillisError> {
         if !(0.0..=MAX_MILLIS).contains(&millis) {
             return Err(MillisError(millis));
@@ -27,13 +26,13 @@ impl Millis {
         Ok(Millis(Span::from_nanos(whole_nanos(millis * 1e6))))
     }
 
-    /// The duration as a span.
+    /// Returns the duration as a span.
     #[must_use]
     pub const fn span(self) -> Span {
         self.0
     }
 
-    /// Whether the duration is zero; messages leave out such a field.
+    /// Returns whether the duration is zero; messages omit such a field.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         self.0 == Span::ZERO

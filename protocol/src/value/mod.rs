@@ -1,4 +1,4 @@
-//! The values that messages consist of, checked while they are read.
+//! The values in messages, checked while they are parsed.
 
 pub mod amount;
 pub mod cost;

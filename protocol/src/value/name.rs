@@ -8,8 +8,8 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A name of 1 to 64 characters `[A-Za-z0-9_-]`. It fits unchanged into a token of a subject, a key
-/// of a KV bucket and a metric's label. Cheap to clone.
+/// A name of 1 to 64 characters of `[A-Za-z0-9_-]`, which serves unchanged as a token of a subject,
+/// a key of a KV bucket and a metric's label. Cloning is cheap.
 ///
 /// ```
 /// use rampmeter_protocol::name::Name;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Arc<str>);
 
-/// A text that is not a name.
+/// The text is not a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a name is 1 to 64 characters of [A-Za-z0-9_-]")]
 pub struct NameError;
@@ -28,7 +28,7 @@ impl Name {
     /// Checks `name`.
     ///
     /// # Errors
-    /// If it is empty, too long, or has another character.
+    /// If it is empty, too long, or contains another character.
     pub fn new(name: &str) -> Result<Self, NameError> {
         let fits = (1..=MAX_NAME).contains(&name.len()) && name.bytes().all(is_name_byte);
         if fits { Ok(Name(name.into())) } else { Err(NameError) }

@@ -5,9 +5,8 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A `T` that is written as a JSON object.
-///
-/// Serde's derived structs also accept an array of their fields; the protocol does not.
+/// A `T` written as a JSON object. Serde's derived structs also accept an array of their fields,
+/// which the protocol does not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Object<T>(pub T);
 
@@ -31,10 +30,10 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
     }
 }
 
-/// Reads an object as pairs. `what` is expected.
+/// Reads an object as pairs. `what` describes it in the error for another type.
 ///
 /// # Errors
-/// If a key comes twice, if there are more than `most` pairs, or if `check` rejects a pair.
+/// If a key occurs twice, if there are more than `most` pairs, or if `check` rejects a pair.
 pub fn pairs<'de, D, K, V>(
     deserializer: D,
     what: &'static str,

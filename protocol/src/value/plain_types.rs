@@ -1,6 +1,5 @@
-//! The names of types in a parser's messages, in the words of people.
+//! Plain words for the types in parsers' messages.
 
-/// The names of types in parsers' messages, and their plain names.
 const TYPES: [(&str, &str); 8] = [
     ("expected f64", "expected a number"),
     ("expected usize", "expected a whole number"),
@@ -11,10 +10,10 @@ const TYPES: [(&str, &str); 8] = [
     ("expected a boolean", "expected true or false"),
     ("expected a sequence", "expected a list"),
 ];
-/// The text after which a parser names a type of Rampmeter.
+/// The text before the name of a Rampmeter type in a parser's message.
 const OWN_TYPE: &str = "expected struct ";
 
-/// A parser's message without the names of Rust's types.
+/// Replaces the names of Rust types in a parser's message.
 ///
 /// ```
 /// use rampmeter_protocol::plain_types::in_plain_types;

@@ -1,11 +1,11 @@
-//! What a request gives in place of a cost, so that the scheduler computes it.
+//! The request from which the scheduler computes a cost.
 
 use crate::text::Text;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// The request to the upstream, from which the scheduler computes what it costs.
+/// A request to the upstream, from which the scheduler computes the cost of the call.
 ///
 /// ```
 /// use rampmeter_protocol::price::Price;
@@ -16,22 +16,22 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price<'a> {
-    /// The rules by which the cost is computed, such as `sentinel-hub`.
+    /// The rules that compute the cost, such as `sentinel-hub`.
     #[serde(borrow)]
     pub kind: Text<'a>,
-    /// The upstream's API that is called, such as `process` or `statistical`.
+    /// The upstream's API, such as `process` or `statistical`.
     #[serde(borrow)]
     pub api: Text<'a>,
-    /// The body of the request, as it is sent to the upstream.
+    /// The body of the request to the upstream.
     #[serde(borrow, deserialize_with = "json")]
     pub body: Cow<'a, RawValue>,
-    /// Facts that the body does not state.
+    /// Facts that the body does not contain.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none", deserialize_with = "some_json")]
     pub given: Option<Cow<'a, RawValue>>,
 }
 
 impl Price<'_> {
-    /// An owned copy.
+    /// Copies what the price borrows from its message.
     #[must_use]
     pub fn into_owned(self) -> Price<'static> {
         let owned = |json: Cow<'_, RawValue>| Cow::Owned(json.into_owned());
@@ -45,7 +45,7 @@ impl Price<'_> {
 }
 
 impl Price<'static> {
-    /// The price of a body, which is JSON.
+    /// Creates the price of a JSON body.
     ///
     /// # Errors
     /// If `body` is not JSON.
@@ -54,7 +54,7 @@ impl Price<'static> {
         Ok(Price { kind: text(kind), api: text(api), body: owned(body)?, given: None })
     }
 
-    /// The same price with facts that the body does not state, as a JSON object.
+    /// Sets facts that the body does not contain, as a JSON object.
     ///
     /// # Errors
     /// If `given` is not JSON.
@@ -67,7 +67,7 @@ fn owned(text: &str) -> serde_json::Result<Cow<'static, RawValue>> {
     RawValue::from_string(text.to_owned()).map(Cow::Owned)
 }
 
-/// Borrows the text from the message, which serde's own reader of a `Cow` would copy.
+/// Borrows the text from the message; serde's own reader of a `Cow` would copy it.
 fn json<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'a, RawValue>, D::Error> {
     <&'a RawValue>::deserialize(deserializer).map(Cow::Borrowed)
 }

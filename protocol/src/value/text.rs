@@ -1,19 +1,19 @@
-//! Text that borrows from the message that it came in.
+//! Strings that borrow from their message.
 
 use serde::{Deserialize, Deserializer, Serialize, de::Visitor};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-/// A string of a message. It is borrowed if it has no escapes there, and owned otherwise.
+/// A string of a message, borrowed unless it has escapes there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Text<'a>(pub Cow<'a, str>);
 
-/// The most bytes of a text for people in an answer or a log line that may quote its sender.
+/// Longest text for people, in bytes, in an answer or log line that may quote its sender.
 pub const MAX_BRIEF: usize = 300;
 
-/// Cuts a text to one line of at most [`MAX_BRIEF`] bytes, which ends with `…` if anything is cut.
+/// Cuts a text to one line of at most [`MAX_BRIEF`] bytes, which ends in `…` if anything is cut.
 ///
 /// ```
 /// # use rampmeter_protocol::text::brief;
@@ -32,7 +32,7 @@ pub fn brief(text: &str) -> Cow<'_, str> {
 }
 
 impl Text<'_> {
-    /// The same text, [cut](brief).
+    /// [Cuts](brief) the text.
     #[must_use]
     pub fn brief(self) -> Self {
         match brief(&self) {
@@ -41,7 +41,7 @@ impl Text<'_> {
         }
     }
 
-    /// The same text, independent of the message.
+    /// Copies the text if it is borrowed from its message.
     #[must_use]
     pub fn into_owned(self) -> Text<'static> {
         Text(Cow::Owned(self.0.into_owned()))
@@ -80,7 +80,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// Reads a borrowed text. Serde borrows a bare `Cow`, but not one inside an `Option`.
+/// Reads a borrowed text; serde borrows a bare `Cow`, but not one inside an `Option`.
 struct TextVisitor;
 
 impl<'de> Visitor<'de> for TextVisitor {

@@ -1,4 +1,4 @@
-//! The answers of a scheduler: their fields, and the one way to write and to read them.
+//! The answers of a scheduler, and the only code that writes and reads them.
 //!
 //! A new field needs a place in its struct and in `Flat`.
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::ser::{CompactFormatter, Formatter, Serializer};
 use std::io::{self, Write};
 
-/// Serde writes whole numbers below this digit by digit, and larger ones with an exponent.
+/// Serde writes whole numbers below this digit by digit and larger ones with an exponent.
 const EXPONENT_FROM: u64 = 10_000_000_000_000_000;
 
 /// The answer to a request for a permit. A client ignores fields that it does not know.
@@ -31,13 +31,13 @@ const EXPONENT_FROM: u64 = 10_000_000_000_000_000;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case", from = "Flat<'_>", bound(deserialize = "'de: 'a"))]
 pub enum Answer<'a> {
-    /// Start the call when the delay is over.
+    /// A permit: start the call after the delay.
     Granted(Granted<'a>),
-    /// The request waits, and another answer will come.
+    /// The request waits, and another answer will follow.
     Queued(Queued<'a>),
     /// There is no permit.
     Refused(Refused<'a>),
-    /// The scheduler accepted a settle.
+    /// The settle was accepted.
     Settled {
         /// The permit.
         id: Text<'a>,
@@ -48,39 +48,38 @@ pub enum Answer<'a> {
     },
 }
 
-/// A permit. The call may start `delay_ms` after the receipt of this answer.
+/// A permit for a call that may start `delay_ms` after this answer is received.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Granted<'a> {
     /// The permit.
     pub id: Text<'a>,
-    /// How long to wait.
+    /// The delay before the start.
     pub delay_ms: f64,
-    /// How long the permit stays valid after its start.
+    /// How long after its start the permit stays valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_ms: Option<f64>,
-    /// How long the call holds its place in limits that count calls in flight. It counts from the
-    /// start or from the last renewal. Absent if the call holds no place.
+    /// How long the call holds its place in limits of calls in flight, from its start or last
+    /// renewal; absent if it holds none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_ms: Option<f64>,
     /// The limit that sets the delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Text<'a>>,
-    /// The buckets that a start ahead is charged to: limits, and the keys of those that have keys. A
-    /// freeze of another bucket leaves the start as it is.
+    /// The buckets that a start ahead of now is charged to: limits, with their keys if they have
+    /// any. The start survives freezes of other buckets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub charged: Vec<(Text<'a>, Option<Text<'a>>)>,
-    /// What is left of the limits, if the request asked for it.
+    /// What is left of the limits, if the request asked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left: Vec<Left<'a>>,
-    /// What the call costs, if the request left that to the scheduler.
+    /// The cost, if the scheduler computed it.
     #[serde(skip_serializing_if = "Cost::is_empty")]
     pub cost: Cost<'a>,
-    /// When the scheduler wrote the answer, in whole milliseconds on its clock. Each epoch's clock
-    /// has an origin of its own. A client derives from it how [late](crate::lateness) the answer
-    /// is.
+    /// When the scheduler wrote the answer, in whole milliseconds on its clock, whose origin
+    /// changes with the epoch. Clients derive the answer's [lateness](crate::lateness) from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<u64>,
-    /// The epoch of the leader that answers; it grows with every change of leader.
+    /// The epoch of the answering leader, which grows with every change of leader.
     pub epoch: Epoch,
 }
 
@@ -89,9 +88,9 @@ pub struct Granted<'a> {
 pub struct Queued<'a> {
     /// The request.
     pub id: Text<'a>,
-    /// How many requests are ahead of it.
+    /// Number of requests ahead of it.
     pub position: u64,
-    /// How long until it will probably start.
+    /// Expected time until its start.
     pub eta_ms: f64,
     /// The limit that delays it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,35 +98,35 @@ pub struct Queued<'a> {
     /// When the answer was written, as in [`Granted::at_ms`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<u64>,
-    /// The epoch of the leader that answers; it grows with every change of leader.
+    /// The epoch of the answering leader.
     pub epoch: Epoch,
 }
 
 /// A refusal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Refused<'a> {
-    /// The request, if its id could be read.
+    /// The request, if its id could be parsed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<Text<'a>>,
     /// The reason, for programs.
     pub code: Code,
     /// The reason, for people.
     pub message: Text<'a>,
-    /// When to ask again; absent if asking again is useless.
+    /// When to ask again; absent if that is useless.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<f64>,
-    /// The limit in the way.
+    /// The limit that caused the refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Text<'a>>,
-    /// The epoch of the leader that answers; it grows with every change of leader.
+    /// The epoch of the answering leader.
     pub epoch: Epoch,
 }
 
 impl Answer<'_> {
-    /// Writes the JSON text, byte for byte as serde does. Every answer is written by this.
+    /// Writes the JSON text, byte for byte as serde would.
     ///
     /// # Errors
-    /// If `to` fails.
+    /// If writing to `to` fails.
     pub fn write(&self, mut to: impl Write) -> serde_json::Result<()> {
         match self {
             Answer::Granted(granted) if granted.is_plain() => granted.write_plain(&mut to),
@@ -139,7 +138,8 @@ impl Answer<'_> {
 }
 
 impl Granted<'_> {
-    /// Whether [`write_plain`](Granted::write_plain) writes it, as for nearly all grants.
+    /// Returns whether [`write_plain`](Granted::write_plain) can write it, as it can nearly all
+    /// grants.
     fn is_plain(&self) -> bool {
         let times = [Some(self.delay_ms), self.valid_ms, self.lease_ms];
         let has_lists = !self.left.is_empty() || !self.charged.is_empty() || !self.cost.is_empty();
@@ -175,7 +175,7 @@ impl Granted<'_> {
         to.write_all(b"}").map_err(io)
     }
 
-    /// An owned copy.
+    /// Copies what the answer borrows.
     #[must_use]
     pub fn into_owned(self) -> Granted<'static> {
         Granted {
@@ -194,20 +194,20 @@ impl Granted<'_> {
 }
 
 impl<'a> Refused<'a> {
-    /// A refusal that names no request, no limit and no time to ask again. Its message is
+    /// Creates a refusal without request, limit or time to ask again. Its message is
     /// [cut](Text::brief).
     pub fn new(code: Code, message: impl Into<Text<'a>>) -> Self {
         let message = message.into().brief();
         Refused { id: None, code, message, retry_after_ms: None, limited_by: None, epoch: Epoch::NONE }
     }
 
-    /// When to ask again, if that is of use. An invalid time is ignored.
+    /// Returns when to ask again, if that is useful. An invalid time is ignored.
     #[must_use]
     pub fn retry_after(&self) -> Option<Span> {
         Millis::new(self.retry_after_ms?).ok().map(Millis::span)
     }
 
-    /// An owned copy.
+    /// Copies what the refusal borrows.
     #[must_use]
     pub fn into_owned(self) -> Refused<'static> {
         Refused {
@@ -219,7 +219,7 @@ impl<'a> Refused<'a> {
     }
 }
 
-/// Writes whole numbers much faster than serde's own formatter. Nearly all times are whole
+/// Writes whole numbers much faster than serde's own formatter; nearly all times are whole
 /// milliseconds.
 struct WholeNumbers(CompactFormatter);
 
@@ -235,8 +235,7 @@ impl Formatter for WholeNumbers {
     }
 }
 
-/// All fields of all answers in one struct. Serde would buffer a whole message to read a tagged
-/// enum.
+/// All fields of all answers. To read a tagged enum, serde would buffer the whole message.
 #[derive(Deserialize)]
 struct Flat<'a> {
     status: Status,
@@ -323,7 +322,7 @@ impl<'a> From<Flat<'a>> for Answer<'a> {
     }
 }
 
-/// What a grant without a start is to a client: no permit, so that the request is sent again.
+/// Treats a grant without a start as a refusal, so that the client sends the request again.
 fn no_start(id: Option<Text<'_>>, epoch: Epoch) -> Answer<'_> {
     Answer::Refused(Refused { id, epoch, ..Refused::new(Code::Unavailable, "the grant has no `delay_ms`") })
 }

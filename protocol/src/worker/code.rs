@@ -1,55 +1,57 @@
-//! Why a request was refused.
+//! Reasons for refusals.
 
 use serde::{Deserialize, Serialize};
 
-/// The header of a refusal with the status of its code.
+/// The header with the HTTP status of a refusal's code.
 pub const ERROR_CODE_HEADER: &str = "Nats-Service-Error-Code";
-/// The header of a refusal with its text.
+/// The header with a refusal's text.
 pub const ERROR_HEADER: &str = "Nats-Service-Error";
 
 crate::named! {
-    /// The code of a refusal. Each stands for one status in the header `Nats-Service-Error-Code`;
-    /// several codes share a status.
+    /// The code of a refusal. In the header `Nats-Service-Error-Code` it becomes a status, which
+    /// several codes may share.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Code {
-        /// The request would have to wait longer than it may, and is charged nothing. Or a call in
-        /// flight was renewed after its place had been promised to another call.
+        /// The request would wait longer than it may, and is not charged; or a call in flight was
+        /// renewed too late, after its place had been promised to another.
         NotInTime = "not_in_time",
-        /// The cost exceeds what a limit can ever hold.
+        /// The cost exceeds the capacity of a limit.
         NeverFits = "never_fits",
-        /// A quota of the upstream is used up. Asking again before its reset is useless.
+        /// The upstream's quota is used up. Asking again before its reset is useless.
         QuotaSpent = "quota_spent",
-        /// A bound of the scheduler's memory is reached: waiting requests, answers that wait for the
-        /// store, remembered permits, purges, questions or bodies to be priced. The message names it.
+        /// A bound on the scheduler's memory is reached: on waiting requests, answers waiting for
+        /// the store, remembered permits, purges, questions, or bodies to be priced. The message
+        /// says which.
         QueueFull = "queue_full",
-        /// No limit matches, and the resource says `unmatched = "refuse"`.
+        /// No limit matches, and the resource has `unmatched = "refuse"`.
         NoLimit = "no_limit",
         /// The number of distinct bucket keys has reached its bound.
         TooManyKeys = "too_many_keys",
         /// No scheduler serves this resource.
         UnknownResource = "unknown_resource",
-        /// The scheduler does not know this permit, or the permit was given back.
+        /// The scheduler does not know this permit, or it was given back.
         UnknownPermit = "unknown_permit",
-        /// The id belongs to another request, which waits or has a permit that is not settled.
+        /// The id belongs to another request, which waits or has an unsettled permit.
         IdInUse = "id_in_use",
-        /// The permit's start is past, and no settle reported a call. Asking under a new id is charged
+        /// The permit's start has passed without a settle. A request under a new id is charged
         /// again.
         Lapsed = "lapsed",
         /// The call of this permit was settled. Another call needs another id.
         AlreadySettled = "already_settled",
         /// The resource has no such class.
         UnknownClass = "unknown_class",
-        /// No limit of the resource counts this unit. The unit is `requests` if no cost is stated.
+        /// No limit of the resource counts this unit, which is `requests` if the request states no
+        /// cost.
         UnknownUnit = "unknown_unit",
-        /// The message does not follow the protocol.
+        /// The message violates the protocol.
         InvalidRequest = "invalid_request",
-        /// The token may not name this resource, class or client.
+        /// The token may not use this resource, class or client.
         Forbidden = "forbidden",
         /// An operator ended the wait. The request is given up.
         Purged = "purged",
-        /// The scheduler cannot answer now: it hands over, its store is silent, or limits have changed.
-        /// Ask again at once.
+        /// The scheduler cannot answer now: it hands over, its store does not respond, or limits
+        /// have changed. Ask again at once.
         Unavailable = "unavailable",
         ;
         /// A code of a later version of the protocol.
@@ -59,23 +61,22 @@ crate::named! {
 }
 
 impl Code {
-    /// The HTTP status with the same meaning.
+    /// Returns the HTTP status of the code.
     #[must_use]
     pub const fn status(self) -> u16 {
         self.row().status
     }
 
-    /// The HTTP status that a server answers its own caller with, if it got no permit for the call.
+    /// Returns the HTTP status with which a server that got no permit answers its own caller.
     ///
-    /// The status names the party that has to act. With 429 and 503 the caller has to come back
-    /// later, and with 4xx to send another request. With 500 the server itself has used permits
-    /// wrongly.
+    /// It says who has to act: with 429 and 503 the caller has to come back later, with 4xx to send
+    /// another request. With 500 the server itself has misused permits.
     #[must_use]
     pub const fn as_server(self) -> u16 {
         self.row().as_server
     }
 
-    /// What a client does about the refusal.
+    /// Returns what a client should do about the refusal.
     #[must_use]
     pub const fn remedy(self) -> Remedy {
         self.row().remedy
@@ -105,7 +106,6 @@ impl Code {
     }
 }
 
-/// The properties of a code.
 struct Row {
     status: u16,
     as_server: u16,
@@ -116,19 +116,19 @@ const fn row(status: u16, as_server: u16, remedy: Remedy) -> Row {
     Row { status, as_server, remedy }
 }
 
-/// What a client does about a refusal.
+/// What a client should do about a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
-    /// It repeats the request under its id: another scheduler answers.
+    /// Repeat the request under its id; another scheduler answers.
     Repeat,
-    /// It gives the id back, and asks under a new one at the old age: the permit came too late.
+    /// Give the id back and ask under a new one, with the old age: the permit came too late.
     ReturnAndReplace,
-    /// It asks under a new id at the old age: the id is used up, or belongs to another request.
+    /// Ask under a new id, with the old age: the id is used up, or belongs to another request.
     Replace,
-    /// A client that is willing to wait repeats the request under its id after the stated time.
+    /// If the client is willing to wait, repeat the request under its id after the stated time.
     ComeBack,
-    /// It gives the request up. A request that is made later may be granted.
+    /// Give the request up. A later one may be granted.
     GiveUp,
-    /// It gives up this request and all like it: only a different request can be granted.
+    /// Give up this request and all like it: only a different request can be granted.
     Change,
 }

@@ -1,4 +1,4 @@
-//! Reading a payload: one message or an array of them.
+//! Parsing of payloads: one message or an array.
 
 use crate::bounds::MAX_BATCH;
 use crate::id::PermitId;
@@ -10,23 +10,23 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use std::fmt;
 
-/// The content of a payload. A wrong element of an array leaves the other elements valid.
+/// A parsed payload. An invalid element of an array leaves the others valid.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Incoming<T> {
-    /// One message, or an empty payload, which stands for `{}`.
+    /// One message. An empty payload stands for `{}`.
     One(Result<T, Invalid>),
     /// An array of at most [`MAX_BATCH`] messages.
     Many(Vec<Result<T, Invalid>>),
 }
 
-/// Why a message does not follow the protocol: the field, and what would be right.
+/// Why a message violates the protocol: the field, and what would be valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invalid {
-    /// The message's id, if it could be read.
+    /// The message's id, if it could be parsed.
     pub id: Option<PermitId>,
-    /// Path of the field, such as `cost.requests`; absent if the message as a whole is wrong.
+    /// Path of the field, such as `cost.requests`; absent if the whole message is wrong.
     pub field: Option<String>,
-    /// What is wrong with it.
+    /// What is wrong.
     pub reason: String,
 }
 
@@ -41,11 +41,11 @@ impl fmt::Display for Invalid {
 
 impl std::error::Error for Invalid {}
 
-/// The whitespace of JSON, which is less than ASCII's.
+/// JSON's whitespace, which is less than ASCII's.
 const JSON_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 
 impl<'a, T: Deserialize<'a>> Incoming<T> {
-    /// Reads a payload of any bytes. Never panics; recursion is bounded.
+    /// Parses a payload of any bytes. Never panics; recursion is bounded.
     #[must_use]
     pub fn parse(payload: &'a [u8]) -> Self {
         let text = match std::str::from_utf8(payload) {
@@ -59,7 +59,7 @@ impl<'a, T: Deserialize<'a>> Incoming<T> {
         }
     }
 
-    /// Reads a payload that must not be an array; an array is refused with the reason `what`.
+    /// Parses a payload that must not be an array; an array is refused with the reason `what`.
     pub(crate) fn parse_alone(payload: &'a [u8], what: &str) -> Result<T, Invalid> {
         match Incoming::parse(payload) {
             Incoming::One(message) => message,
@@ -75,7 +75,7 @@ fn parse_one<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, Invalid> {
     }
 }
 
-/// Reads an array in one go, and element by element only if one is wrong.
+/// Parses the array as a whole, and element by element only if one is wrong.
 fn parse_many<'a, T: Deserialize<'a>>(text: &'a str) -> Incoming<T> {
     let room = (text.len() / USUAL_ELEMENT).min(MAX_BATCH);
     let one_by_one = || read_array(text, 0, |element: &RawValue| parse_one(element.get()));
@@ -89,8 +89,8 @@ fn parse_many<'a, T: Deserialize<'a>>(text: &'a str) -> Incoming<T> {
     }
 }
 
-/// The bytes of a small element. A message has room for as many elements from the start, because large
-/// ones would be copied each time that it grows.
+/// Bytes of a small element. Space for as many is reserved from the start, because growing would
+/// copy large ones each time.
 const USUAL_ELEMENT: usize = 80;
 
 fn read_array<'a, T: Deserialize<'a>, U>(text: &'a str, room: usize, take: fn(T) -> U) -> serde_json::Result<Vec<U>> {
@@ -99,8 +99,8 @@ fn read_array<'a, T: Deserialize<'a>, U>(text: &'a str, room: usize, take: fn(T)
     json.end().map(|()| all)
 }
 
-/// The elements of an array, of which there are at most [`MAX_BATCH`]. A longer array is read no further:
-/// elements of three bytes would take a hundred times as much memory as the message.
+/// The elements of an array. Reading stops beyond [`MAX_BATCH`]: elements of three bytes would take
+/// a hundred times the message's memory.
 struct Elements<T, U> {
     room: usize,
     take: fn(T) -> U,
@@ -125,7 +125,7 @@ impl<'de, T: Deserialize<'de>, U> Visitor<'de> for Elements<T, U> {
     }
 }
 
-/// Reads a wrong payload once more, slowly, to find the field.
+/// Parses an invalid payload once more, slowly, to find the field.
 fn explain<'a, T: Deserialize<'a>>(text: &'a str) -> Invalid {
     let mut json = serde_json::Deserializer::from_str(text);
     let id = readable_id(text);
@@ -146,7 +146,7 @@ fn explain<'a, T: Deserialize<'a>>(text: &'a str) -> Invalid {
     }
 }
 
-/// The id of a wrong message, so that the answer can name it.
+/// Returns the id of an invalid message, for the answer.
 fn readable_id(text: &str) -> Option<PermitId> {
     #[derive(Deserialize)]
     struct OnlyId {
@@ -155,7 +155,7 @@ fn readable_id(text: &str) -> Option<PermitId> {
     serde_json::from_str::<OnlyId>(text).ok().map(|only| only.id)
 }
 
-/// The most bytes of a path: an answer has room for the reason, too.
+/// Longest path in bytes; an answer needs space for the reason too.
 const MAX_FIELD: usize = 150;
 
 impl Invalid {

@@ -1,40 +1,40 @@
-//! How late an answer is, by the clock of the scheduler that wrote it.
+//! The lateness of an answer, by the clock of the scheduler that wrote it.
 //!
-//! The clocks of scheduler and worker are never compared, only lengths of time. The *one-way delay*
-//! of an answer is the time from its stamp to its receipt. Both clocks shift every one-way delay by
-//! the same unknown length. The *base delay* is the smallest one-way delay of the last 30 to 60
-//! seconds. An answer is late by the difference of its one-way delay and the base delay (compare
-//! RFC 6817, LEDBAT).
+//! Only durations are compared, never the clocks of scheduler and worker. The *one-way delay* of an
+//! answer is the time from its stamp to its receipt, which the two clocks shift by the same unknown
+//! amount. The *base delay* is the smallest one-way delay of the last 30 to 60 seconds. An answer's
+//! lateness is its one-way delay minus the base delay (compare RFC 6817, LEDBAT).
 //!
-//! No drift of clocks has to be known. A bound from round trips alone would take every answer over
+//! No clock drift has to be known. A bound from round trips alone would call every answer late
+//! whose path takes over 50 ms. If two successive answers are equally late, the path itself is
+//! long.
 //! a path of 50 ms for late. If two answers in a row are equally late, the path itself is long.
 
 use crate::epoch::Epoch;
 use crate::time::{NANOS_PER_MILLI, Span, Time};
 
-/// How much later than promised a call may start. The margin of the scheduler covers as much.
+/// How much later than promised a call may start. The scheduler's margin covers as much.
 pub const LATENESS: Span = Span::from_millis(50);
-/// The resolution of stamps. A measured lateness may be this much too high. It is reduced by as
-/// much, so that no call starts too early.
+/// Resolution of stamps. Measured lateness is reduced by as much, so that no call starts too early.
 const STAMP: Span = Span::from_millis(1);
-/// A base delay is forgotten after one to two of these. In that time, clocks under NTP drift apart
-/// by up to 1/2000 of it.
+/// A base delay is forgotten after one to two of these, in which clocks under NTP drift apart by at
+/// most 1/2000 of that time.
 const MEMORY: Span = Span::from_secs(30);
 
 /// The times of one answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamped {
-    /// A time before which the request was certainly not sent.
+    /// A time no later than the sending of the request.
     pub asked: Time,
     /// When the answer was received.
     pub received: Time,
     /// The answer's stamp. Older schedulers write none.
     pub at_ms: Option<u64>,
-    /// The answer's epoch. Each leader's clock has an origin of its own.
+    /// The answer's epoch; each leader's clock has its own origin.
     pub epoch: Epoch,
 }
 
-/// The time from a stamp to its receipt, measured on two clocks. Only its changes have a meaning.
+/// The time from a stamp to its receipt, measured on two clocks. Only differences are meaningful.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct OneWayDelay(i128);
 
@@ -43,14 +43,14 @@ pub struct OneWayDelay(i128);
 pub struct TimelyStart {
     /// The time from the receipt of the answer to the start.
     pub after: Span,
-    /// How much later the start is than the answer said; none if the answer has no stamp.
+    /// How much later the start is than the answer said; absent if the answer has no stamp.
     pub late: Option<Span>,
 }
 
 /// The base delay of one resource's answers.
 ///
-/// An answer that came within [`LATENESS`] of its request is in time, whatever the clocks say, and
-/// sets the base delay. Until there is such an answer, no slower answer is known to be in time.
+/// An answer within [`LATENESS`] of its request is in time whatever the clocks say, and sets the
+/// base delay. Before the first such answer, no slower answer is known to be in time.
 ///
 /// ```
 /// use rampmeter_protocol::epoch::Epoch;
@@ -72,16 +72,16 @@ pub struct BaseDelay {
     /// When the period of `least` began.
     since: Time,
     least: Option<OneWayDelay>,
-    /// The least one-way delay of the period before.
+    /// The least one-way delay of the previous period.
     before: Option<OneWayDelay>,
 }
 
 impl BaseDelay {
-    /// When the call starts. `delay` is the delay that the answer names.
+    /// Returns when the call starts. `delay` is the delay in the answer.
     ///
     /// # Errors
-    /// If the call would or might start too late. The call must not be made. The caller asks again
-    /// and passes the returned delay as `before`. If the next answer is as late, the path itself is
+    /// If the call would or might start too late. It must not be made: the caller asks again and
+    /// passes the returned delay as `before`. If the next answer is as late, the path itself takes
     /// that long. All calls are then late by the same time and keep their distances.
     pub fn start(
         &mut self,
@@ -103,7 +103,7 @@ impl BaseDelay {
         }
     }
 
-    /// Notes an answer, and returns how late it is if that is known.
+    /// Notes an answer, and returns its lateness if known.
     pub fn observe(&mut self, answer: Stamped) -> Option<Span> {
         let way = answer.one_way()?;
         self.forget_old(answer.epoch, answer.received);
@@ -114,7 +114,7 @@ impl BaseDelay {
         late
     }
 
-    /// Forgets delays of another leader and old ones.
+    /// Forgets old delays and those of another leader.
     fn forget_old(&mut self, epoch: Epoch, now: Time) {
         let age = now.since(self.since);
         if epoch != self.epoch || age > MEMORY + MEMORY {
@@ -124,7 +124,7 @@ impl BaseDelay {
         }
     }
 
-    /// The lateness, which is at most the whole round trip, whatever the base delay says.
+    /// The lateness, which is at most the whole round trip whatever the base delay says.
     fn lateness(&self, way: OneWayDelay, round_trip: Span) -> Option<Span> {
         let base = self.least.into_iter().chain(self.before).min();
         match base {

@@ -1,28 +1,28 @@
-//! What a limit has left for a call that was granted.
+//! What a limit has left for a granted call.
 
 use crate::text::Text;
 use serde::{Deserialize, Serialize};
 
-/// What is left of one limit that a permit was charged to. For a keyed limit, this is the bucket
-/// of the call's key.
+/// What is left of a limit that a permit was charged to; for a keyed limit, of the bucket of the
+/// call's key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Left<'a> {
     /// Its name.
     #[serde(borrow)]
     pub limit: Text<'a>,
-    /// What it counts.
+    /// The unit that it counts.
     #[serde(borrow)]
     pub unit: Text<'a>,
-    /// How much could be spent right now. Stock that is promised to other requests or held back as
-    /// margin is not left.
+    /// What can be spent now, without stock that is promised to other requests or held back as
+    /// margin.
     pub remaining: f64,
-    /// When the bucket is full again if nothing more is spent; absent if time does not refill it.
+    /// Time until the bucket is full if nothing more is spent; absent if time does not refill it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reset_ms: Option<f64>,
 }
 
 impl Left<'_> {
-    /// An owned copy.
+    /// Copies what it borrows from its message.
     #[must_use]
     pub fn into_owned(self) -> Left<'static> {
         Left { limit: self.limit.into_owned(), unit: self.unit.into_owned(), ..self }

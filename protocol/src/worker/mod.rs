@@ -1,4 +1,4 @@
-//! What workers and schedulers say to each other: requests, answers, settles and news.
+//! Messages between workers and schedulers: requests, answers, settles and events.
 
 pub mod answer;
 pub mod code;

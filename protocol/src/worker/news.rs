@@ -1,24 +1,22 @@
-//! What a scheduler announces to all clients.
+//! Events that a scheduler announces to all clients.
 
 use crate::epoch::Epoch;
 use crate::name::Name;
 use serde::{Deserialize, Serialize};
 
-/// A message on `rampmeter.event.<resource>`. Clients ignore events and fields that they do not
-/// know. They also ignore events of an epoch lower than one that they have seen, because its
-/// scheduler no longer leads.
+/// A message on `rampmeter.event.<resource>`. Clients ignore unknown events and fields, and events
+/// of a lower epoch than one that they have seen, whose scheduler no longer leads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum News {
-    /// A scheduler took over the resource. Clients repeat their waiting requests under the same
-    /// ids.
+    /// A scheduler took over the resource. Clients repeat their waiting requests under their ids.
     Leader {
-        /// The epoch of that scheduler.
+        /// That scheduler's epoch.
         epoch: Epoch,
         /// The name of that scheduler process.
         leader: String,
     },
-    /// Limits have new values.
+    /// Limits have changed.
     Limits {
         /// The limits with their new values.
         limits: Vec<LimitNews>,
@@ -26,13 +24,12 @@ pub enum News {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         epoch: Option<Epoch>,
     },
-    /// A freeze begins. Starts that were promised before and that fall into the next `for_ms` are
-    /// void.
+    /// A freeze begins and voids the promised starts of the next `for_ms`.
     Freeze {
-        /// Names of the limits that are frozen.
+        /// The frozen limits.
         limits: Vec<Name>,
-        /// The frozen buckets: limits, and the keys of those that have keys. If there are none, an
-        /// earlier scheduler has not named them, and all are.
+        /// The frozen buckets: limits, with their keys if they have any. If empty, as from earlier
+        /// schedulers, all buckets of `limits` are frozen.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         buckets: Vec<(Name, Option<String>)>,
         /// How long the freeze lasts.
@@ -41,9 +38,9 @@ pub enum News {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         epoch: Option<Epoch>,
     },
-    /// An operator has ended freezes. Other ends of freezes are not announced.
+    /// An operator ended freezes. Freezes that end by themselves are not announced.
     Thaw {
-        /// Names of the limits that are no longer frozen.
+        /// The limits that are no longer frozen.
         limits: Vec<Name>,
         /// The leader's epoch.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -59,14 +56,14 @@ pub enum News {
 pub struct LimitNews {
     /// Its name.
     pub name: Name,
-    /// What a full bucket of the upstream holds.
+    /// Capacity of a full bucket at the upstream.
     pub capacity: f64,
-    /// The time in which an empty bucket fills.
+    /// Time in which an empty bucket fills.
     pub period_ms: f64,
 }
 
 impl News {
-    /// The epoch of the sender, if the event names it.
+    /// Returns the sender's epoch, if the event contains it.
     #[must_use]
     pub fn epoch(&self) -> Option<Epoch> {
         match self {

@@ -1,4 +1,4 @@
-//! Reporting what became of a permit.
+//! Reports on what happened to permits.
 
 use crate::bounds::{MAX_HEADER_VALUE, MAX_HEADERS};
 use crate::cost::Cost;
@@ -12,38 +12,38 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 
-/// What became of a permit.
+/// A report on what happened to a permit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written<'_>", into = "Written<'_>", bound(deserialize = "'de: 'a"))]
 pub struct Settle<'a> {
     /// The permit.
     pub id: PermitId,
-    /// What became of it.
+    /// Whether the call was made.
     pub fate: Fate<'a>,
-    /// What the permit was asked for, while its lease runs. A successor of the scheduler that granted
-    /// it may not know the permit, and counts or ends the call by this.
+    /// The request for the permit, while its lease runs. A successor of the granting scheduler may
+    /// not know the permit, and charges or ends the call from this.
     pub asked: Option<Asked<'a>>,
-    /// The span in which the permit was asked for. It travels in a header of the message.
+    /// The span in which the permit was requested, which travels in a header of the message.
     pub trace: Option<TraceContext>,
 }
 
-/// What became of a permit: its call was made or not, or goes on.
+/// Whether a permit's call was made, was not made, or goes on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fate<'a> {
-    /// The call was not made: the permit goes back.
+    /// The call was not made, and the permit is given back.
     Unused,
     /// The call was made.
     Used(Report<'a>),
-    /// The call goes on: its lease is renewed in limits that count calls in flight.
+    /// The call goes on, and its lease in limits of calls in flight is renewed.
     Extended,
 }
 
 /// How a call went.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report<'a> {
-    /// The actual cost of the call. A unit that is left out keeps its estimate.
+    /// The actual cost of the call. A unit that is missing keeps its estimate.
     pub cost: Cost<'a>,
-    /// What the upstream answered.
+    /// The upstream's response.
     pub response: Option<Response<'a>>,
     /// How long the call took.
     pub elapsed_ms: Option<Millis>,
@@ -51,7 +51,7 @@ pub struct Report<'a> {
     pub late_ms: Option<Millis>,
 }
 
-/// A settle as it is written. An unknown field is an error.
+/// A settle as written. An unknown field is an error.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written<'a> {
@@ -72,14 +72,14 @@ struct Written<'a> {
     asked: Option<Asked<'a>>,
 }
 
-/// The part of a permit's request that limits look at. An unknown field is an error.
+/// The part of a permit's request that limits depend on. An unknown field is an error.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Asked<'a> {
-    /// What the call costs.
+    /// The cost of the call.
     #[serde(borrow, skip_serializing_if = "Cost::is_empty")]
     pub cost: Cost<'a>,
-    /// The labels that limits match on and key by.
+    /// The labels that limits match and key on.
     #[serde(borrow, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels<'a>,
 }
@@ -89,31 +89,31 @@ fn yes() -> bool {
 }
 
 impl<'a> Settle<'a> {
-    /// The settle that renews the lease of the call `id`.
+    /// Creates the settle that renews the lease of the call `id`.
     #[must_use]
     pub fn extension(id: PermitId, asked: Asked<'a>) -> Self {
         Settle { id, fate: Fate::Extended, asked: Some(asked), trace: None }
     }
 
-    /// The settle that gives back `id`.
+    /// Creates the settle that gives `id` back.
     #[must_use]
     pub fn unused(id: PermitId) -> Self {
         Settle { id, fate: Fate::Unused, asked: None, trace: None }
     }
 
-    /// The settle that reports only that the call of `id` was made.
+    /// Creates the settle that reports the call of `id` as made, and nothing else.
     #[must_use]
     pub fn used(id: PermitId) -> Self {
         Self::reported(id, Report::default())
     }
 
-    /// The settle that reports how the call of `id` went.
+    /// Creates the settle that reports how the call of `id` went.
     #[must_use]
     pub fn reported(id: PermitId, report: Report<'a>) -> Self {
         Settle { id, fate: Fate::Used(report), asked: None, trace: None }
     }
 
-    /// What the upstream answered to the call, if it was made and answered.
+    /// Returns the upstream's response, if the call was made and answered.
     #[must_use]
     pub fn response(&self) -> Option<&Response<'a>> {
         match &self.fate {
@@ -124,7 +124,7 @@ impl<'a> Settle<'a> {
 }
 
 impl<'a> From<Written<'a>> for Settle<'a> {
-    /// A renewal and a returned permit carry no report.
+    /// Renewals and returned permits carry no report.
     fn from(written: Written<'a>) -> Self {
         let Written { id, used, cost, response, elapsed_ms, late_ms, extend, asked } = written;
         let fate = match (extend, used) {
@@ -147,7 +147,7 @@ impl<'a> From<Settle<'a>> for Written<'a> {
     }
 }
 
-/// The upstream's status, and those of its headers that describe rate limits.
+/// The upstream's status and its headers that describe rate limits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Response<'a> {
@@ -156,42 +156,40 @@ pub struct Response<'a> {
     /// Headers as received.
     #[serde(borrow, default)]
     pub headers: Headers<'a>,
-    /// Whether the body of the answer says that a quota is spent. No header says so, but a worker
-    /// can read the body.
+    /// Whether the body says that a quota is spent, which no header does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub quota_spent: bool,
-    /// The code of the error in the body of the answer, as received. It tells some answers with the
-    /// same status apart.
+    /// The error code in the body, as received, which distinguishes responses with equal status.
     #[serde(borrow, default, deserialize_with = "code", skip_serializing_if = "Option::is_none")]
     pub code: Option<Text<'a>>,
 }
 
 impl Response<'_> {
-    /// Whether the status is 429, too many requests.
+    /// Returns whether the status is 429 (Too Many Requests).
     #[must_use]
     pub const fn is_throttled(&self) -> bool {
         self.status == 429
     }
 }
 
-/// Headers of a response, names in lower case: at most 64, values of at most 1024 characters. What is
-/// beyond these bounds is left out; those that speak of limits come first.
+/// A response's headers, names in lower case: at most 64, with values of at most 1024 characters.
+/// The rest is left out; headers that describe limits come first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Headers<'a>(Vec<(Text<'a>, Text<'a>)>);
 
 impl<'a> Headers<'a> {
-    /// The first of `all` headers that are within the bounds.
+    /// Keeps the first of `all` headers that are within the bounds.
     pub fn first_of(all: impl IntoIterator<Item = (Text<'a>, Text<'a>)>) -> Self {
         let fitting = all.into_iter().filter(|(_, value)| short_enough(value));
         Headers(fitting.take(MAX_HEADERS).collect())
     }
 
-    /// All headers: names as received, and values.
+    /// Iterates over the names, as received, and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (&**name, &**value))
     }
 
-    /// The value of the header `name`. Case does not matter.
+    /// Returns the value of the header `name`. Case does not matter.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
@@ -210,8 +208,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Headers<'a> {
     }
 }
 
-/// Reads headers as tolerantly as the bounds allow: a worker that passes on all that it has, in
-/// whatever types, must not lose what the upstream objected to.
+/// Reads headers as tolerantly as the bounds allow: a worker that passes on all headers, in
+/// whatever types, must not lose the upstream's reason for rejecting the call.
 struct HeadersVisitor;
 
 impl<'de> Visitor<'de> for HeadersVisitor {
@@ -235,8 +233,8 @@ impl<'de> Visitor<'de> for HeadersVisitor {
     }
 }
 
-/// A text in the types that clients have for it: a string, a number, or several of them, which HTTP
-/// joins by commas. None if it is anything else.
+/// A text as clients write it: a string, a number, or several of them, joined by commas as in HTTP.
+/// None if it is anything else.
 struct LooseText<'a>(Option<Text<'a>>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for LooseText<'a> {
@@ -282,7 +280,7 @@ impl<'de> Visitor<'de> for LooseTextVisitor {
         Ok(None)
     }
 
-    /// What is beyond the bound of a value is not kept.
+    /// Drops what exceeds the bound of a value.
     fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Self::Value, A::Error> {
         let mut joined = String::new();
         while let Some(LooseText(value)) = values.next_element()? {
@@ -300,7 +298,7 @@ impl<'de> Visitor<'de> for LooseTextVisitor {
     }
 }
 
-/// Reads the code of an error, which some APIs write as a number.
+/// Reads an error code, which some APIs write as a number.
 fn code<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Text<'a>>, D::Error> {
     LooseText::deserialize(deserializer).map(|code| code.0)
 }

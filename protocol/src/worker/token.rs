@@ -1,10 +1,10 @@
-//! The upstream's access token, for workers that may ask for it.
+//! The upstream's access token, for workers that may request it.
 
 use crate::answer::{Answer, Refused};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The answer to a question for the access token. Its `Debug` output hides the token.
+/// The answer to a request for the access token. Its `Debug` output hides the token.
 ///
 /// ```
 /// use rampmeter_protocol::token::AccessToken;
@@ -17,7 +17,7 @@ use std::fmt;
 pub struct AccessToken {
     status: TokenStatus,
     access_token: String,
-    /// How long the token may be used, from the answer on.
+    /// How long the token may be used after the answer.
     pub valid_ms: f64,
 }
 
@@ -29,16 +29,16 @@ enum TokenStatus {
 }
 
 impl AccessToken {
-    /// A token that may be used for `valid_ms` milliseconds.
+    /// Creates a token that may be used for `valid_ms` milliseconds.
     #[must_use]
     pub fn new(secret: &str, valid_ms: f64) -> Self {
         AccessToken { status: TokenStatus::Token, access_token: secret.to_owned(), valid_ms }
     }
 
-    /// Reads an answer.
+    /// Parses an answer.
     ///
     /// # Errors
-    /// The refusal; nothing if the answer is not of the protocol.
+    /// The refusal, or `None` if the answer does not follow the protocol.
     pub fn parse(payload: &[u8]) -> Result<Self, Option<Refused<'_>>> {
         serde_json::from_slice(payload).map_err(|_| match serde_json::from_slice(payload).ok()? {
             Answer::Refused(refused) => Some(refused),
@@ -46,7 +46,7 @@ impl AccessToken {
         })
     }
 
-    /// The token itself.
+    /// Returns the token itself.
     #[must_use]
     pub fn secret(&self) -> &str {
         &self.access_token
