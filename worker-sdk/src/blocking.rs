@@ -17,8 +17,8 @@
 //! # }
 //! ```
 //!
-//! Permits and calls are those of the rest of this package, with their rules: a [`Permit`] that is dropped
-//! is given back, and a [`Call`](crate::Call) that is dropped is settled as used.
+//! Permits and calls follow the rules of the rest of this package: a dropped [`Permit`] is given
+//! back, and a dropped [`Call`](crate::Call) is settled as used.
 
 use crate::call::Acquire;
 use crate::error::{ErrorKind, RunError};
@@ -28,17 +28,17 @@ use std::ops::Deref;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 
-/// A connection to the schedulers, and the thread that does its work. Cheap to clone; threads share it.
+/// A connection to the schedulers and the thread that drives it. Threads share its cheap clones.
 ///
-/// It must not be used, nor be dropped as the last clone, by a task of an async runtime, which has
-/// [`crate::Client`].
+/// A task of an async runtime must use [`crate::Client`] instead, and must not drop the last clone
+/// of this one.
 #[derive(Clone, Debug)]
 pub struct Client {
     inner: crate::Client,
     runtime: Arc<Runtime>,
 }
 
-/// A [resource](crate::Resource) whose permits are waited for by threads.
+/// A [resource](crate::Resource) for threads that wait for permits.
 #[derive(Clone, Debug)]
 pub struct Resource {
     inner: crate::Resource,
@@ -46,18 +46,19 @@ pub struct Resource {
 }
 
 impl Client {
-    /// Connects with no options.
+    /// Connects with default options.
     ///
     /// # Errors
-    /// At once, if there is no server at `url` or it refuses, or the system has no thread for it.
+    /// If no server answers at `url` or it refuses, or the system cannot start a thread.
     pub fn connect(url: impl AsRef<str>) -> Result<Self, Error> {
         Client::build(crate::Client::builder(), url)
     }
 
-    /// Connects with the options of `builder`, such as `rampmeter_worker_sdk::Client::builder().name("tiles")`.
+    /// Connects with the options of `builder`, such as
+    /// `rampmeter_worker_sdk::Client::builder().name("tiles")`.
     ///
     /// # Errors
-    /// As [`Client::connect`], or if an option is invalid.
+    /// As [`Client::connect`], and if an option is invalid.
     pub fn build(builder: crate::client::ClientBuilder, url: impl AsRef<str>) -> Result<Self, Error> {
         let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("rampmeter").enable_all().build();
         let runtime = runtime.map_err(|error| Error::new(ErrorKind::Closed, format!("no thread: {error}")))?;
@@ -65,7 +66,7 @@ impl Client {
         Ok(Client { inner, runtime: Arc::new(runtime) })
     }
 
-    /// The resource with this name.
+    /// Returns the resource with this name.
     ///
     /// # Errors
     /// If `name` is not 1 to 64 characters of `[A-Za-z0-9_-]`.
@@ -73,22 +74,22 @@ impl Client {
         Ok(Resource { inner: self.inner.resource(name)?, runtime: Arc::clone(&self.runtime) })
     }
 
-    /// Ends all waiting, and sends what is unsettled, as [`crate::Client::close`] does.
+    /// Ends all waits and sends outstanding settles, as [`crate::Client::close`] does.
     pub fn close(&self) {
         self.runtime.block_on(self.inner.close());
     }
 }
 
 impl Resource {
-    /// Waits for the permit that `acquire` asks for, until its call may start.
+    /// Waits for the permit that `acquire` requests and for its start.
     ///
     /// # Errors
-    /// If there is no permit in time, or the scheduler refuses.
+    /// If there is no permit in time, or the scheduler refuses one.
     pub fn wait(&self, acquire: Acquire) -> Result<Permit, Error> {
         self.runtime.block_on(acquire.into_future())
     }
 
-    /// Makes `call` with a permit, settles it with its outcome, and repeats all of it after a 429.
+    /// Makes `call` with a permit, settles it with its outcome, and repeats both after a 429.
     ///
     /// # Errors
     /// The errors of [`Acquire::run`].
@@ -101,7 +102,7 @@ impl Resource {
     }
 }
 
-/// What it asks for is that of [`crate::Resource`]: [`Resource::wait`] waits for it.
+/// Its requests are those of [`crate::Resource`]; [`Resource::wait`] waits for them.
 impl Deref for Resource {
     type Target = crate::Resource;
 

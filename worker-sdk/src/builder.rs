@@ -39,7 +39,7 @@ use tokio::sync::mpsc;
 pub struct ClientBuilder {
     options: ConnectOptions,
     tls: Tls,
-    /// The file with the credentials of this client, and what reads it.
+    /// The credentials file and the function that reads it.
     user_file: Option<(UserReader, PathBuf)>,
     prefix: Option<String>,
     wait_for_server: bool,
@@ -48,7 +48,6 @@ pub struct ClientBuilder {
     unreachable_for: Vec<(String, Unreachable)>,
 }
 
-/// Reads a file with credentials into options.
 type UserReader = fn(ConnectOptions, &Path) -> Result<ConnectOptions, KeyFileError>;
 
 impl Default for ClientBuilder {
@@ -68,89 +67,89 @@ impl Default for ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// Everything that NATS knows. Set this first. The client sets the ping interval, the delay
-    /// between reconnects and the event callback itself.
+    /// Sets options of the NATS client. Call this first. The ping interval, the delay between
+    /// reconnects and the event callback are overridden.
     pub fn options(self, options: ConnectOptions) -> Self {
         ClientBuilder { options, ..self }
     }
 
-    /// The name of this connection in the server's monitoring.
+    /// Sets the connection's name in the server's monitoring.
     pub fn name(self, name: &str) -> Self {
         ClientBuilder { options: self.options.name(name), ..self }
     }
 
-    /// The first token of all subjects, if it is not `rampmeter`. It is the prefix that the
-    /// scheduler is configured with.
+    /// Sets the first token of all subjects, `rampmeter` by default, as configured in the
+    /// scheduler.
     pub fn prefix(self, prefix: &str) -> Self {
         ClientBuilder { prefix: Some(prefix.to_owned()), ..self }
     }
 
-    /// The prefix of reply subjects: one that this user may subscribe to.
+    /// Sets the prefix of reply subjects to one that this user may subscribe to.
     pub fn inbox_prefix(self, prefix: &str) -> Self {
         ClientBuilder { options: self.options.custom_inbox_prefix(prefix), ..self }
     }
 
-    /// Refuses servers without TLS. So does a URL that begins with `tls://`.
+    /// Refuses servers without TLS, as a URL that begins with `tls://` does.
     pub fn require_tls(self) -> Self {
         ClientBuilder { tls: Tls { required: true, ..self.tls }, ..self }
     }
 
-    /// The authorities (PEM) whose certificates count instead of those of the system. Requires TLS.
-    /// The file is read for each connection.
+    /// Trusts these authorities (PEM) instead of the system's. Requires TLS. The file is read for
+    /// each connection.
     pub fn ca_file(self, file: impl Into<PathBuf>) -> Self {
         ClientBuilder { tls: Tls { required: true, ca_file: Some(file.into()), ..self.tls }, ..self }
     }
 
-    /// The certificate of this client and its private key (PEM), for servers that verify clients.
+    /// Sets this client's certificate and private key (PEM), for servers that verify clients.
     /// Requires TLS. The files are read for each connection.
     pub fn client_certificate(self, cert_file: impl Into<PathBuf>, key_file: impl Into<PathBuf>) -> Self {
         let identity = Identity { cert_file: cert_file.into(), key_file: key_file.into() };
         ClientBuilder { tls: Tls { required: true, identity: Some(identity), ..self.tls }, ..self }
     }
 
-    /// The file with the JWT and the seed of this user, as `nsc` writes it. It is read once.
+    /// Sets the file with this user's JWT and seed, as `nsc` writes it. It is read once.
     pub fn credentials_file(self, file: impl Into<PathBuf>) -> Self {
         ClientBuilder { user_file: Some((with_credentials_file, file.into())), ..self }
     }
 
-    /// The file with the seed of this user's `NKey`. It is read once.
+    /// Sets the file with the seed of this user's `NKey`. It is read once.
     pub fn nkey_file(self, file: impl Into<PathBuf>) -> Self {
         ClientBuilder { user_file: Some((with_nkey_file, file.into())), ..self }
     }
 
-    /// Names the class of each request in its subject too: `rampmeter.permit-<class>.<resource>`.
-    /// For a user that may ask for permits of some classes only. A request without a class still
-    /// goes to `rampmeter.permit.<resource>`.
+    /// Puts the class of each request into its subject, `rampmeter.permit-<class>.<resource>`, for
+    /// users that may request only some classes. A request without a class still goes to
+    /// `rampmeter.permit.<resource>`.
     ///
-    /// The NATS server refuses a class that it denies to the user. The client logs that, and the
-    /// request gets no answer.
+    /// A request for a class that the NATS server denies to the user gets no answer; the client
+    /// logs the refusal.
     pub fn class_in_subject(self) -> Self {
         ClientBuilder { session: SessionOptions { one_class_per_message: true, ..self.session }, ..self }
     }
 
-    /// Waits for a server that is not there yet, instead of failing. For daemons. The first request
-    /// for a permit waits.
+    /// Waits for a server that is not available yet instead of failing, as daemons need it. Only
+    /// the first request for a permit waits.
     pub fn wait_for_server(self) -> Self {
         ClientBuilder { wait_for_server: true, ..self }
     }
 
-    /// Leaves it to [`Call::extend`](crate::Call::extend) to renew the leases of calls in flight.
+    /// Does not renew leases of calls in flight; [`Call::extend`](crate::Call::extend) does.
     ///
-    /// Otherwise the client renews each lease three times before it ends, until the permit or its
-    /// call is dropped. A call that hangs for ever then holds its place for ever. Without renewal
+    /// By default the client renews each lease three times before it ends, until the permit or its
+    /// call is dropped, so that a call that hangs forever keeps its place forever. Without renewal
     /// the place is free when the lease ends, even if the call still runs.
     pub fn without_renewal(self) -> Self {
         ClientBuilder { session: SessionOptions { renews: false, ..self.session }, ..self }
     }
 
-    /// How many requests may wait for permits at once, over all resources; 262 144 by default. The
-    /// next request fails at once with
-    /// [`ErrorKind::TooManyAsks`](crate::error::ErrorKind::TooManyAsks).
+    /// Sets how many requests may wait for permits at once, over all resources; 262 144 by default.
+    /// Further ones fail with [`ErrorKind::TooManyAsks`](crate::error::ErrorKind::TooManyAsks).
     pub fn max_asks(self, max_asks: usize) -> Self {
         ClientBuilder { session: SessionOptions { most_asks: max_asks, ..self.session }, ..self }
     }
 
-    /// What happens to requests while no scheduler of their resource answers. By default they wait.
+    /// Sets what happens to requests while no scheduler of their resource answers. By default they
+    /// wait.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), rampmeter_worker_sdk::Error> {
@@ -171,26 +170,25 @@ impl ClientBuilder {
         ClientBuilder { unreachable: policy, ..self }
     }
 
-    /// Sets the policy of one resource in place of [`unreachable`](ClientBuilder::unreachable),
-    /// because safe rates differ between accounts.
+    /// Overrides [`unreachable`](ClientBuilder::unreachable) for one resource, because safe rates
+    /// differ between accounts.
     pub fn unreachable_for(mut self, resource: &str, policy: Unreachable) -> Self {
         self.unreachable_for.push((resource.to_owned(), policy));
         self
     }
 
-    /// Connects to the server at `url`, or to any of [several](Servers) with commas between them.
+    /// Connects to the server at `url`, or to any of [several](Servers), separated by commas.
     ///
     /// # Errors
-    /// If `url` or a resource's name is invalid, or if the prefix is not one token of a subject. If
-    /// a file with keys or credentials cannot be used. If no server answers at `url`, if it
-    /// refuses, or if it can't be trusted. No error shows a password or a key.
+    /// If `url`, a resource's name or the prefix is invalid, if a file with keys or credentials
+    /// cannot be used, or if no server answers at `url`, it refuses, or it cannot be trusted. No
+    /// error shows a password or a key.
     pub async fn connect(mut self, url: impl AsRef<str>) -> Result<Client, Error> {
         let servers: Servers = url.as_ref().parse().map_err(Error::invalid)?;
         let (chosen, subjects) = (self.session, self.subjects()?);
         let policies = Policies::new(self.unreachable, std::mem::take(&mut self.unreachable_for))?;
-        // Each message belongs to a caller that waits or to a permit that was granted. So the
-        // channel is no longer than the program has tasks, and `max_asks` bounds what the driver
-        // has taken.
+        // Each message belongs to a waiting caller or to a granted permit. The channel is therefore
+        // no longer than the program has tasks, and `max_asks` bounds what the driver has taken.
         let (sender, messages) = mpsc::unbounded_channel();
         let options = servers.authenticated(watched(self.tuned()?, sender.downgrade())).map_err(Error::invalid)?;
         let transport = Transport::connect(options, &servers, subjects).await;

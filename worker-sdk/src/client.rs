@@ -1,4 +1,4 @@
-//! A worker's connection.
+//! The connection of a worker.
 
 pub use crate::builder::ClientBuilder;
 pub use crate::connection::stats::Stats;
@@ -11,11 +11,11 @@ use crate::{Error, Resource};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// One connection to the schedulers, for all resources and tasks of a process. Cheap to clone.
+/// A connection to the schedulers, for all resources and tasks of a process. Cloning is cheap.
 ///
 /// One task does all its work, and requests of many tasks travel together. The connection ends when
-/// the last clone, resource, permit and call is dropped. Before that it sends what is unsettled, if
-/// the runtime lives that long. [`Client::close`] waits for it.
+/// the last clone, resource, permit and call is dropped, after sending outstanding settles if the
+/// runtime lives that long. [`Client::close`] waits for that.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), rampmeter_worker_sdk::Error> {
@@ -36,20 +36,21 @@ impl Client {
         Client(Arc::new(link))
     }
 
-    /// Connects with no options. See [`Client::builder`] for a name, credentials and more.
+    /// Connects with default options; [`Client::builder`] sets a name, credentials and more.
     ///
     /// # Errors
-    /// At once, if there is no server at `url` or it refuses.
+    /// If no server answers at `url` or it refuses.
     pub async fn connect(url: impl AsRef<str>) -> Result<Client, Error> {
         Client::builder().connect(url).await
     }
 
-    /// A client with options.
+    /// Returns a builder with default options.
     pub fn builder() -> ClientBuilder {
         ClientBuilder::default()
     }
 
-    /// The resource with this name. A request for a permit shows whether a scheduler knows it.
+    /// Returns the resource with this name. Only a request for a permit shows whether a scheduler
+    /// serves it.
     ///
     /// # Errors
     /// If `name` is not 1 to 64 characters of `[A-Za-z0-9_-]`.
@@ -57,14 +58,14 @@ impl Client {
         Ok(Resource::new(self.0.clone(), named(name)?))
     }
 
-    /// The totals so far.
+    /// Returns the totals so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.0.counters.read()
     }
 
-    /// Ends all waiting with [`ErrorKind::Closed`](crate::error::ErrorKind::Closed) and sends what
-    /// is unsettled.
+    /// Ends all waits with [`ErrorKind::Closed`](crate::error::ErrorKind::Closed) and sends
+    /// outstanding settles.
     ///
     /// Calls in flight may still be settled afterwards. New requests fail.
     pub async fn close(&self) {

@@ -1,4 +1,4 @@
-//! What a call costs.
+//! The cost of a call.
 
 use crate::Error;
 use rampmeter_protocol::amount::Amount;
@@ -6,12 +6,11 @@ use rampmeter_protocol::cost as wire;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::text::Text;
 
-/// What one call costs, by unit.
+/// The cost of one call, by unit.
 ///
-/// A cost that does not name `requests` also costs one request. Amounts are rounded up to six
-/// decimals. A wrong cost can be built, and makes the request fail with
-/// [`ErrorKind::InvalidArgument`]. Wrong means: an amount below 0, above 1e9 or not a number, an
-/// invalid unit name, or more than 16 units.
+/// A cost without `requests` also costs one request. Amounts are rounded up to six decimals. An
+/// invalid cost can be built, but makes the request fail with [`ErrorKind::InvalidArgument`]: an
+/// amount below 0, above 1e9 or NaN, an invalid unit name, or more than 16 units.
 ///
 /// ```
 /// use rampmeter_worker_sdk::Cost;
@@ -25,13 +24,13 @@ use rampmeter_protocol::text::Text;
 pub struct Cost(Result<wire::Cost<'static>, String>);
 
 impl Cost {
-    /// A number of requests and no other unit.
+    /// Creates a cost of this number of requests.
     #[must_use]
     pub fn requests(amount: impl Into<f64>) -> Self {
         Cost(with(wire::Cost::new(), Text::from(wire::REQUESTS), amount.into()))
     }
 
-    /// An amount of one unit.
+    /// Creates a cost of one unit.
     ///
     /// ```
     /// use rampmeter_worker_sdk::{Cost, Outcome};
@@ -42,17 +41,17 @@ impl Cost {
         Cost(Ok(wire::Cost::new())).and(unit, amount)
     }
 
-    /// The same cost with `amount` of `unit` added.
+    /// Adds `amount` of `unit`.
     #[must_use]
     pub fn and(self, unit: &str, amount: impl Into<f64>) -> Self {
         Cost(self.0.and_then(|cost| with(cost, Text::from(unit.to_owned()), amount.into())))
     }
 
-    /// The cost as messages contain it.
+    /// Returns the cost as messages contain it.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument), if the cost is
-    /// wrong.
+    /// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument) if the cost is
+    /// invalid.
     pub fn into_wire(self) -> Result<wire::Cost<'static>, Error> {
         self.0.map_err(Error::invalid)
     }
@@ -66,21 +65,19 @@ fn with(mut cost: wire::Cost<'static>, unit: Text<'static>, amount: f64) -> Resu
 }
 
 impl Default for Cost {
-    /// The cost of one request.
     fn default() -> Self {
         Cost::requests(1)
     }
 }
 
 impl From<u32> for Cost {
-    /// A number of requests: `resource.acquire(1)`.
+    /// A number of requests, as in `resource.acquire(1)`.
     fn from(requests: u32) -> Self {
         Cost::requests(requests)
     }
 }
 
 impl From<wire::Cost<'static>> for Cost {
-    /// The cost that a message contained.
     fn from(cost: wire::Cost<'static>) -> Self {
         Cost(Ok(cost))
     }

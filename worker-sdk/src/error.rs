@@ -1,4 +1,4 @@
-//! Why there is no permit.
+//! Reasons why there is no permit.
 
 pub use rampmeter_protocol::code::{Code, Remedy};
 
@@ -12,7 +12,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
 
-/// What went wrong: [`Error::kind`] for programs, the text for people.
+/// A failure: [`Error::kind`] for programs, the text for people.
 ///
 /// ```
 /// use rampmeter_worker_sdk::error::{Code, ErrorKind};
@@ -38,7 +38,7 @@ struct Inner {
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
-/// Which party must act on an [`Error`].
+/// The kind of an [`Error`], to match on.
 ///
 /// ```
 /// use rampmeter_worker_sdk::error::{Code, ErrorKind};
@@ -49,14 +49,14 @@ struct Inner {
 pub enum ErrorKind {
     /// The scheduler refused the request.
     Refused(Code),
-    /// The deadline came before the permit.
+    /// The deadline passed before the permit's start.
     TimedOut,
-    /// No scheduler of the resource answers, and the client is configured to fail then. Or its safe
-    /// rate permits no call yet; see [`Unreachable`](crate::policy::Unreachable).
+    /// No scheduler of the resource answers, and the client's
+    /// [`Unreachable`](crate::policy::Unreachable) policy fails such requests or has a safe rate
+    /// that permits no call yet.
     Unreachable,
-    /// The number of waiting requests of the client has reached [its
-    /// bound](crate::client::ClientBuilder::max_asks). The caller sends requests faster than they
-    /// are served and has to wait itself.
+    /// The client has as many waiting requests as [it may](crate::client::ClientBuilder::max_asks).
+    /// The caller has to slow down.
     TooManyAsks,
     /// The caller passed an invalid argument.
     InvalidArgument,
@@ -66,7 +66,7 @@ pub enum ErrorKind {
     Closed,
 }
 
-/// Why [`Resource::run`](crate::Resource::run) returned nothing.
+/// The error of [`Resource::run`](crate::Resource::run).
 ///
 /// ```
 /// use rampmeter_worker_sdk::error::RunError;
@@ -82,7 +82,7 @@ pub enum ErrorKind {
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum RunError<E> {
-    /// There was no permit. The call was not made, or was answered 429 and may not be repeated.
+    /// There was no permit. The call was not made, or got a 429 and may not be repeated.
     #[error(transparent)]
     Permit(#[from] Error),
     /// The call failed. Its permit was settled as used.
@@ -91,19 +91,19 @@ pub enum RunError<E> {
 }
 
 impl Error {
-    /// Which party must act.
+    /// Returns the kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// When to ask again; `None` if that is useless or unknown.
+    /// Returns when to ask again; `None` if that is useless or unknown.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
     }
 
-    /// The limit in the way, if the scheduler named one.
+    /// Returns the limit that caused the error, if the scheduler stated one.
     #[must_use]
     pub fn limited_by(&self) -> Option<&str> {
         self.0.limited_by.as_deref()

@@ -1,7 +1,7 @@
-//! What a worker uses to call a rate-limited API without receiving a 429.
+//! A client for workers that call a rate-limited API without receiving 429s.
 //!
-//! Many workers share one account of an upstream. Before each call a worker asks for a permit, over
-//! NATS; a scheduler that knows the account's limits says when the call may start.
+//! Many workers share one account of an upstream. Before each call a worker requests a permit over
+//! NATS, and a scheduler that knows the account's limits decides when the call may start.
 //!
 //! ```no_run
 //! use rampmeter_worker_sdk::{Client, Cost};
@@ -16,9 +16,9 @@
 //! # }
 //! ```
 //!
-//! [`Resource::run`] does everything: permit, wait, call, settle, and all of it again after a 429.
-//! The feature `reqwest` lets it take reqwest's answers:
-//! `hub.run(1, || http.get(url).send())`. The same by hand:
+//! [`Resource::run`] gets a permit, waits, calls, settles, and starts over after a 429. With the
+//! feature `reqwest` it accepts reqwest's responses: `hub.run(1, || http.get(url).send())`. Step by
+//! step:
 //!
 //! ```no_run
 //! # use rampmeter_worker_sdk::{Error, Outcome, Resource};
@@ -32,25 +32,23 @@
 //! # }
 //! ```
 //!
-//! **A [`Permit`] that is dropped is given back. A [`Call`] that is dropped is settled as used.**
-//! The step between them is [`Permit::begin`], right before the call.
+//! **A dropped [`Permit`] is given back. A dropped [`Call`] is settled as used.** The step between
+//! them is [`Permit::begin`], right before the call.
 //!
-//! A scheduler that restarts, hands over or cannot be reached is no error. Requests keep their
-//! place, and the client repeats them until their [deadline](permit::call::Acquire::deadline), if they have
-//! one. An [`Unreachable`](policy::Unreachable) policy can replace this behaviour. Dropping a
-//! request cancels it. All decisions of the client are in [`rampmeter_worker_session`].
+//! A scheduler that restarts, hands over or cannot be reached causes no error. Requests keep their
+//! place, and the client repeats them until their [deadline](permit::call::Acquire::deadline), if
+//! any. An [`Unreachable`](policy::Unreachable) policy changes that. Dropping a request cancels it.
+//! All decisions of the client are made in [`rampmeter_worker_session`].
 //!
-//! If other code makes the calls or serves the requests, middleware asks for the permits. The
+//! If other code makes the calls or serves the requests, middleware requests the permits: the
 //! feature `tower` has layers for servers and clients, `reqwest-middleware` a middleware for
-//! reqwest.
+//! reqwest. Threads of programs without a runtime use [`blocking`].
 //!
-//! Threads of programs without a runtime have the same in [`blocking`].
+//! With the feature `otel`, each request for a permit is an OpenTelemetry span in the current
+//! context and the parent of the scheduler's span.
 //!
-//! With the feature `otel`, each request for a permit is a span of OpenTelemetry in the current
-//! context. The scheduler's own span becomes a part of it.
-//!
-//! The package `rampmeter-jobs` runs delayed work when its permit is due. The package
-//! `rampmeter-sentinel-hub` calculates the [`Cost`] of a request to Sentinel Hub from its body.
+//! The package `rampmeter-jobs` runs delayed work when its permit is due, and
+//! `rampmeter-sentinel-hub` computes the [`Cost`] of a request to Sentinel Hub from its body.
 
 pub mod blocking;
 mod builder;
@@ -74,7 +72,7 @@ pub use permit::call::Call;
 pub use permit::outcome::Outcome;
 pub use resource::Resource;
 
-/// Tests the example of the package's page.
+/// Runs the examples of the package's README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,4 +1,4 @@
-//! What happens while no scheduler answers, for each resource.
+//! What the client does while no scheduler of a resource answers.
 
 pub use rampmeter_worker_session::{Patience, PatienceError, SafeRate, SafeRateError, Unreachable};
 
@@ -6,7 +6,7 @@ use crate::Error;
 use rampmeter_protocol::name::Name;
 use std::collections::BTreeMap;
 
-/// One policy for all resources without a policy of their own.
+/// The default policy and the exceptions by resource.
 #[derive(Debug, Default)]
 pub(crate) struct Policies {
     usual: Unreachable,
@@ -15,7 +15,7 @@ pub(crate) struct Policies {
 
 impl Policies {
     /// # Errors
-    /// If a name is not the name of a resource.
+    /// If a key of `own` is not a valid resource name.
     pub(crate) fn new(usual: Unreachable, own: Vec<(String, Unreachable)>) -> Result<Self, Error> {
         let by_name = own.into_iter().map(|(name, policy)| Ok((named(&name)?, policy)));
         Ok(Policies { usual, by_name: by_name.collect::<Result<_, Error>>()? })
@@ -26,10 +26,10 @@ impl Policies {
     }
 }
 
-/// The name of a resource.
+/// Parses the name of a resource.
 ///
 /// # Errors
-/// If it is none.
+/// If it is invalid.
 pub(crate) fn named(name: &str) -> Result<Name, Error> {
     Name::new(name).map_err(|error| Error::invalid(format!("resource {name:?}: {error}")))
 }

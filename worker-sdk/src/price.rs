@@ -1,12 +1,12 @@
-//! What a request gives in place of a cost.
+//! Prices, which requests contain in place of costs.
 
 use crate::Error;
 use rampmeter_protocol::price as wire;
 
-/// The request to the upstream, from which the scheduler computes what it costs. The configuration
-/// of the resource has to say so, such as `pricing = "sentinel-hub"`.
+/// A request to the upstream, from which the scheduler computes the cost. The resource has to be
+/// configured for that, such as by `pricing = "sentinel-hub"`.
 ///
-/// A price that is wrong can be built, and makes the request for a permit fail with
+/// An invalid price can be built, but makes the request for a permit fail with
 /// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument).
 ///
 /// ```no_run
@@ -24,14 +24,13 @@ use rampmeter_protocol::price as wire;
 pub struct Price(Result<wire::Price<'static>, String>);
 
 impl Price {
-    /// The body of a request, as it is sent to the upstream's `api`, by the rules of `kind`.
+    /// Creates the price of the request `body` to the upstream's `api`, by the rules of `kind`.
     #[must_use]
     pub fn of(kind: &str, api: &str, body: &str) -> Self {
         Price(wire::Price::new(kind, api, body).map_err(|error| format!("the body of a price is JSON: {error}")))
     }
 
-    /// The same price with facts that the body does not state, as a JSON object such as
-    /// `{"samples": 3}`.
+    /// Sets facts that the body does not contain, as a JSON object such as `{"samples": 3}`.
     #[must_use]
     pub fn given(self, given: &str) -> Self {
         let with = |price: wire::Price<'static>| price.given(given);

@@ -1,4 +1,4 @@
-//! One rate-limited account.
+//! Resources: rate-limited accounts.
 
 use crate::connection::link::{Link, Message, Opened};
 use crate::error::RunError;
@@ -12,7 +12,7 @@ use rampmeter_worker_session::{Freezes, ResourceNumber};
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 
-/// One upstream account with its limits. Cheap to clone.
+/// An upstream account with its limits. Cloning is cheap.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), rampmeter_worker_sdk::Error> {
@@ -39,7 +39,7 @@ impl Resource {
         Resource(Arc::new(Inner { link, name, opened }))
     }
 
-    /// Waits in the scheduler's queue and until the permit's start. The call may then be made at
+    /// Waits in the scheduler's queue and for the permit's start; the call may then be made at
     /// once.
     ///
     /// More urgent requests may overtake. Cancelling the wait costs nothing.
@@ -47,8 +47,8 @@ impl Resource {
         Acquire::new(self.clone(), Mode::Wait, cost.into())
     }
 
-    /// Returns a start at once, however far away; [`Permit::ready`](crate::Permit::ready) waits for
-    /// it.
+    /// Reserves a start, however far away, and returns at once;
+    /// [`Permit::ready`](crate::Permit::ready) waits for it.
     ///
     /// ```no_run
     /// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
@@ -77,8 +77,8 @@ impl Resource {
         Acquire::new(self.clone(), Mode::Allow, cost.into())
     }
 
-    /// Permit, wait, call, settle, and repeats after a 429: [`Acquire::run`] of an
-    /// [`acquire`](Resource::acquire) without options.
+    /// Gets a permit, waits, calls, settles, and repeats after a 429, as [`Acquire::run`] does
+    /// without options.
     ///
     /// ```no_run
     /// # async fn fetch() -> Result<http::Response<Vec<u8>>, std::io::Error> { unimplemented!() }
@@ -89,7 +89,7 @@ impl Resource {
     /// ```
     ///
     /// # Errors
-    /// The errors of [`Acquire::run`].
+    /// Those of [`Acquire::run`].
     pub async fn run<F, Fut, R, E>(&self, cost: impl Into<Cost>, call: F) -> Result<R, RunError<E>>
     where
         F: FnMut() -> Fut,
@@ -99,8 +99,8 @@ impl Resource {
         self.acquire(cost).run(call).await
     }
 
-    /// The upstream's access token, if the scheduler shares it and this NATS user may ask for it.
-    /// Keep it for its `valid_ms`, and never log it; its `Debug` output hides it.
+    /// Returns the upstream's access token, if the scheduler shares it and this NATS user may
+    /// request it. Keep it for its `valid_ms`, and never log it; its `Debug` output hides it.
     ///
     /// ```no_run
     /// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
@@ -112,14 +112,14 @@ impl Resource {
     /// ```
     ///
     /// # Errors
-    /// If no scheduler answers, if it does not share a token, or if it has none at present.
+    /// If no scheduler answers, or it does not share a token or has none now.
     pub async fn access_token(&self) -> Result<AccessToken, Error> {
         let (answer, answered) = oneshot::channel();
         self.link().send(Message::Token { resource: self.wire_name().clone(), answer });
         answered.await.unwrap_or_else(|_| Err(Error::closed()))
     }
 
-    /// The resource's name.
+    /// Returns the resource's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.0.name

@@ -1,4 +1,4 @@
-//! The one task of a client: it owns the session and the connection.
+//! The task of a client, which owns the session and the connection.
 
 use crate::connection::link::Message;
 use crate::connection::stats::{Counters, count};
@@ -13,8 +13,8 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Sleep;
 
-/// How many events the driver handles before it acts on them. The bound is large enough to fill
-/// arrays, and small enough not to delay the first event.
+/// How many events the driver handles before it acts on them: enough to fill arrays, and few enough
+/// not to delay the first event.
 const MAX_AT_ONCE: usize = 256;
 
 pub(crate) struct Driver {
@@ -29,8 +29,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    /// A driver of this connection. It counts the events for which the session has no other
-    /// receiver.
+    /// `counters` counts the events that the session reports to nobody else.
     pub(crate) fn new(
         clock: Clock,
         session: Session,
@@ -98,7 +97,7 @@ impl Driver {
         }
     }
 
-    /// Delays count from here, so the clock is read for each message.
+    /// Delays count from the receipt, so the clock is read for each message.
     fn receive(&mut self, arrival: &Arrival) {
         let now = self.clock.now();
         match arrival {
@@ -160,7 +159,7 @@ impl Driver {
                 tracing::info!(%resource, "a scheduler of the resource answers again");
             }
             Command::Complete { ask, result } => {
-                // A caller that stopped waiting has sent a cancellation, and the session gives the
+                // A caller that stopped waiting has sent a cancellation, so the session gives the
                 // permit back.
                 if let Some(waiting) = self.waiting.remove(&ask) {
                     drop(waiting.send(result));
@@ -173,7 +172,7 @@ impl Driver {
     }
 }
 
-/// The timer of the driver. It is touched only when the time changes, which is rare.
+/// The timer of the driver. It is changed only when the time changes, which is rare.
 struct Timer {
     clock: Clock,
     at: Option<Time>,

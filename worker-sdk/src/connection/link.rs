@@ -1,4 +1,4 @@
-//! How callers reach the driver.
+//! The callers' side of the driver.
 
 use crate::Error;
 use crate::connection::stats::Counters;
@@ -19,9 +19,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 /// A message from a caller to the driver.
 #[derive(Debug)]
 pub(crate) enum Message {
-    /// A resource is used for the first time. The order of these messages numbers the resources.
+    /// Opens a resource on first use. The order of these messages numbers the resources.
     Open { name: Name, freezes: watch::Sender<Freezes> },
-    /// A caller requests a permit.
+    /// A request for a permit.
     Ask {
         ask: AskNumber,
         resource: ResourceNumber,
@@ -33,24 +33,23 @@ pub(crate) enum Message {
     Cancel { ask: AskNumber, resource: ResourceNumber },
     /// Another event for the session.
     Event(Event<'static>),
-    /// A caller requests the access token of a resource.
+    /// A request for a resource's access token.
     Token { resource: Name, answer: oneshot::Sender<Result<AccessToken, Error>> },
-    /// The session ends. The driver signals `done` when all messages have been sent.
+    /// Ends the session. The driver signals `done` when all messages have been sent.
     Close { done: Option<oneshot::Sender<()>> },
 }
 
-/// The shared state of all handles of one client. The driver ends when the last handle is dropped.
+/// The state that all handles of a client share. The driver ends when the last one is dropped.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) clock: Clock,
     pub(crate) counters: Arc<Counters>,
     messages: mpsc::UnboundedSender<Message>,
     asks: AtomicU64,
-    /// The lock guards the numbers of resources, for as long as it takes to open one.
+    /// The lock guards the resources' numbers while one is opened.
     resources: Mutex<BTreeMap<Name, Opened>>,
 }
 
-/// A resource that the driver knows.
 #[derive(Clone, Debug)]
 pub(crate) struct Opened {
     pub(crate) number: ResourceNumber,
@@ -62,7 +61,8 @@ impl Link {
         Link { clock, counters, messages, asks: AtomicU64::new(0), resources: Mutex::new(BTreeMap::new()) }
     }
 
-    /// The resource with this name. Its opening reaches the driver before any request for it.
+    /// Returns the resource with this name. Its opening reaches the driver before any request for
+    /// it.
     pub(crate) fn open(&self, name: &Name) -> Opened {
         let mut resources = self.resources.lock().expect("opening a resource does not panic");
         let number = ResourceNumber(u32::try_from(resources.len()).expect("fewer resources than a u32 counts"));
@@ -74,7 +74,7 @@ impl Link {
         opened.clone()
     }
 
-    /// If the driver has ended, the message is dropped. Its answer channel then tells the caller.
+    /// Drops the message if the driver has ended; the caller sees that by its answer channel.
     pub(crate) fn send(&self, message: Message) {
         self.messages.send(message).ok();
     }
@@ -83,8 +83,7 @@ impl Link {
         AskNumber(self.asks.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// When a wait of `longest` that begins now ends. A wait that is too long for the wire has no
-    /// end.
+    /// Returns when a wait of `longest` from now ends; never, if that is too long for the wire.
     pub(crate) fn deadline(&self, longest: Option<Duration>) -> Time {
         let bounded = longest.map(Span::from).filter(|longest| longest.millis() <= MAX_MILLIS);
         bounded.map_or(Time::NEVER, |longest| self.clock.now() + longest)

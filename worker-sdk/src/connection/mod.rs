@@ -1,4 +1,4 @@
-//! A worker's connection: its options, the task behind it, and NATS.
+//! A worker's connection: its driver, NATS transport and logs.
 
 pub(super) mod driver;
 pub(super) mod link;

@@ -1,4 +1,4 @@
-//! What the log says while no scheduler of a resource answers.
+//! Log lines about resources whose schedulers do not answer.
 
 use async_nats::connection::State;
 use async_nats::{Client, Message, StatusCode};
@@ -10,18 +10,18 @@ use rampmeter_protocol::time::Span;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How long schedulers have to name their resources. Each one answers within milliseconds.
+/// How long to collect the resources that schedulers serve. Each scheduler answers within
+/// milliseconds.
 const COLLECT: Duration = Duration::from_millis(300);
-/// The most names in one line of a log.
+/// Most resources named in one log line.
 const MAX_NAMES: usize = 8;
 
-/// A silence of all schedulers of one resource.
 pub(crate) struct Silence {
     pub(crate) resource: Name,
     pub(crate) lasts: Span,
 }
 
-/// Logs the silence, with the names of the resources that schedulers lead.
+/// Logs the silence and the resources that schedulers serve.
 pub(crate) async fn log_silence(silence: Silence, client: Client, subject: String) {
     let led = match client.connection_state() {
         State::Connected => Some(names(&client, subject).await.unwrap_or_default()),
@@ -30,7 +30,7 @@ pub(crate) async fn log_silence(silence: Silence, client: Client, subject: Strin
     tracing::warn!(resource = %silence.resource, silence = %silence.lasts, "{}", silence.text(led.as_ref()));
 }
 
-/// The resources of all schedulers that answer.
+/// Returns the resources of all schedulers that answer.
 async fn names(client: &Client, subject: String) -> Option<BTreeSet<Name>> {
     let inbox = client.new_inbox();
     let answers = client.subscribe(inbox.clone()).await.ok()?;
@@ -43,7 +43,7 @@ async fn names(client: &Client, subject: String) -> Option<BTreeSet<Name>> {
 }
 
 impl Silence {
-    /// `led` has the names of what schedulers lead; nothing if there is no connection.
+    /// `led` holds the resources that schedulers serve, or nothing without a connection.
     fn text(&self, led: Option<&BTreeSet<Name>>) -> String {
         let Silence { resource, lasts } = self;
         let Some(led) = led else {

@@ -1,8 +1,8 @@
-//! What a client has counted.
+//! Counters of a client.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Totals of one client since it was connected.
+/// Totals of one client since it connected.
 ///
 /// ```
 /// # fn show(client: &rampmeter_worker_sdk::Client) {
@@ -15,16 +15,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Stats {
     /// Permits that callers received.
     pub granted: u64,
-    /// Permits among these that the client granted itself because no scheduler answered.
+    /// Those of them that the client granted itself because no scheduler answered.
     pub local: u64,
     /// Requests that ended without a permit: refused, late, unanswered, or closed.
     pub denied: u64,
-    /// Permits that were given back unused.
+    /// Permits given back unused.
     pub returned: u64,
     /// Calls that the upstream answered with 429.
     pub throttled: u64,
-    /// Renewals of calls in flight that a scheduler refused. Another call may have taken their
-    /// place meanwhile.
+    /// Renewals of calls in flight that a scheduler refused, perhaps because another call has their
+    /// place.
     pub unrenewed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Asking a scheduler for the upstream's access token. It is rare, and needs no session.
+//! Requests for the upstream's access token, which are rare and need no session.
 
 use crate::Error;
 use async_nats::{Client, RequestErrorKind};
@@ -7,10 +7,9 @@ use rampmeter_protocol::token::AccessToken;
 use rampmeter_worker_session::Denial;
 use std::time::Duration;
 
-/// How long to wait for an answer: the scheduler may have to get a token first.
+/// Timeout of a request; the scheduler may have to obtain a token first.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Asks the leader of `resource` on `subject`.
 pub(crate) async fn ask(client: &Client, subject: String, resource: &Name) -> Result<AccessToken, Error> {
     let asking = client.request(subject, "".into());
     let answer = match tokio::time::timeout(TOKEN_TIMEOUT, asking).await {

@@ -1,4 +1,4 @@
-//! The connection to NATS. It decides nothing.
+//! The connection to NATS. It makes no decisions.
 
 use crate::connection::link::Message;
 use crate::connection::silence::{Silence, log_silence};
@@ -20,12 +20,12 @@ use std::time::Duration;
 use tokio::sync::mpsc::WeakUnboundedSender;
 use tokio::sync::oneshot;
 
-/// The longest wait for room in the client's buffer. A longer wait counts as a lost connection.
+/// Longest wait for space in the client's buffer. A longer one counts as a lost connection.
 const SEND_TIMEOUT: Duration = Duration::from_secs(1);
-/// The pause before a subscription that NATS did not take is sent again.
+/// Pause before a subscription that NATS refused is sent again.
 const SEND_PAUSE: Duration = Duration::from_secs(1);
 
-/// A connection with an inbox of its own. The number of a reply is the number of its batch.
+/// A connection with an inbox of its own. A reply's number is that of its batch.
 pub(crate) struct Transport {
     client: Client,
     subjects: Subjects,
@@ -40,7 +40,6 @@ struct Targets {
     settle: Subject,
 }
 
-/// A message that was received.
 pub(crate) enum Arrival {
     Answer { batch: BatchNumber, payload: Bytes },
     NoResponders { batch: BatchNumber },
@@ -84,7 +83,7 @@ impl Transport {
         resource
     }
 
-    /// Sends requests, of `class` if the subject is to name it, and returns whether that succeeded.
+    /// Sends requests, with `class` in the subject if given, and returns whether that succeeded.
     pub(crate) async fn ask(
         &self,
         resource: ResourceNumber,
@@ -97,7 +96,7 @@ impl Transport {
         self.publish(subject, self.inbox.address().of(batch.0), payload, traces).await
     }
 
-    /// Sends settles, and returns whether that succeeded. Their receipt is confirmed.
+    /// Sends settles, whose receipt is confirmed, and returns whether that succeeded.
     pub(crate) async fn settle(
         &self,
         resource: ResourceNumber,
@@ -108,7 +107,6 @@ impl Transport {
         self.publish(subject, self.inbox.address().receipt_of(batch.0), payload, traces).await
     }
 
-    /// Sends renewals, and returns whether that succeeded.
     pub(crate) async fn renew(&self, resource: ResourceNumber, batch: BatchNumber, payload: Vec<u8>) -> bool {
         let subject = self.resources[resource.0 as usize].settle.clone();
         self.publish(subject, self.inbox.address().of(batch.0), payload, &TraceContexts::default()).await
@@ -125,29 +123,27 @@ impl Transport {
         }
     }
 
-    /// The name of a resource that was opened.
     pub(crate) fn name(&self, resource: ResourceNumber) -> &Name {
         &self.resources[resource.0 as usize].name
     }
 
-    /// Tells people that no scheduler of `resource` has answered, beside all other work.
+    /// Logs, in the background, that no scheduler of `resource` has answered.
     pub(crate) fn report_silence(&self, resource: ResourceNumber, silence: Span) {
         let silence = Silence { resource: self.name(resource).clone(), lasts: silence };
         tokio::spawn(log_silence(silence, self.client.clone(), self.subjects.resources()));
     }
 
-    /// Asks for the access token of `resource`, beside all other work.
+    /// Requests the access token of `resource` in the background.
     pub(crate) fn ask_token(&self, resource: Name, answer: oneshot::Sender<Result<AccessToken, Error>>) {
         let (client, subject) = (self.client.clone(), self.subjects.token(&resource));
         tokio::spawn(async move { answer.send(token_question::ask(&client, subject, &resource).await).ok() });
     }
 
-    /// Waits until the server has all published messages.
+    /// Waits until the server has received all published messages.
     pub(crate) async fn flush(&self) {
         bounded(self.client.flush()).await;
     }
 
-    /// Waits for the next message.
     pub(crate) async fn next(&mut self) -> Arrival {
         tokio::select! {
             Some((number, reply)) = self.inbox.next() => arrival(BatchNumber(number), reply),
@@ -156,20 +152,19 @@ impl Transport {
         }
     }
 
-    /// The next message, if one is there.
+    /// Returns the next message if it is already here.
     pub(crate) fn try_next(&mut self) -> Option<Arrival> {
         self.next().now_or_never()
     }
 }
 
-/// The headers of a message that belongs to these traces.
 fn headers(traces: &TraceContexts) -> HeaderMap {
     let mut headers = HeaderMap::new();
     traces.values().for_each(|value| headers.append(TRACEPARENT, value));
     headers
 }
 
-/// Sends again, after pauses, until NATS takes it.
+/// Retries after pauses until NATS accepts it.
 async fn until_taken<T, E: std::fmt::Display, S: Future<Output = Result<T, E>>>(mut send: impl FnMut() -> S) -> T {
     loop {
         tokio::time::sleep(SEND_PAUSE).await;
@@ -188,8 +183,8 @@ async fn bounded<T, E: std::fmt::Display>(sending: impl Future<Output = Result<T
     None
 }
 
-/// An event. JetStream can deliver a stored message to any subscription: such a message keeps the
-/// subject that it was stored under, and wants an acknowledgement.
+/// Reads an event. JetStream can deliver a stored message to any subscription; it keeps the subject
+/// that it was stored under and requests an acknowledgement.
 fn news_arrival(resource: ResourceNumber, subject: &str, message: async_nats::Message) -> Option<Arrival> {
     let is_event = *message.subject == *subject && message.reply.is_none();
     is_event.then_some(Arrival::News { resource, payload: message.payload })
@@ -202,9 +197,8 @@ fn arrival(batch: BatchNumber, reply: InboxReply) -> Arrival {
     }
 }
 
-/// Reports changes of the connection to the driver.
-///
-/// The callback lives as long as the connection, and must not keep the driver alive.
+/// Reports changes of the connection to the driver, which the callback must not keep alive because
+/// it lives as long as the connection.
 pub(crate) fn watched(options: ConnectOptions, driver: WeakUnboundedSender<Message>) -> ConnectOptions {
     options.event_callback(move |event| {
         log(&event);
@@ -228,8 +222,8 @@ fn message(event: &async_nats::Event) -> Option<Message> {
     }
 }
 
-/// Logs an event of the connection. A client error comes with every attempt to connect, several
-/// times a second.
+/// Logs an event of the connection. Client errors occur at every attempt to connect, several times
+/// a second.
 fn log(event: &async_nats::Event) {
     match event {
         async_nats::Event::Connected | async_nats::Event::LameDuckMode | async_nats::Event::Draining => {

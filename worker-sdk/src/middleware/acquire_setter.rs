@@ -1,4 +1,4 @@
-//! What middleware asks for on behalf of an HTTP request.
+//! What middleware requests on behalf of an HTTP request.
 
 use crate::permit::acquire::Acquire;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 type Set<R> = dyn Fn(Acquire, &R) -> Acquire + Send + Sync;
 
-/// Derives cost, class, labels and deadline from a request `R`. By default it sets nothing.
+/// Derives cost, class, labels and deadline from a request `R`; by default nothing.
 pub(crate) struct AcquireSetter<R>(Option<Arc<Set<R>>>);
 
 impl<R> AcquireSetter<R> {

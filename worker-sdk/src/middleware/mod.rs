@@ -1,4 +1,4 @@
-//! Permits for calls and requests that other code makes. Each middleware needs the feature of its
+//! Middleware that gets permits for other code's calls and requests. Each needs the feature of its
 //! name.
 
 mod acquire_setter;

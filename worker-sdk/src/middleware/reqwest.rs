@@ -1,4 +1,4 @@
-//! Permits for every call of a reqwest client: feature `reqwest-middleware`.
+//! Permits for every call of a reqwest client (feature `reqwest-middleware`).
 
 use crate::middleware::acquire_setter::AcquireSetter;
 use crate::middleware::watched_body::WatchedBody;
@@ -10,21 +10,20 @@ use http::Extensions;
 use reqwest_middleware::reqwest::{Body, Request, Response, ResponseBuilderExt};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 
-/// Asks for a permit before each call of a [`reqwest_middleware`] client, and makes the call at its
-/// start. It reports the status and the headers of the answer to the scheduler.
+/// Makes each call of a [`reqwest_middleware`] client at the start of a permit, and reports the
+/// response's status and headers to the scheduler.
 ///
-/// A call that is answered 429 is repeated with a new permit, which comes after the pause. This
-/// happens up to three times by default; [`repeats`](Permits::repeats) sets another number. A call
-/// with a body that cannot be sent again, such as a stream, is not repeated. After the last repeat
-/// the caller receives the 429. Calls must therefore be safe to repeat after a 429. The caller
-/// receives any other answer at once.
+/// A call that gets a 429 is repeated with a new permit, which comes after the pause, up to three
+/// times or as set by [`repeats`](Permits::repeats). Calls must therefore be safe to repeat after a
+/// 429. A call whose body cannot be sent again, such as a stream, is not repeated. The caller
+/// receives the last 429, and any other response at once.
 ///
 /// A call waits for its permit without a bound unless [`asking`](Permits::asking) sets a deadline,
-/// which covers all repeats. Without a permit the call is not made (again) and fails with
-/// [`Error::Middleware`]. Its `downcast_ref::<rampmeter_worker_sdk::Error>()` gives the reason. If
-/// the future of a waiting call is dropped, the call is cancelled at no cost. A call that is
-/// dropped later, or that fails, counts as made. Only one without a connection is given back. Where
-/// a limit counts calls in flight, a call lasts until its body was read or is dropped.
+/// which covers all repeats. Without a permit it fails with [`Error::Middleware`], whose
+/// `downcast_ref::<rampmeter_worker_sdk::Error>()` gives the reason. Dropping the future of a
+/// waiting call cancels the call at no cost. A call that is dropped later or fails counts as made,
+/// except for one that got no connection, which is given back. Where a limit counts calls in
+/// flight, a call lasts until its body has been read or is dropped.
 ///
 /// **Each redirect that reqwest follows is a call without a permit.** Switch redirects off
 /// (`redirect::Policy::none`) if the upstream counts them. Middleware that repeats calls belongs
@@ -55,20 +54,19 @@ pub struct Permits {
 }
 
 impl Permits {
-    /// Each call costs one request.
+    /// Creates a middleware in which each call costs one request.
     #[must_use]
     pub fn new(resource: Resource) -> Self {
         Permits { resource, setter: AcquireSetter::USUAL, repeats: REPEATS }
     }
 
-    /// Sets class, labels, [cost](Acquire::cost) and deadline of the request for a permit from the
-    /// HTTP request.
+    /// Sets class, labels, [cost](Acquire::cost) and deadline of the permit from the HTTP request.
     #[must_use]
     pub fn asking(self, set: impl Fn(Acquire, &Request) -> Acquire + Send + Sync + 'static) -> Self {
         Permits { setter: AcquireSetter::new(set), ..self }
     }
 
-    /// How often a call that is answered 429 is repeated; zero for never.
+    /// Sets how often a call that gets a 429 is repeated; zero for never.
     #[must_use]
     pub fn repeats(self, most: u32) -> Self {
         Permits { repeats: most, ..self }
@@ -97,7 +95,7 @@ impl Middleware for Permits {
     }
 }
 
-/// Makes one call with its permit. One without a connection is given back.
+/// Makes one call with its permit, which is given back if there is no connection.
 async fn send(
     spec: RequestSpec,
     request: Request,
@@ -116,7 +114,7 @@ async fn send(
     }
 }
 
-/// Settles a call that is not repeated: at the end of its body if a limit counts calls in flight.
+/// Settles a call that is not repeated, at the end of its body if a limit counts calls in flight.
 fn settled(response: Response, outcome: Outcome, call: Call) -> Response {
     if !call.has_place() {
         call.settle(outcome);

@@ -1,11 +1,11 @@
-//! A body whose end settles its call.
+//! Bodies whose end settles a call.
 
 use crate::{Call, Outcome};
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Settles a call when the body of its answer has ended: it was read, has failed, or is dropped.
+/// Settles a call when its response's body has been read, has failed, or is dropped.
 pub(crate) struct WatchedBody<B> {
     body: B,
     unsettled: Option<(Call, Outcome)>,

@@ -1,4 +1,4 @@
-//! A request for a permit: its options, and the wait for its answer.
+//! Requests for permits: their options, and the wait for the answer.
 
 use crate::connection::link::Message;
 use crate::connection::stats::count;
@@ -18,16 +18,15 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How long `try_acquire` waits for its answer by default. A late yes or no is worth little.
+/// Default timeout of `try_acquire`. A late yes or no is worth little.
 const TRY_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often a call is repeated by default. The whole fleet pauses after a 429, so that a second
-/// 429 in a row is rare.
+/// How often a call is repeated by default. The whole fleet pauses after a 429, so a second one in
+/// a row is rare.
 pub(crate) const REPEATS: u32 = 3;
 
 /// A request for a [`Permit`]: set its options, then `.await` it or [`run`](Acquire::run) a call.
-///
-/// Dropping the future cancels the request, at no cost.
+/// Dropping the future cancels the request at no cost.
 ///
 /// ```no_run
 /// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
@@ -54,7 +53,7 @@ impl Acquire {
         Acquire { resource, request, longest_wait, repeats: REPEATS }
     }
 
-    /// What the call costs, instead of the cost so far. For code that receives an `Acquire`.
+    /// Replaces the cost of the call, for code that receives an `Acquire`.
     ///
     /// ```no_run
     /// # fn example(hub: rampmeter_worker_sdk::Resource) {
@@ -70,8 +69,8 @@ impl Acquire {
         })
     }
 
-    /// Has the scheduler compute what the call costs, instead of the cost so far.
-    /// [`Permit::cost`] tells it. A scheduler older than this field refuses the request as invalid.
+    /// Lets the scheduler compute the cost, which [`Permit::cost`] returns. Older schedulers
+    /// without this field refuse the request as invalid.
     pub fn price(self, price: Price) -> Self {
         let price = price.into_wire();
         self.with(|request| {
@@ -80,7 +79,7 @@ impl Acquire {
         })
     }
 
-    /// The priority class; the resource's default where none is set.
+    /// Sets the priority class in place of the resource's default.
     pub fn class(self, class: &str) -> Self {
         self.with(|request| {
             let name = Name::new(class).map_err(|error| Error::invalid(format!("class {class:?}: {error}")))?;
@@ -89,13 +88,13 @@ impl Acquire {
         })
     }
 
-    /// A label that limits match on and key by, and that fair sharing uses.
+    /// Sets a label, which limits match and key on and fair sharing uses.
     pub fn label(self, key: &str, value: &str) -> Self {
         self.with(|request| set(&mut request.labels, key, value))
     }
 
-    /// The permit will say [what is left](Permit::left) of its limits. A scheduler older than this
-    /// field refuses the request as invalid.
+    /// Asks for [what is left](Permit::left) of the permit's limits. Older schedulers without this
+    /// field refuse the request as invalid.
     ///
     /// ```no_run
     /// # async fn example(api: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
@@ -114,8 +113,8 @@ impl Acquire {
         })
     }
 
-    /// How long the call has already waited elsewhere. The request takes the place in the queue
-    /// that it would have if it had been sent that much earlier.
+    /// Sets how long the call has already waited elsewhere. The request is queued as if it had been
+    /// sent that much earlier.
     ///
     /// ```no_run
     /// # fn example(hub: rampmeter_worker_sdk::Resource, put_off: std::time::Instant) {
@@ -130,9 +129,9 @@ impl Acquire {
         })
     }
 
-    /// The span that the call is for, as the header `traceparent` of W3C Trace Context has it. A
-    /// scheduler that records traces makes its own span a part of it. A text that is no trace
-    /// context is ignored. With the feature `otel` the current span counts without this.
+    /// Sets the span of the call, as in the header `traceparent` of W3C Trace Context, which
+    /// becomes the parent of the scheduler's own span. An invalid text is ignored. With the feature
+    /// `otel` the current span is the default.
     ///
     /// ```no_run
     /// # fn example(hub: rampmeter_worker_sdk::Resource) {
@@ -147,14 +146,14 @@ impl Acquire {
         })
     }
 
-    /// The longest wait, from now to the start of the call. Without a deadline `acquire` and
-    /// `reserve` wait without a bound. `try_acquire` waits five seconds for the scheduler's answer.
+    /// Sets the longest wait from now to the start of the call. By default `acquire` and `reserve`
+    /// wait without a bound, and `try_acquire` waits five seconds for the scheduler's answer.
     pub fn deadline(self, longest_wait: Duration) -> Self {
         Acquire { longest_wait: Some(longest_wait), ..self }
     }
 
-    /// How often [`run`](Acquire::run) repeats a call that is answered 429; zero for never, three
-    /// times by default. A permit alone is not repeated.
+    /// Sets how often [`run`](Acquire::run) repeats a call that gets a 429; three times by default,
+    /// zero for never. A permit alone is not repeated.
     pub fn repeats(self, most: u32) -> Self {
         Acquire { repeats: most, ..self }
     }
@@ -190,11 +189,10 @@ async fn acquire(options: Acquire) -> Result<Permit, Error> {
     if may_be_far || permit.may_start() {
         return Ok(permit);
     }
-    // Boxed, because thousands of waiting requests would otherwise carry the size of this future.
+    // Boxed to keep this future, of which there may be thousands, small.
     Box::pin(permit.ready()).await
 }
 
-/// A request for a permit, and its deadline.
 pub(crate) struct RequestSpec {
     pub(crate) resource: Resource,
     pub(crate) request: Box<PermitRequest<'static>>,
@@ -209,7 +207,7 @@ impl RequestSpec {
     }
 }
 
-/// A request that the driver handles. If it is dropped before its answer, it is cancelled.
+/// A request that the driver handles. Dropping it before its answer cancels the request.
 pub(crate) struct RequestFuture {
     resource: Resource,
     ask: AskNumber,
@@ -261,7 +259,7 @@ impl Future for RequestFuture {
 }
 
 impl Drop for RequestFuture {
-    /// If an unread answer is there already, the session gives back its permit too.
+    /// The session also gives back the permit of an answer that has arrived but is unread.
     fn drop(&mut self) {
         if !self.answered {
             self.span.note_cancelled();

@@ -1,4 +1,4 @@
-//! A call in flight, and what settles it.
+//! Calls in flight and their settles.
 
 pub use crate::permit::acquire::Acquire;
 pub use crate::permit::outcome::Reply;
@@ -16,7 +16,7 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::trace_context::TraceContext;
 use rampmeter_worker_session::{Event, Grant};
 
-/// A call that has begun. If it is dropped, it counts as made, at its estimated cost.
+/// A call that has begun. If dropped, it counts as made, at its estimated cost.
 ///
 /// ```no_run
 /// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
@@ -42,13 +42,13 @@ impl Call {
         Call { unsettled, grant, begun }
     }
 
-    /// Reports how the call went. Does not wait.
+    /// Reports how the call went, without waiting.
     pub fn settle(self, outcome: Outcome) {
         self.end(outcome);
     }
 
-    /// Gives the permit back, because the call was not made after all. This is for a call that
-    /// certainly did not reach the upstream, such as one without a connection.
+    /// Gives the permit back for a call that certainly did not reach the upstream, such as one
+    /// without a connection.
     ///
     /// ```no_run
     /// # async fn connect() -> Option<()> { None }
@@ -64,26 +64,25 @@ impl Call {
         self.unsettled.used = false;
     }
 
-    /// Renews the lease of this call in limits that count calls in flight. For a call longer than
-    /// its lease, if the client [does not renew](crate::client::ClientBuilder::without_renewal).
+    /// Renews the lease of a call that is longer than its lease in limits of calls in flight, if
+    /// the client [does not](crate::client::ClientBuilder::without_renewal).
     pub fn extend(&self) {
         if let Some(id) = self.unsettled.id() {
             self.unsettled.send(Settle::extension(id.clone(), self.grant.asked()));
         }
     }
 
-    /// Whether a limit counts calls in flight: this one holds a place there until it is settled.
+    /// Returns whether the call holds a place in a limit of calls in flight.
     #[cfg(feature = "reqwest-middleware")]
     pub(crate) fn has_place(&self) -> bool {
         self.grant.answer.lease_ms.is_some()
     }
 
-    /// How late the call began, if that is known.
     fn late(&self) -> Option<Span> {
         Some(self.grant.late? + self.begun.since(self.grant.start))
     }
 
-    /// Settles the call and returns its request, which can be sent again.
+    /// Settles the call and returns its request for another attempt.
     pub(crate) fn end(self, outcome: Outcome) -> Box<PermitRequest<'static>> {
         let link = self.unsettled.resource.link();
         let elapsed = link.clock.now().since(self.begun);
@@ -96,7 +95,7 @@ impl Call {
     }
 }
 
-/// The report of a call. A wrong cost does not suppress the rest; the scheduler then uses the
+/// Reports a call. An invalid cost does not suppress the rest; the scheduler then uses the
 /// estimate.
 fn report(outcome: Outcome, elapsed: Span) -> Report<'static> {
     let (response, cost) = outcome.into_wire();
@@ -105,7 +104,7 @@ fn report(outcome: Outcome, elapsed: Span) -> Report<'static> {
     Report { cost: cost.unwrap_or_default(), response, elapsed_ms: Some(Millis::from(elapsed)), late_ms: None }
 }
 
-/// Settles when dropped: as used or as unused, whichever is true at that time.
+/// Settles when dropped: as used if the call has begun, else as unused.
 #[derive(Debug)]
 pub(crate) struct Unsettled {
     pub(crate) resource: Resource,
@@ -115,7 +114,7 @@ pub(crate) struct Unsettled {
 }
 
 impl Unsettled {
-    /// A permit that was asked for in `trace`.
+    /// `trace` is the span in which the permit was requested.
     pub(crate) fn new(resource: Resource, id: Option<PermitId>, trace: Option<TraceContext>) -> Self {
         Unsettled { resource, used: false, id, trace }
     }
@@ -124,7 +123,6 @@ impl Unsettled {
         self.id.as_ref()
     }
 
-    /// Reports how the call went.
     pub(crate) fn settle(mut self, report: Report<'static>) {
         if let Some(id) = self.id.take() {
             self.send(Settle::reported(id, report));

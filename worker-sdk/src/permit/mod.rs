@@ -1,4 +1,4 @@
-//! The right to make one call.
+//! Permits.
 
 pub(super) mod acquire;
 pub mod call;
@@ -19,9 +19,9 @@ use std::time::Duration;
 
 /// The right to make one call, not yet used.
 ///
-/// **A permit that is dropped is given back.** Call [`begin`](Permit::begin) right before the call.
-/// It returns a [`Call`], which is settled as used, whatever happens then. A permit that is merely
-/// kept alive beside the call (`let _permit = …`) would give back tokens that the call has spent.
+/// **A dropped permit is given back.** Call [`begin`](Permit::begin) right before the call: it
+/// returns a [`Call`], which is settled as used whatever happens. A permit merely kept alive beside
+/// the call (`let _permit = …`) would give back tokens that the call has spent.
 ///
 /// ```no_run
 /// # async fn fetch() -> u16 { 200 }
@@ -41,13 +41,13 @@ pub struct Permit {
     unsettled: Unsettled,
     grant: Grant,
     deadline: Time,
-    /// The span of the request, which ends when the call begins or the permit goes back.
+    /// The request's span, which ends when the call begins or the permit is given back.
     _span: PermitSpan,
 }
 
 impl Permit {
     pub(crate) fn new(resource: Resource, mut grant: Grant, deadline: Time, span: PermitSpan) -> Self {
-        // A request for another permit belongs to the same span as this one.
+        // A request for a replacement belongs to the same span as this one.
         let trace = std::mem::replace(&mut grant.request.trace, span.parent());
         let unsettled = Unsettled::new(resource, grant.request.id.take(), trace);
         Permit { unsettled, grant, deadline, _span: span }
@@ -59,14 +59,14 @@ impl Permit {
         Call::new(self.unsettled, self.grant)
     }
 
-    /// Waits until the call may be made, and not longer.
+    /// Waits until the call may be made.
     ///
-    /// Meanwhile a freeze may void the permit, or the permit may lapse. It is then given back, and
-    /// a new permit is requested within the first deadline and at the first request's age. The
-    /// returned permit is valid at that moment: make the call before you wait for anything else.
+    /// If a freeze voids the permit or it lapses meanwhile, it is given back, and a new one is
+    /// requested with the original deadline and the age of the first request. The returned permit
+    /// is valid at that moment: make the call before you await anything else.
     ///
     /// # Errors
-    /// If a new permit was needed, the errors of requesting one.
+    /// Those of requesting a permit, if a new one was needed.
     pub async fn ready(mut self) -> Result<Permit, Error> {
         while !self.wait_for_start().await {
             self = self.renewed().await?;
@@ -74,14 +74,14 @@ impl Permit {
         Ok(self)
     }
 
-    /// How long to wait until the call may be made.
+    /// Returns how long to wait until the call may be made.
     #[must_use]
     pub fn delay(&self) -> Duration {
         self.grant.start.since(self.now()).duration()
     }
 
-    /// How long the permit stays valid from now. Zero means that it may not be used any more, and
-    /// `None` that it never lapses. Check this before the call if you have kept the permit for a
+    /// Returns how long the permit stays valid from now: zero if it must not be used any more,
+    /// `None` if it never lapses. Check this before the call if you have kept the permit for a
     /// while.
     ///
     /// ```no_run
@@ -104,49 +104,47 @@ impl Permit {
         self.grant.lapses().map(|lapses| lapses.since(self.now()).duration())
     }
 
-    /// The limit that set the delay, if a limit did.
+    /// Returns the limit that set the delay, if any.
     #[must_use]
     pub fn limited_by(&self) -> Option<&str> {
         self.grant.answer.limited_by.as_deref()
     }
 
-    /// What the call costs: the requested cost, or the one that the scheduler has
-    /// [computed](call::Acquire::price).
+    /// Returns the cost of the call, as requested or as [computed](call::Acquire::price) by the
+    /// scheduler.
     #[must_use]
     pub fn cost(&self) -> Cost {
         let cost = self.grant.asked().cost;
         if cost.is_empty() { Cost::default() } else { Cost::from(cost) }
     }
 
-    /// What is left of the limits that the call is charged to, if [the request asked for
-    /// it](call::Acquire::with_left). It informs people and clients of a server. Other calls
-    /// may have spent it since.
+    /// Returns what is left of the limits that the call is charged to, if
+    /// [requested](call::Acquire::with_left), for display: other calls may have spent it since.
     #[must_use]
     pub fn left(&self) -> &[Left<'static>] {
         &self.grant.answer.left
     }
 
-    /// Whether the client itself granted the permit, because no scheduler answered; see
+    /// Returns whether the client itself granted the permit because no scheduler answered; see
     /// [`Unreachable::SafeRate`](crate::policy::Unreachable::SafeRate).
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.unsettled.id().is_none()
     }
 
-    /// The permit's id, as in the scheduler's log; empty if the permit [is
-    /// local](Permit::is_local).
+    /// Returns the permit's id, as in the scheduler's log; empty for a [local](Permit::is_local)
+    /// permit.
     #[must_use]
     pub fn id(&self) -> &str {
         self.unsettled.id().map_or("", PermitId::as_str)
     }
 
-    /// Whether the call may start now.
     pub(crate) fn may_start(&self) -> bool {
         self.delay().is_zero() && self.is_good()
     }
 
-    /// Waits for the start, and returns whether the permit is still valid then. It checks that
-    /// last, because a process that was stalled wakes up long after the start.
+    /// Waits for the start and returns whether the permit is still valid. That is checked last,
+    /// because a stalled process wakes up long after the start.
     async fn wait_for_start(&self) -> bool {
         if !self.delay().is_zero() {
             let start = self.unsettled.resource.link().clock.instant(self.grant.start);
@@ -163,7 +161,7 @@ impl Permit {
         let mut freezes = self.unsettled.resource.freezes().clone();
         let void = freezes.wait_for(|freezes| freezes.void(&self.grant)).await.is_ok();
         if !void {
-            // The driver has ended, and no freeze will be announced.
+            // The driver has ended and will announce no freeze.
             std::future::pending::<()>().await;
         }
     }
@@ -176,7 +174,7 @@ impl Permit {
         self.unsettled.resource.link().clock.now()
     }
 
-    /// Replaces the permit. The old permit goes back first, so that its tokens can serve the new
+    /// Replaces the permit. The old one is given back first, so that its tokens can serve the new
     /// one. The new request has the first one's age, and so keeps its place in the queue.
     async fn renewed(self) -> Result<Permit, Error> {
         let age_ms = Millis::from(self.now().since(self.grant.since));

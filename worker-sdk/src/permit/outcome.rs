@@ -1,4 +1,4 @@
-//! How a call went.
+//! Outcomes of calls.
 
 use crate::Cost;
 use http::{HeaderMap, StatusCode};
@@ -6,9 +6,8 @@ use rampmeter_protocol::headers::speaks_of_limits;
 use rampmeter_protocol::settle::{Headers, Response};
 use rampmeter_protocol::text::Text;
 
-/// How a call went: the upstream's status, its headers that describe rate limits, the actual cost.
-///
-/// Every part may be left out. A status of 429 freezes the violated limit for all workers.
+/// The outcome of a call: the upstream's status, its headers that describe rate limits, and the
+/// actual cost, all optional. A status of 429 freezes the violated limit for all workers.
 ///
 /// ```
 /// use rampmeter_worker_sdk::{Cost, Outcome};
@@ -25,10 +24,10 @@ pub struct Outcome {
     cost: Option<Cost>,
 }
 
-/// The part of a call's result that [`Resource::run`](crate::Resource::run) needs.
+/// A call's result, of which [`Resource::run`](crate::Resource::run) needs the outcome.
 ///
-/// [`http::Response`], [`Outcome`], and any pair of an `Outcome` and a value implement it. With the
-/// feature `reqwest`, the response of reqwest 0.13 implements it too.
+/// [`http::Response`], [`Outcome`], and any pair of an `Outcome` and a value implement it, and with
+/// the feature `reqwest` the response of reqwest 0.13.
 ///
 /// ```
 /// use rampmeter_worker_sdk::call::Reply;
@@ -53,25 +52,25 @@ pub struct Outcome {
     note = "any other type can be returned beside an outcome: `(Outcome::status(200), value)`"
 )]
 pub trait Reply {
-    /// How the call went.
+    /// Returns the outcome of the call.
     fn outcome(&self) -> Outcome;
 }
 
 const THROTTLED: u16 = 429;
 
-/// Codes of a 429 that no wait mends.
+/// Codes of a 429 that no waiting mends.
 const FINAL: [&str; 4] =
     ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "access_terminated"];
 
 impl Outcome {
-    /// The upstream answered with this HTTP status.
+    /// Creates the outcome of a call that got this HTTP status.
     #[must_use]
     pub fn status(status: u16) -> Self {
         Outcome { status: Some(status), ..Outcome::default() }
     }
 
-    /// Adds a header of the answer; of use only together with a status. A second value of the same
-    /// header is appended, as in HTTP.
+    /// Adds a header of the response, which needs a status beside it. A second value of a header is
+    /// appended, as in HTTP.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         let name = name.to_ascii_lowercase();
@@ -82,8 +81,8 @@ impl Outcome {
         self
     }
 
-    /// The body of the answer says that a quota is spent, such as a month's. No call starts before
-    /// its reset. Of use only together with a status. A 403 alone may also mean that this call is
+    /// Notes that the body reports a spent quota, such as a month's, so that no call starts before
+    /// its reset. It needs a status beside it. A 403 alone may also mean that this call is
     /// forbidden.
     ///
     /// ```
@@ -98,8 +97,8 @@ impl Outcome {
         Outcome { quota_spent: true, ..self }
     }
 
-    /// The code of the error in the body of the answer. It tells a spent quota from a forbidden
-    /// call where the status does not, such as 403 of Sentinel Hub. It needs a status beside it.
+    /// Sets the error code in the body, which distinguishes a spent quota from a forbidden call
+    /// where the status does not, such as 403 of Sentinel Hub. It needs a status beside it.
     ///
     /// ```
     /// use rampmeter_worker_sdk::Outcome;
@@ -112,30 +111,29 @@ impl Outcome {
         Outcome { code: Some(code.into()), ..self }
     }
 
-    /// The actual cost of the call. A unit that is left out keeps its estimate.
+    /// Sets the actual cost of the call. A unit that is missing keeps its estimate.
     #[must_use]
     pub fn cost(self, cost: impl Into<Cost>) -> Self {
         Outcome { cost: Some(cost.into()), ..self }
     }
 
-    /// Whether the upstream answered 429.
+    /// Returns whether the upstream answered 429.
     #[must_use]
     pub fn is_throttled(&self) -> bool {
         self.status == Some(THROTTLED)
     }
 
-    /// Whether the call succeeded: a status of 2xx.
+    /// Returns whether the call succeeded with a status of 2xx.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.status.is_some_and(|status| (200..300).contains(&status))
     }
 
-    /// Whether the call may succeed after a pause.
     pub(crate) fn is_worth_repeating(&self) -> bool {
         self.is_throttled() && !self.code.as_deref().is_some_and(|code| FINAL.contains(&code))
     }
 
-    /// The outcome of an HTTP answer, without the headers that no scheduler reads.
+    /// Keeps of an HTTP response what schedulers read.
     pub(crate) fn answered(status: StatusCode, headers: &HeaderMap) -> Self {
         let relevant = headers.iter().filter(|(name, _)| speaks_of_limits(name.as_str()));
         let relevant = relevant.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));

@@ -1,4 +1,4 @@
-//! A call with its permit.
+//! Calls with their permits.
 
 use crate::error::RunError;
 use crate::permit::acquire::Acquire;
@@ -8,11 +8,10 @@ use crate::permit::outcome::Reply;
 impl Acquire {
     /// Gets a permit, waits for its start, calls, and settles.
     ///
-    /// An answer with status 429 is settled with its headers, so that all workers pause. The call
-    /// is then repeated with a new permit, up to three times or as [`repeats`](Acquire::repeats)
-    /// says, until another answer or the deadline comes. `call` must therefore be safe to repeat
-    /// after a 429. After the last repeat, and if its code is one that no wait mends, such as
-    /// `insufficient_quota`, the caller receives the 429.
+    /// A 429 is settled with its headers, so that all workers pause. The call is then repeated with
+    /// a new permit, up to three times or as set by [`repeats`](Acquire::repeats), until another
+    /// response or the deadline. `call` must therefore be safe to repeat after a 429. The caller
+    /// receives the last 429, and one whose code no waiting mends, such as `insufficient_quota`.
     ///
     /// ```no_run
     /// # async fn fetch() -> Result<http::Response<Vec<u8>>, std::io::Error> { unimplemented!() }
@@ -24,8 +23,7 @@ impl Acquire {
     /// ```
     ///
     /// # Errors
-    /// [`RunError::Permit`] if there is no permit (any more), [`RunError::Call`] with the error of
-    /// `call`.
+    /// [`RunError::Permit`] if there is no permit, [`RunError::Call`] if `call` failed.
     pub async fn run<F, Fut, R, E>(self, mut call: F) -> Result<R, RunError<E>>
     where
         F: FnMut() -> Fut,

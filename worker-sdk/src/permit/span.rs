@@ -1,6 +1,7 @@
-//! The span of a request for a permit: from asking until the call begins.
+//! The span of a request for a permit, until its call begins.
 //!
-//! Without the feature `otel` there is no span. Then only a trace that the caller names travels on.
+//! Without the feature `otel` there is no span, and only a parent that the caller has set is passed
+//! on.
 
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::PermitRequest;
@@ -10,14 +11,13 @@ use rampmeter_worker_session::{Denial, Grant};
 /// The span, which ends when this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct PermitSpan {
-    /// The span around this one, if the caller has named it.
+    /// The span that the caller has set as the parent.
     parent: Option<TraceContext>,
     #[cfg(feature = "otel")]
     span: Option<opentelemetry::global::BoxedSpan>,
 }
 
 impl PermitSpan {
-    /// The span that the caller has named.
     pub(crate) fn parent(&self) -> Option<TraceContext> {
         self.parent
     }
@@ -50,8 +50,8 @@ mod recorded {
     const SCOPE: &str = "rampmeter-worker-sdk";
 
     impl PermitSpan {
-        /// Begins the span of `request`, in the span that it names or in the current one. The
-        /// request then names the new span.
+        /// Begins the span of `request`, inside the one that it contains or the current one, and
+        /// puts the new span into the request.
         pub(crate) fn begin(resource: &Name, request: &mut PermitRequest<'_>) -> Self {
             let parent = request.trace;
             let around = parent.map_or_else(Context::current, remote);
@@ -62,7 +62,7 @@ mod recorded {
             PermitSpan { parent, span: Some(span) }
         }
 
-        /// Notes that the permit is there; the span goes on until the call begins.
+        /// Notes the grant; the span goes on until the call begins.
         pub(crate) fn note_granted(&mut self, grant: &Grant) {
             let wait = grant.start.since(grant.since).secs();
             let limit = grant.answer.limited_by.as_deref().map(|limit| text("rampmeter.limit", limit));
@@ -72,7 +72,6 @@ mod recorded {
             );
         }
 
-        /// Notes that there is no permit.
         pub(crate) fn note_denied(&mut self, denial: &Denial) {
             let (code, limit) = match denial {
                 Denial::Refused(refused) => (refused.code.as_str(), refused.limited_by.as_deref()),
@@ -88,7 +87,6 @@ mod recorded {
             }
         }
 
-        /// Notes that the caller no longer waits.
         pub(crate) fn note_cancelled(&mut self) {
             self.note([text("rampmeter.result", "cancelled")]);
         }

@@ -12,19 +12,19 @@ use std::task::{Context, Poll};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Makes each call of a client at the start of its permit, and reports the answer to the scheduler.
+/// Makes each call of a client at the start of a permit, and reports the response to the scheduler.
 ///
 /// A call waits for its permit without a bound unless [`asking`](ClientLayer::asking) sets a
-/// deadline. It is made at its start. The layer settles it with the status and the headers when the
-/// head of the answer is there. If the future of a waiting call is dropped, the call is cancelled
-/// at no cost. A call that is dropped later, or that fails, counts as made.
+/// deadline. It is settled with status and headers when the response's head arrives. Dropping the
+/// future of a waiting call cancels the call at no cost. A call that is dropped later or fails
+/// counts as made.
 ///
 /// The layer reports a 429 to the scheduler, so that all workers pause, and returns it. It repeats
-/// no request, because the body may be consumed. A layer around this one that repeats requests asks
-/// for a permit each time.
+/// no request, because the body may be consumed; a layer around this one that does gets a permit
+/// each time.
 ///
 /// The layer fits any service of [`http::Request`]s, such as hyper-util's client. reqwest's client
-/// has a request type of its own; see the feature `reqwest-middleware`.
+/// has its own request type; see the feature `reqwest-middleware`.
 ///
 /// ```no_run
 /// # async fn example<S>(hub: rampmeter_worker_sdk::Resource, client: S) -> Result<(), Box<dyn std::error::Error>>
@@ -49,11 +49,10 @@ use tower_service::Service;
 pub struct ClientLayer(Pacing);
 
 /// A client behind a [`ClientLayer`]. It fails with [`RunError::Permit`] if there is no permit and
-/// no call was made. It fails with [`RunError::Call`] if the call failed.
+/// no call was made, and with [`RunError::Call`] if the call failed.
 ///
-/// The inner client is made ready before a permit is requested, and stays ready while the call
-/// waits. A bound on its calls in flight, such as tower's concurrency limit, belongs outside of
-/// this layer.
+/// The inner client is made ready before a permit is requested, and stays ready during the wait. A
+/// bound on calls in flight, such as tower's concurrency limit, belongs outside of this layer.
 #[derive(Clone, Debug)]
 pub struct ClientService<S> {
     inner: S,
@@ -67,14 +66,14 @@ struct Pacing {
 }
 
 impl ClientLayer {
-    /// Each call costs one request.
+    /// Creates a layer in which each call costs one request.
     #[must_use]
     pub fn new(resource: Resource) -> Self {
         ClientLayer(Pacing { resource, setter: AcquireSetter::USUAL })
     }
 
-    /// Sets class, labels, [cost](Acquire::cost) and deadline of the request for a permit from the
-    /// head of the HTTP request.
+    /// Sets class, labels, [cost](Acquire::cost) and deadline of the permit from the head of the
+    /// HTTP request.
     #[must_use]
     pub fn asking(self, set: impl Fn(Acquire, &Parts) -> Acquire + Send + Sync + 'static) -> Self {
         ClientLayer(Pacing { setter: AcquireSetter::new(set), ..self.0 })

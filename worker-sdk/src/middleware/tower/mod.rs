@@ -1,15 +1,14 @@
-//! Layers for services of [`http`] requests, on either side: feature `tower`.
+//! Layers for services of [`http`] requests on either side (feature `tower`).
 //!
-//! [`ServerLayer`] lets as many requests into a service as the limits of a resource allow, and
-//! answers the other requests itself. [`ClientLayer`] delays the calls of a client until each may
-//! be made.
+//! [`ServerLayer`] lets as many requests into a service as a resource's limits allow, and refuses
+//! the others. [`ClientLayer`] delays a client's calls until each may be made.
 //!
 //! **A limit holds over all clones of a layer, all connections and all processes**, because the
-//! scheduler counts and no layer does. A layer with a counter of its own would apply its limit once
-//! for each connection that it is cloned for.
+//! scheduler counts. A layer with its own counter would apply its limit to each connection that it
+//! is cloned for.
 //!
-//! Both layers ask for one request without labels, in the default class. `asking` can derive more
-//! from the head of a request:
+//! Both layers request a permit for one request without labels, in the default class. `asking`
+//! derives more from the head of a request:
 //!
 //! ```no_run
 //! # fn example(hub: rampmeter_worker_sdk::Resource) {
@@ -23,8 +22,8 @@
 //! # }
 //! ```
 //!
-//! [`ServerLayer`] settles that a request was admitted, and when it ended. It passes no status on:
-//! a 429 of the service speaks of other limits, and would freeze these.
+//! [`ServerLayer`] settles that a request was admitted and when it ended, but reports no status: a
+//! 429 of the service concerns other limits, and would freeze these.
 
 mod client;
 mod policy;

@@ -1,4 +1,4 @@
-//! What a server announces of its limits.
+//! Announcements of a server's limits.
 
 use crate::Error;
 use http::HeaderValue;
@@ -7,9 +7,8 @@ use rampmeter_protocol::name::Name;
 use std::fmt;
 use std::time::Duration;
 
-/// A limit as a server announces it in `RateLimit-Policy`: a quota for every window.
-///
-/// It informs callers and limits nothing. The configuration of the scheduler decides.
+/// A limit as announced in `RateLimit-Policy`: a quota per window. It informs callers; the
+/// scheduler's configuration decides.
 ///
 /// ```
 /// use rampmeter_worker_sdk::middleware::tower::Policy;
@@ -27,11 +26,11 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Checks a policy. `limit` is the scheduler's name of the limit, which a refusal mentions.
+    /// Creates a policy. `limit` is the scheduler's name of the limit, as refusals state it.
     ///
     /// # Errors
-    /// If `limit` is not a name, or if `window` is not a whole number of seconds between one second
-    /// and 366 days.
+    /// If `limit` is not a valid name, or `window` is not a whole number of seconds from one second
+    /// to 366 days.
     pub fn new(limit: &str, quota: u32, window: Duration) -> Result<Self, Error> {
         let limit = Name::new(limit).map_err(|error| Error::invalid(format!("policy {limit:?}: {error}")))?;
         let is_whole = window.subsec_nanos() == 0 && !window.is_zero();

@@ -1,4 +1,4 @@
-//! The answer to a request that gets no permit.
+//! Responses to requests that get no permit.
 
 use crate::Error;
 use crate::error::ErrorKind;
@@ -9,10 +9,10 @@ use rampmeter_protocol::rate_limit::{exhausted, whole_seconds};
 use rampmeter_protocol::time::Span;
 use std::sync::Arc;
 
-/// The header of the draft of the IETF's working group on HTTP APIs.
+/// The header of draft-ietf-httpapi-ratelimit-headers.
 pub(super) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
-/// An answer without a body. Its extensions contain the reason.
+/// A response without a body. Its extensions contain the reason.
 pub(super) fn refusal<B: Default>(error: Error) -> Response<B> {
     let mut response = Response::new(B::default());
     *response.status_mut() = status(&error);
@@ -26,13 +26,12 @@ pub(super) fn refusal<B: Default>(error: Error) -> Response<B> {
     response
 }
 
-/// The HTTP status of a refusal, by the party that caused it.
 fn status(error: &Error) -> StatusCode {
     match error.kind() {
         ErrorKind::Refused(code) => {
             StatusCode::from_u16(code.as_server()).expect("the protocol's numbers are those of HTTP")
         }
-        // If a limit is named, it delayed the request. Otherwise no scheduler has answered.
+        // A named limit delayed the request. Without one, no scheduler has answered.
         ErrorKind::TimedOut if error.limited_by().is_some() => StatusCode::TOO_MANY_REQUESTS,
         ErrorKind::TimedOut
         | ErrorKind::Unreachable

@@ -17,13 +17,12 @@ use tower_service::Service;
 
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// Lets as many requests into a service as the limits of a [`Resource`] allow, and answers the
-/// other requests itself.
+/// Lets as many requests into a service as the limits of a [`Resource`] allow, and refuses the
+/// others.
 ///
-/// A request is charged before the service receives it, and stays charged whatever the service
-/// answers. In limits that count calls in flight, it counts until the head of the answer is there.
-/// The layer does not report the service's answer to the scheduler: a 429 of the service says
-/// nothing about these limits.
+/// A request is charged before the service receives it, and stays charged whatever the response is.
+/// In limits of calls in flight it counts until the response's head is there. The layer does not
+/// report the response to the scheduler: a 429 of the service says nothing about these limits.
 ///
 /// | answer | when | |
 /// |---|---|---|
@@ -33,16 +32,16 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 /// | 400 | the request for a permit is invalid, such as one with a label of more than 256 characters | |
 /// | 500 | what [`asking`](ServerLayer::asking) sets is not configured, such as a class | |
 ///
-/// If the service sets no `RateLimit` itself, the answer to an admitted request says there what its
-/// limits have left.
+/// A response to an admitted request has a `RateLimit` header with what its limits have left,
+/// unless the service sets that header itself.
 ///
-/// The answers in the table have no body. An outer layer that writes one finds the
-/// [`Error`](crate::Error) in the answer's extensions, as an `Arc<Error>`. A request whose caller
+/// The responses in the table have no body. An outer layer that writes one finds the
+/// [`Error`](crate::Error) in the extensions, as an `Arc<Error>`. A request whose caller
 /// disconnects leaves the queue.
 ///
 /// **By default the layer notices late that no scheduler answers**: after five seconds, or after
 /// the longest wait. A client with [`Unreachable::Fail`](crate::policy::Unreachable::Fail) notices
-/// sooner. One with [`Unreachable::SafeRate`](crate::policy::Unreachable::SafeRate) goes on.
+/// sooner, and one with [`Unreachable::SafeRate`](crate::policy::Unreachable::SafeRate) goes on.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -62,10 +61,8 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 #[derive(Clone, Debug)]
 pub struct ServerLayer(Admission);
 
-/// A service behind a [`ServerLayer`]. Its errors are those of the inner service.
-///
-/// The inner service is made ready before a permit is requested, and stays ready while the request
-/// waits.
+/// A service behind a [`ServerLayer`], with the errors of the inner service. That service is made
+/// ready before a permit is requested, and stays ready during the wait.
 #[derive(Clone, Debug)]
 pub struct ServerService<S> {
     inner: S,
@@ -81,30 +78,30 @@ struct Admission {
 }
 
 impl ServerLayer {
-    /// Each request costs one request, and is admitted at once or refused.
+    /// Creates a layer in which each request costs one request and is admitted at once or refused.
     #[must_use]
     pub fn new(resource: Resource) -> Self {
         ServerLayer(Admission { resource, setter: AcquireSetter::USUAL, longest_wait: None, policies: None })
     }
 
-    /// Sets class, labels, [cost](Acquire::cost) and deadline of the request for a permit from the
-    /// head of the HTTP request.
+    /// Sets class, labels, [cost](Acquire::cost) and deadline of the permit from the head of the
+    /// HTTP request.
     ///
-    /// If a label keys a limit, each value of the label has a bucket. A path with an id in it makes
+    /// If a label keys a limit, each of its values has a bucket: a path that contains an id makes
     /// one bucket for each id.
     #[must_use]
     pub fn asking(self, set: impl Fn(Acquire, &Parts) -> Acquire + Send + Sync + 'static) -> Self {
         ServerLayer(Admission { setter: AcquireSetter::new(set), ..self.0 })
     }
 
-    /// The longest wait before a request is refused, so that short bursts are delayed only. A
-    /// request whose wait would be longer is refused at once.
+    /// Sets the longest wait, so that short bursts are delayed instead of refused. A request that
+    /// would wait longer is refused at once.
     #[must_use]
     pub fn wait(self, longest: Duration) -> Self {
         ServerLayer(Admission { longest_wait: Some(longest), ..self.0 })
     }
 
-    /// The value of `RateLimit-Policy` in answers for which the service sets none itself.
+    /// Sets the `RateLimit-Policy` of responses in which the service sets none itself.
     #[must_use]
     pub fn policies(self, policies: impl IntoIterator<Item = Policy>) -> Self {
         ServerLayer(Admission { policies: policy::field(policies), ..self.0 })
