@@ -127,8 +127,8 @@ impl ClientBuilder {
         ClientBuilder { session: SessionOptions { one_class_per_message: true, ..self.session }, ..self }
     }
 
-    /// Waits for a server that is not available yet instead of failing, as daemons need it. Only
-    /// the first request for a permit waits.
+    /// Waits for a server that is not available yet instead of failing, which suits daemons. The
+    /// first request for a permit waits.
     pub fn wait_for_server(self) -> Self {
         ClientBuilder { wait_for_server: true, ..self }
     }
