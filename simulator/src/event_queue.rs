@@ -1,9 +1,9 @@
-//! Future events, in order.
+//! Future events in order of time.
 
 use rampmeter_protocol::time::Time;
 use std::collections::BTreeMap;
 
-/// Entries in the order of their times; entries of equal times keep the order of their insertion.
+/// Entries in the order of their times; equal times keep the order of insertion.
 #[derive(Debug)]
 pub(crate) struct EventQueue<T> {
     entries: BTreeMap<(Time, u64), T>,

@@ -1,25 +1,25 @@
-//! What happens to the scheduler of a world.
+//! Incidents that befall a world's scheduler.
 
 use rampmeter_policy::spec::ResourceSpec;
 use rampmeter_protocol::time::Span;
 
-/// How long a write to the store takes, and how long a successor takes after a crash.
+/// Duration of a write to the store, and of a succession after a crash.
 pub(crate) const WRITE: Span = Span::from_millis(5);
 pub(crate) const FAILOVER: Span = Span::from_millis(100);
 
-/// What happens to the scheduler of a world.
+/// An incident that befalls a world's scheduler.
 #[derive(Clone, Debug)]
 pub enum Incident {
-    /// The scheduler hands over to another one.
+    /// The scheduler hands over to a successor.
     HandOver,
-    /// The scheduler dies. Its successor goes on from the last checkpoint, or from the one that was
-    /// being written. Messages that arrive between the two are lost.
+    /// The scheduler dies. Its successor starts from the last checkpoint, or from the one being
+    /// written. Messages that arrive in between are lost.
     Crash,
-    /// The scheduler is cut off from the store and from every other worker, and another one takes
-    /// over for these. Both go on until the time has passed.
+    /// The scheduler is cut off from the store and from half of the workers, for which another one
+    /// takes over. Both run for this time.
     CutOff(Span),
-    /// The store does not answer for this time.
+    /// The store does not respond for this time.
     StoreSilent(Span),
-    /// People change the limits.
+    /// An operator changes the limits.
     Limits(Box<ResourceSpec>),
 }

@@ -1,12 +1,11 @@
 //! Worlds in virtual time around the real scheduler core.
 //!
 //! A [`World`](world::World) is a resource, [`Fleet`](workers::fleet::Fleet)s of workers, a
-//! [`Network`](network::Network) and an [upstream](upstream::Behaviour). Workers ask for permits,
-//! call, settle and repeat. Workers use the SDK's own sessions and speak the protocol. The upstream
-//! enforces the same limits, or different ones on purpose. The upstream is that of
-//! `rampmeter-upstream`, which shares no code with the core. So each 429 of an exact upstream shows
-//! a fault of the core. Other [strategies](strategy::Strategy) can run in the same world. The
-//! same seed gives the same world, to the nanosecond.
+//! [`Network`](network::Network) and an [upstream](upstream::Behaviour). Workers use the SDK's own
+//! sessions and speak the protocol. The upstream is that of `rampmeter-upstream`, which shares no
+//! code with the core, and enforces the same limits or deliberately different ones, so that each
+//! 429 of an exact upstream reveals a fault of the core. Other [strategies](strategy::Strategy) can
+//! run in the same world. A seed determines its world to the nanosecond.
 //!
 //! ```
 //! use rampmeter_protocol::{amount::Amount, name::Name, time::Span};
@@ -24,14 +23,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A [`judge`](judge::judge) looks at what happened, a [`Report`](report::Report) sums it up, a
-//! [picture](picture::svg) shows it.
+//! A [`judge`](judge::judge) checks the outcome, a [`Report`](report::Report) summarizes it, and a
+//! [picture](picture::svg) shows it. [Incidents](incident::Incident) befall the scheduler.
 //!
-//! [Incidents](incident::Incident) happen to the scheduler: it hands over, it dies, its limits
-//! change.
-//!
-//! Absent on purpose: two schedulers at a time, which tests try with real processes. Also calls
-//! that are lost on their way to the upstream, and workers that lie.
+//! Absent on purpose: schedulers that compete for the lead, which tests try with real processes,
+//! calls that are lost on their way to the upstream, and workers that lie.
 
 mod event_queue;
 pub mod incident;

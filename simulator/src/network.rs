@@ -3,7 +3,7 @@
 use crate::rng::Rng;
 use rampmeter_protocol::time::{Span, Time};
 
-/// A delay between two bounds, each value as likely as any other.
+/// A delay distributed evenly between two bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delay {
     /// The shortest delay.
@@ -13,13 +13,13 @@ pub struct Delay {
 }
 
 impl Delay {
-    /// A delay that is always the same.
+    /// Creates a constant delay.
     #[must_use]
     pub const fn fixed(span: Span) -> Self {
         Delay { least: span, most: span }
     }
 
-    /// A delay from zero to `most`.
+    /// Creates a delay from zero to `most`.
     #[must_use]
     pub const fn up_to(most: Span) -> Self {
         Delay { least: Span::ZERO, most }
@@ -30,32 +30,31 @@ impl Delay {
     }
 }
 
-/// The ways between workers, scheduler and upstream.
+/// The paths between workers, scheduler and upstream.
 ///
 /// The margin has to cover the *variation* of the delays of a grant and its call together. Faults
-/// concern only messages between workers and scheduler. Each call to the upstream arrives once.
+/// affect only messages between workers and scheduler: each call reaches the upstream once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Network {
-    /// The way from a worker to the scheduler.
+    /// From a worker to the scheduler.
     pub request: Delay,
-    /// The way from the scheduler to a worker.
+    /// From the scheduler to a worker.
     pub grant: Delay,
-    /// The way from a worker to the upstream.
+    /// From a worker to the upstream.
     pub call: Delay,
-    /// The time from a call's arrival until the worker has its response.
+    /// From a call's arrival to the receipt of its response.
     pub response: Delay,
-    /// The part of messages that never arrive.
+    /// Fraction of messages that never arrive.
     pub loss: f64,
-    /// The part of messages that arrive twice.
+    /// Fraction of messages that arrive twice.
     pub duplicates: f64,
-    /// The share of messages that may overtake others of the same sender and receiver. The rest
-    /// arrive in order.
+    /// Fraction of messages that may overtake others of the same sender and receiver.
     pub reordering: f64,
 }
 
 impl Default for Network {
-    /// No faults. A message takes 1 ms to the scheduler, up to 20 ms back, and 5 ms to the
-    /// upstream. The upstream responds after 50 to 150 ms.
+    /// No faults; 1 ms to the scheduler, up to 20 ms back, 5 ms to the upstream, and 50 to 150 ms
+    /// to its response.
     fn default() -> Self {
         Network {
             request: Delay::fixed(Span::from_millis(1)),
@@ -70,7 +69,7 @@ impl Default for Network {
 }
 
 impl Network {
-    /// When a message that is sent now arrives: never, once or twice.
+    /// Returns when a message sent now arrives: never, once or twice.
     pub(crate) fn carry(&self, dice: &mut Rng, now: Time, way: &mut Way) -> impl Iterator<Item = Time> + use<> {
         let first = (!dice.happens(self.loss)).then(|| self.arrival(dice, now, way));
         let again = dice.happens(self.duplicates).then(|| self.arrival(dice, now, way));
@@ -87,11 +86,11 @@ impl Network {
     }
 }
 
-/// The way of messages from one sender to one receiver.
+/// The path from one sender to one receiver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
     delay: Delay,
-    /// The latest arrival of a message that kept the order.
+    /// Latest arrival of a message that kept the order.
     last: Time,
 }
 

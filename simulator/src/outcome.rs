@@ -14,14 +14,15 @@ use std::sync::Arc;
 pub struct Outcome {
     /// The fleets, in the order in which they were added.
     pub fleets: Vec<FleetOutcome>,
-    /// All requests, in the order in which they first reached the scheduler; empty without a
+    /// All requests in the order in which they first reached the scheduler; empty without a
     /// scheduler.
     pub requests: Vec<Request>,
     /// Indexes of the granted requests, in the order of the grants.
     pub grants: Vec<usize>,
     /// The upstream's levels, if the world was observed.
     pub levels: Vec<Levels>,
-    /// The upstream's rejections by the cause that the scheduler told; none without a scheduler.
+    /// The upstream's rejections by the cause that the scheduler inferred; none without a
+    /// scheduler.
     pub causes: Rejections,
 }
 
@@ -41,11 +42,11 @@ pub struct Request {
     pub worker: usize,
     /// Its class.
     pub class: ClassId,
-    /// What the call costs.
+    /// The cost of the call.
     pub cost: Arc<Cost<'static>>,
     /// When it first reached the scheduler.
     pub arrived: Time,
-    /// How long the worker had waited by then, because messages were lost.
+    /// How long the worker had already waited, because messages were lost.
     pub age: Span,
     /// The wait that the scheduler first estimated, if it sent one.
     pub estimate: Option<Span>,
@@ -55,11 +56,11 @@ pub struct Request {
     pub returned: Option<Time>,
     /// The spent quota for which the request was refused.
     pub spent: Option<Name>,
-    /// When a report first reached the scheduler that the call was over.
+    /// When a report that the call was over first reached the scheduler.
     pub settled: Option<Time>,
 }
 
-/// A permit, as the scheduler granted it.
+/// A permit as the scheduler granted it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Granted {
     /// When it was granted.
@@ -68,25 +69,25 @@ pub struct Granted {
     pub start: Time,
 }
 
-/// The result of one fleet.
+/// The outcome of one fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FleetOutcome {
     /// Its name.
     pub name: String,
-    /// Its calls, in the order in which the upstream saw them.
+    /// Its calls, in the order in which they reached the upstream.
     pub calls: Vec<Call>,
-    /// Refusals by the scheduler, without those of cancelled requests.
+    /// Refusals by the scheduler, without cancelled requests.
     pub refused: u64,
-    /// Calls that are not made, because asking again would be useless.
+    /// Calls that are not made because asking again is useless.
     pub given_up: u64,
-    /// Calls that were wanted and not served when the world ended: the worker, counted through all
-    /// fleets, and the time since when.
+    /// Calls still wanted when the world ended: the worker, counted through all fleets, and since
+    /// when.
     pub unfinished: Vec<(usize, Time)>,
     /// Arrival times of work that found no free worker.
     pub backlog: Vec<Time>,
 }
 
-/// One call, as the upstream saw it.
+/// One call as the upstream saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
     /// Its worker, counted through all fleets.
@@ -95,8 +96,7 @@ pub struct Call {
     pub at: Time,
     /// Its cost, even if it was not admitted.
     pub cost: Arc<Cost<'static>>,
-    /// The time from when the worker wanted the call until it was made. Calls that were answered
-    /// 429 are included.
+    /// Time from when the worker wanted the call until it was made, attempts with a 429 included.
     pub wait: Span,
     /// Its request, if it reached the scheduler.
     pub request: Option<usize>,
@@ -107,20 +107,19 @@ pub struct Call {
 }
 
 impl Outcome {
-    /// Calls that the upstream served.
+    /// Returns the number of calls that the upstream served.
     #[must_use]
     pub fn ok(&self) -> usize {
         self.fleets.iter().map(FleetOutcome::ok).sum()
     }
 
-    /// Calls that the upstream answered with 429.
+    /// Returns the number of calls that the upstream answered with 429.
     #[must_use]
     pub fn rejected(&self) -> usize {
         self.fleets.iter().map(FleetOutcome::rejected).sum()
     }
 
-    /// A number that identifies this outcome. The same world under the same seed has the same
-    /// number.
+    /// Returns a hash of the outcome, equal for the same world and seed.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = std::hash::DefaultHasher::new();
@@ -128,7 +127,7 @@ impl Outcome {
         hasher.finish()
     }
 
-    /// When the last response arrived, from the beginning.
+    /// Returns the time from the beginning to the last response.
     #[must_use]
     pub fn finished(&self) -> Span {
         let responses = self.fleets.iter().flat_map(|fleet| &fleet.calls).map(|call| call.answered);
@@ -137,25 +136,25 @@ impl Outcome {
 }
 
 impl FleetOutcome {
-    /// Calls that the upstream served.
+    /// Returns the number of calls that the upstream served.
     #[must_use]
     pub fn ok(&self) -> usize {
         self.calls.iter().filter(|call| call.ok).count()
     }
 
-    /// Calls that the upstream answered with 429.
+    /// Returns the number of calls that the upstream answered with 429.
     #[must_use]
     pub fn rejected(&self) -> usize {
         self.calls.len() - self.ok()
     }
 
-    /// Calls that the upstream served from `from` until before `to`.
+    /// Returns the number of calls that the upstream served from `from` until before `to`.
     #[must_use]
     pub fn ok_between(&self, from: Time, to: Time) -> usize {
         self.calls.iter().filter(|call| call.ok && (from..to).contains(&call.at)).count()
     }
 
-    /// The wait that this percentage of the served calls did not exceed; zero without calls.
+    /// Returns the given percentile of the waits of served calls; zero without calls.
     #[must_use]
     pub fn wait_percentile(&self, percent: usize) -> Span {
         let mut waits: Vec<Span> = self.calls.iter().filter(|call| call.ok).map(|call| call.wait).collect();
@@ -164,7 +163,7 @@ impl FleetOutcome {
     }
 }
 
-/// The value that this percentage of the sorted values does not exceed; zero without values.
+/// Returns the given percentile of the sorted values; zero without values.
 pub(crate) fn percentile(sorted: &[Span], percent: usize) -> Span {
     let rank = (sorted.len() * percent).div_ceil(100);
     rank.checked_sub(1).and_then(|index| sorted.get(index).copied()).unwrap_or(Span::ZERO)

@@ -1,48 +1,49 @@
-//! Random numbers that a seed repeats.
+//! Random numbers that a seed reproduces.
 
 use rampmeter_protocol::splitmix::SplitMix64;
 use rampmeter_protocol::time::Span;
 
-/// Random numbers. A seed gives the same numbers on every machine and in every version.
+/// A random number generator, whose numbers for a seed never differ between machines and versions.
 #[derive(Clone, Debug)]
 pub struct Rng(SplitMix64);
 
 impl Rng {
-    /// Dice with this seed.
+    /// Creates the generator with this seed.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Rng(SplitMix64::new(seed))
     }
 
-    /// Independent dice for one worker or part, whose numbers do not depend on how often these are
-    /// thrown.
+    /// Returns an independent generator for one worker or part, which later draws from this one do
+    /// not affect.
     pub(crate) fn fork(&self, number: u64) -> Rng {
         Rng(self.0.fork(number))
     }
 
-    /// A span from `least` to `most`. The slight bias of the remainder does not matter for jitter.
+    /// Draws a span from `least` to `most`. The slight bias of the remainder does not matter for
+    /// jitter.
     pub fn between(&mut self, least: Span, most: Span) -> Span {
         let width = most.saturating_sub(least).nanos();
         least + Span::from_nanos(self.0.draw() % width.saturating_add(1))
     }
 
-    /// A number from `least` to `most`.
+    /// Draws a number from `least` to `most`.
     pub fn number(&mut self, least: u64, most: u64) -> u64 {
         least + self.0.draw() % (most - least + 1)
     }
 
-    /// True with this probability.
+    /// Returns true with this probability.
     pub(crate) fn happens(&mut self, probability: f64) -> bool {
         probability > 0.0 && self.fraction() < probability
     }
 
-    /// An exponentially distributed number with this mean. The logarithm is the same on every
+    /// Draws an exponentially distributed number with this mean. The logarithm is the same on every
     /// machine.
     pub(crate) fn exponential(&mut self, mean: u64) -> u64 {
         (-libm::log(1.0 - self.fraction()) * mean as f64) as u64
     }
 
-    /// A number from 0 to below 1, in steps that a float represents exactly.
+    /// Draws a number from 0 to below 1, in steps that a float represents exactly.
     fn fraction(&mut self) -> f64 {
         const STEPS: u64 = 1 << 53;
         (self.0.draw() % STEPS) as f64 / STEPS as f64

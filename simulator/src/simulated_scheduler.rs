@@ -1,4 +1,4 @@
-//! The scheduler behind the protocol.
+//! The scheduler of a world.
 
 use crate::incident::{FAILOVER, Incident};
 use crate::outcome::{Granted, Levels, Request};
@@ -26,43 +26,39 @@ use rampmeter_worker_session::BatchNumber;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Where an answer goes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplyTo {
     pub(crate) to: Address,
     pub(crate) batch: BatchNumber,
 }
 
-/// An answer on its way.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) to: ReplyTo,
     pub(crate) payload: Vec<u8>,
 }
 
-/// The real core behind the real protocol, and a record of its requests and grants.
+/// The real core behind the real protocol, with a record of its requests and grants.
 pub(crate) struct SimulatedScheduler {
     leader: Leader,
     /// A leader that is cut off, and until when.
     cut_off: Option<(Leader, Time)>,
     reader: Reader,
-    /// The answers and the broadcasts that are due.
+    /// Answers and broadcasts that are due.
     pub(crate) answers: Vec<Answer>,
     pub(crate) news: Vec<Vec<u8>>,
     known: BTreeMap<PermitId, usize>,
     requests: Vec<Request>,
     grants: Vec<usize>,
-    /// The time of the last event.
     now: Time,
 }
 
-/// One scheduler in its term.
 struct Leader {
     core: Scheduler<ReplyTo>,
     discovery: Discovery,
-    /// What the store holds, if the scheduler has one and reaches it.
+    /// The store, if the scheduler has one and reaches it.
     store: Option<SimulatedStore>,
-    /// The time until which no message reaches it.
+    /// No message reaches it before.
     down_until: Time,
 }
 
@@ -89,28 +85,27 @@ impl SimulatedScheduler {
         }
     }
 
-    /// The next time at which the scheduler itself acts.
+    /// The next time at which the scheduler acts by itself.
     pub(crate) fn next_wakeup(&self) -> Time {
         let of_cut_off = self.cut_off.as_ref().map_or(Time::NEVER, |(leader, until)| leader.next_wakeup().min(*until));
         self.leader.next_wakeup().min(of_cut_off).max(self.now)
     }
 
-    /// The number of waiting requests.
     pub(crate) fn waiting(&self) -> usize {
         self.leader.core.waiting() + self.cut_off.as_ref().map_or(0, |(leader, _)| leader.core.waiting())
     }
 
-    /// The request with this permit id, if it arrived.
+    /// Returns the index of the request with this id, if it has arrived.
     pub(crate) fn request(&self, id: &PermitId) -> Option<usize> {
         self.known.get(id).copied()
     }
 
-    /// The upstream's rejections by the cause that the present leader tells.
+    /// The upstream's rejections by the cause that the current leader inferred.
     pub(crate) fn causes(&self) -> Rejections {
         self.leader.core.counters().rejections
     }
 
-    /// All requests, and the indexes of the granted ones in the order of the grants.
+    /// Returns all requests, and the indexes of the granted ones in the order of the grants.
     pub(crate) fn into_record(self) -> (Vec<Request>, Vec<usize>) {
         (self.requests, self.grants)
     }
@@ -139,7 +134,6 @@ impl SimulatedScheduler {
         self.handle(now, Event::Wake);
     }
 
-    /// Lets something happen to the scheduler.
     pub(crate) fn meet(&mut self, now: Time, incident: &Incident) {
         match incident {
             Incident::Limits(spec) => {
@@ -172,7 +166,7 @@ impl SimulatedScheduler {
         self.cut_off = Some((other, until));
     }
 
-    /// Whether a worker reaches the leader that is cut off: every other one does.
+    /// Returns whether a worker reaches the leader that is cut off, as half of them do.
     fn reaches_cut_off(&self, worker: usize) -> bool {
         self.cut_off.is_some() && worker.is_multiple_of(2)
     }
@@ -189,9 +183,9 @@ impl SimulatedScheduler {
         self.announce();
     }
 
-    /// Lets another scheduler take over, and returns the one before. Requests that waited have to be
-    /// asked again. A write that is under way arrives if the time in milliseconds is even. `is_gone`
-    /// says that all former leaders are gone.
+    /// Lets another scheduler take over, and returns the previous one. Waiting requests have to be
+    /// asked again. A write in progress arrives if the time in milliseconds is even. `is_gone`
+    /// means that no former leader is left.
     fn fail_over(&mut self, now: Time, is_gone: bool) -> Leader {
         let waiting = self.requests.iter_mut().filter(|request| request.granted.is_none());
         waiting.for_each(|request| _ = request.returned.get_or_insert(now));
@@ -216,7 +210,6 @@ impl SimulatedScheduler {
         std::mem::replace(&mut self.leader, Leader { core, discovery, store, down_until: now })
     }
 
-    /// Tells the workers who leads.
     fn announce(&mut self) {
         let leader = News::Leader { epoch: self.leader.core.epoch(), leader: "successor".to_owned() };
         self.news.push(serde_json::to_vec(&leader).expect("news are plain data"));
@@ -271,7 +264,7 @@ impl SimulatedScheduler {
         self.handle(now, Event::Settle(settle));
     }
 
-    /// Handles the upstream's levels, by unit. If several limits count a unit, it is unknown which
+    /// Handles the upstream's levels by unit. If several limits count a unit, it is unknown which
     /// of them a level belongs to.
     pub(crate) fn read_levels(&mut self, now: Time, asked: Time, levels: &Levels) {
         if now < self.leader.down_until {
@@ -363,7 +356,6 @@ impl SimulatedScheduler {
 }
 
 impl Leader {
-    /// The next time at which it acts by itself.
     fn next_wakeup(&self) -> Time {
         let core = self.discovery.next_wakeup(&self.core).map_or(Time::NEVER, |wakeup| wakeup.at);
         let write = self.store.as_ref().and_then(|store| store.next(self.core.next_checkpoint()));
@@ -376,7 +368,7 @@ fn unix_ms(now: Time) -> u64 {
     now.nanos() / NANOS_PER_MILLI
 }
 
-/// Handles every valid item of a message. Sessions write nothing else.
+/// Handles every valid item of a message. Sessions write no other.
 fn each<T>(incoming: Incoming<T>, mut take: impl FnMut(T)) {
     let all = match incoming {
         Incoming::One(one) => vec![one],

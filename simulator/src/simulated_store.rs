@@ -7,15 +7,14 @@ use rampmeter_scheduler_core::checkpoint_number::CheckpointNumber;
 use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 
-/// The state of a scheduler and its discovered limits.
+/// A scheduler's state and its discovered limits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StoredState {
     pub(crate) state: Snapshot,
     pub(crate) discovered: Vec<DiscoveredSnapshot>,
 }
 
-/// The state that the store holds, and the checkpoint that is being written. Each has the time at
-/// which it was taken.
+/// The stored state and the checkpoint being written, each with the time at which it was taken.
 #[derive(Debug, Default)]
 pub(crate) struct SimulatedStore {
     held: Option<(Time, StoredState)>,
@@ -25,22 +24,20 @@ pub(crate) struct SimulatedStore {
 }
 
 impl SimulatedStore {
-    /// When the present write ends. If there is none, when the next one begins, which is `due`.
+    /// When the current write ends, or when the next one begins, which is `due`.
     pub(crate) fn next(&self, due: Option<Time>) -> Option<Time> {
         self.writing.as_ref().map(|(taken, ..)| self.silent_until.max(*taken) + WRITE).or(due)
     }
 
-    /// Lets no write end for `span`.
     pub(crate) fn fall_silent(&mut self, now: Time, span: Span) {
         self.silent_until = self.silent_until.max(now + span);
     }
 
-    /// Begins a write.
     pub(crate) fn write(&mut self, now: Time, checkpoint: Option<Checkpoint>, discovered: Vec<DiscoveredSnapshot>) {
         self.writing = checkpoint.map(|checkpoint| (now, checkpoint, discovered));
     }
 
-    /// The checkpoint whose write has ended by now.
+    /// Removes the checkpoint whose write has ended by now.
     pub(crate) fn take_written(&mut self, now: Time) -> Option<CheckpointNumber> {
         self.next(None).filter(|end| *end <= now)?;
         self.end_write()
@@ -52,8 +49,8 @@ impl SimulatedStore {
         Some(checkpoint.number)
     }
 
-    /// The state that a successor finds, and when it was taken. A write that is under way arrives
-    /// or is lost.
+    /// The state that a successor finds, and when it was taken. A write in progress arrives or is
+    /// lost.
     pub(crate) fn last(&mut self, arrives: bool) -> Option<(Time, StoredState)> {
         if arrives {
             self.end_write();
@@ -62,7 +59,7 @@ impl SimulatedStore {
         self.held.clone()
     }
 
-    /// Holds the last state of a term, after which nothing is written any more.
+    /// Stores the last state of a term, after which nothing is written.
     pub(crate) fn end_term(&mut self, now: Time, state: StoredState) {
         (self.held, self.writing) = (Some((now, state)), None);
     }

@@ -1,4 +1,4 @@
-//! The simulated upstream. Its limits may differ from those that are configured.
+//! The simulated upstream, whose limits may differ from the configured ones.
 
 use crate::outcome::Levels;
 use crate::workers::cost::amount_of;
@@ -16,24 +16,25 @@ use std::num::NonZeroUsize;
 /// What an upstream really enforces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Behaviour {
-    /// Its policies; by default the resource's limits, full at the beginning. The default leaves
-    /// out limits without a model here: calls in flight by key, and windows of a day or a month. It
-    /// also leaves out limits with regular expressions.
+    /// Its policies; by default the resource's limits, full at the beginning. The default omits
+    /// limits without a model here: calls in flight by key, windows of a day or a month, and limits
+    /// with regular expressions.
     pub policies: Vec<Policy>,
-    /// How many calls it serves at the same time; `None` means any number.
+    /// How many calls it serves at once; `None` for any number.
     pub concurrency: Option<NonZeroUsize>,
     /// The dialect of its headers.
     pub dialect: Dialect,
     /// How its 429s state the wait.
     pub retry_after: RetryAfter,
-    /// A known upstream, in place of all of these. If it has no limits, they count.
+    /// A known upstream, in place of all of these. A preset without limits enforces those of
+    /// `policies`.
     pub preset: Option<Preset>,
-    /// Later policies and when they begin; the change is not announced.
+    /// Later policies and their beginnings, which are not announced.
     pub changes: Vec<(Time, Vec<Policy>)>,
 }
 
 impl Behaviour {
-    /// The reader for its answers.
+    /// Returns the reader for its responses.
     #[must_use]
     pub fn reader(&self) -> Reader {
         let (dialect, form) = match &self.preset {
@@ -48,7 +49,8 @@ impl Behaviour {
         Reader::of(dialect.name().parse().expect("readers know every dialect")).counting_in(unit)
     }
 
-    /// The preset for this behaviour. Without limits of its own, it has those of `resource`.
+    /// Returns the preset. One without limits gets the behaviour's policies, by default those of
+    /// `resource`.
     ///
     /// # Errors
     /// If the upstream has no model of a limit's capacity or period.
@@ -69,12 +71,11 @@ impl Behaviour {
     }
 }
 
-/// The answer to a call.
+/// The response to a call.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
-    /// `Ok` if the call was served; otherwise the wait of `Retry-After`.
+    /// `Ok` if the call was served, otherwise the wait of `Retry-After`.
     pub(crate) verdict: Result<(), Option<Span>>,
-    /// The status.
     pub(crate) status: u16,
     /// Names and values.
     pub(crate) headers: Vec<(String, String)>,
@@ -92,12 +93,11 @@ impl Upstream {
         Ok(Upstream { api: Api::new(behaviour.preset(resource)?) })
     }
 
-    /// Replaces all policies from `now` on. Levels stay, as far as there is room.
+    /// Replaces all policies from `now` on. Levels are kept as far as they fit.
     pub(crate) fn change(&mut self, now: Time, policies: &[Policy]) {
         self.api.change(age(now), policies.to_vec());
     }
 
-    /// The answer to a call with these labels that arrives at `now`.
     pub(crate) fn answer(&mut self, now: Time, labels: &Labels<'_>, charge: &rampmeter_upstream::Cost) -> Reply {
         let label = |name: &str| labels.get(name).map(str::to_owned);
         let reply = self.api.answer(age(now), &Arrival { cost: charge, label: &label });
@@ -106,14 +106,14 @@ impl Upstream {
         Reply { verdict, status: reply.status, headers: reply.headers }
     }
 
-    /// Whether the upstream could ever serve a call with these labels and this cost.
+    /// Returns whether the upstream could ever serve a call with these labels and this cost.
     pub(crate) fn could_serve(&self, labels: &Labels<'_>, charge: &rampmeter_upstream::Cost) -> bool {
         let label = |name: &str| labels.get(name).map(str::to_owned);
         let reply = self.api.clone().answer(age(Time::ORIGIN), &Arrival { cost: charge, label: &label });
         reply.rejection != Some(Rejection::Never)
     }
 
-    /// The levels of all units at `now`; if several policies count a unit, the lowest.
+    /// Returns the levels of all units at `now`; the lowest if several policies count a unit.
     pub(crate) fn levels(&self, now: Time) -> Levels {
         let mut micros = BTreeMap::new();
         for stats in self.api.policies(age(now)) {
@@ -129,7 +129,7 @@ fn age(now: Time) -> std::time::Duration {
     now.since(Time::ORIGIN).duration()
 }
 
-/// A cost in the upstream's type, without units that the upstream cannot name, and so cannot count.
+/// Converts a cost, without units whose names the upstream does not accept and so cannot count.
 pub(crate) fn charge(cost: &Cost<'_>) -> rampmeter_upstream::Cost {
     let units = cost.iter().map(|(unit, _)| unit).chain([REQUESTS]);
     let known = units.filter_map(|name| Some((name.parse::<Unit>().ok()?, translated(amount_of(cost, name)))));
@@ -138,15 +138,15 @@ pub(crate) fn charge(cost: &Cost<'_>) -> rampmeter_upstream::Cost {
 
 fn check_unit(policy: &Policy, resource: &ResourceSpec) -> Result<(), WorldError> {
     let (unit, mut limits) = (policy.unit().as_str(), resource.limits.iter());
-    // If limits are looked for, the upstream may count units that no written limit counts.
+    // If limits are discovered, the upstream may count units that no configured limit counts.
     if limits.any(|limit| &*limit.unit == unit) || resource.discover == Discover::All {
         return Ok(());
     }
     Err(WorldError::Upstream(format!("no limit of the resource counts `{unit}`")))
 }
 
-/// The rules for the limits of a resource. Of a group, a limit without conditions counts what no
-/// other one counts.
+/// Returns the rules for the limits of a resource. In a group, a limit without conditions counts
+/// what no other one counts.
 fn rules(resource: &ResourceSpec) -> Result<Vec<Rule>, WorldError> {
     let found = resource.limits.iter().map(|limit| Ok((limit, rule(limit)?)));
     let found: Vec<(&LimitSpec, Option<Rule>)> = found.collect::<Result<_, WorldError>>()?;
@@ -163,14 +163,13 @@ fn rules(resource: &ResourceSpec) -> Result<Vec<Rule>, WorldError> {
     Ok(found.iter().filter_map(of_group).collect())
 }
 
-/// The least cap on all calls in flight.
 fn calls_in_flight(resource: &ResourceSpec) -> Option<NonZeroUsize> {
     let is_cap = |limit: &&LimitSpec| limit.algorithm == Algorithm::Concurrency && limit.applies.is_everything();
     let caps = resource.limits.iter().filter(is_cap).filter(|limit| !limit.shadow);
     caps.filter_map(|limit| NonZeroUsize::new(limit.capacity.units() as usize)).min()
 }
 
-/// The rule for a limit; `None` if the upstream has no such model.
+/// Returns the rule for a limit; `None` if the upstream has no such model.
 fn rule(limit: &LimitSpec) -> Result<Option<Rule>, WorldError> {
     let Some(policy) = policy(limit)? else { return Ok(None) };
     let key: Vec<&str> = limit.applies.key.iter().map(String::as_str).collect();
@@ -182,7 +181,7 @@ fn rule(limit: &LimitSpec) -> Result<Option<Rule>, WorldError> {
     Ok(Some(rule).filter(|_| !limit.shadow))
 }
 
-/// The values that a pattern matches, of which some are beginnings.
+/// Returns the values that a pattern matches, some of which are prefixes.
 fn values(pattern: &Pattern) -> Option<Vec<String>> {
     match pattern {
         Pattern::Exact(value) => Some(vec![value.clone()]),
@@ -192,7 +191,7 @@ fn values(pattern: &Pattern) -> Option<Vec<String>> {
     }
 }
 
-/// The policy for a limit; `None` if the account has no such model.
+/// Returns the policy for a limit; `None` if the upstream has no such model.
 fn policy(limit: &LimitSpec) -> Result<Option<Policy>, WorldError> {
     let fault = |error: PolicyError| WorldError::Upstream(error.to_string());
     let unit = limit.unit.parse().map_err(|error| WorldError::Upstream(format!("{}: {error}", limit.unit)))?;

@@ -31,12 +31,12 @@ pub struct World {
     pub(crate) incidents: Vec<(Time, Incident)>,
 }
 
-/// The longest name of a fleet or a client, in bytes. With a number appended, it is still a valid
-/// value of a label.
+/// Longest name of a fleet or a client, in bytes. With a number appended it still fits into a
+/// label.
 const MAX_NAME: usize = 200;
 
 impl World {
-    /// A world without workers, which runs until all workers have stopped.
+    /// Creates a world without workers, which runs until all workers have stopped.
     #[must_use]
     pub fn new(resource: ResourceSpec, seed: u64) -> Self {
         World {
@@ -54,70 +54,69 @@ impl World {
         }
     }
 
-    /// The same world with these workers too.
+    /// Adds a fleet.
     #[must_use]
     pub fn with(mut self, fleet: Fleet) -> Self {
         self.fleets.push(fleet);
         self
     }
 
-    /// The same world with another network.
+    /// Sets the network.
     #[must_use]
     pub fn across(self, network: Network) -> Self {
         World { network, ..self }
     }
 
-    /// The same world with this upstream.
+    /// Sets the upstream.
     #[must_use]
     pub fn against(self, upstream: Behaviour) -> Self {
         World { upstream, ..self }
     }
 
-    /// The same world, whose scheduler reads the upstream's responses with `reader`, whatever their
-    /// dialect is.
+    /// Sets the reader for the upstream's responses, whatever their dialect is.
     #[must_use]
     pub fn reading(self, reader: Reader) -> Self {
         World { reader: Some(reader), ..self }
     }
 
-    /// The same world, whose workers use another strategy.
+    /// Sets the workers' strategy.
     #[must_use]
     pub fn by(self, strategy: Strategy) -> Self {
         World { strategy, ..self }
     }
 
-    /// The same world, which ends at `until`.
+    /// Ends the world at `until`.
     #[must_use]
     pub fn until(self, until: Time) -> Self {
         World { until, ..self }
     }
 
-    /// When the world ends; [`Time::NEVER`] if it runs until all workers have stopped.
+    /// Returns when the world ends; [`Time::NEVER`] if it runs until all workers have stopped.
     #[must_use]
     pub fn end(&self) -> Time {
         self.until
     }
 
-    /// The same world, which records the upstream's levels at this interval.
+    /// Records the upstream's levels at this interval.
     #[must_use]
     pub fn observed_every(self, interval: Span) -> Self {
         World { observed: Some(interval).filter(|interval| *interval > Span::ZERO), ..self }
     }
 
-    /// The same world, whose scheduler asks for the upstream's levels at this interval.
+    /// Lets the scheduler ask for the upstream's levels at this interval.
     #[must_use]
     pub fn polled_every(self, interval: Span) -> Self {
         World { polled: Some(interval).filter(|interval| *interval > Span::ZERO), ..self }
     }
 
-    /// The same world, in which this happens to the scheduler, too.
+    /// Adds an incident of the scheduler.
     #[must_use]
     pub fn with_incident(mut self, at: Time, incident: Incident) -> Self {
         self.incidents.push((at, incident));
         self
     }
 
-    /// The upstream before its first change.
+    /// Returns the upstream before its first change.
     ///
     /// # Errors
     /// If the upstream has no model of a limit.
@@ -125,12 +124,11 @@ impl World {
         self.upstream.preset(&self.resource)
     }
 
-    /// The reader for the upstream's responses.
     pub(crate) fn reader(&self) -> Reader {
         self.reader.clone().unwrap_or_else(|| self.upstream.reader())
     }
 
-    /// The label whose value names a request's client.
+    /// The label whose value is a request's client.
     pub(crate) fn client_label(&self) -> Option<&str> {
         self.resource.fair_share.as_ref().map(|fair| fair.label.as_str())
     }
@@ -149,12 +147,10 @@ impl World {
         weights.and_then(|weights| weights.get(client)).map_or(1.0, |weight| weight.times())
     }
 
-    /// The number of workers in all fleets.
     pub(crate) fn workers(&self) -> usize {
         self.fleets.iter().map(|fleet| fleet.workers).sum()
     }
 
-    /// The fleet of a worker, and the fleet's number.
     pub(crate) fn fleet_of(&self, worker: usize) -> (usize, &Fleet) {
         let mut end = 0;
         let fleet = self.fleets.iter().position(|fleet| {
@@ -174,7 +170,6 @@ impl World {
         fleet.labels(worker, self.client_label()).expect("checked with the world")
     }
 
-    /// Checks that the fleets can run.
     pub(crate) fn check_fleets(&self) -> Result<(), WorldError> {
         // Workers that die again and again may never finish.
         let dies_on = |fleet: &Fleet| fleet.crashes.is_some_and(|crashes| crashes.until == Time::NEVER);

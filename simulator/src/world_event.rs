@@ -11,7 +11,7 @@ use std::sync::Arc;
 /// The events of a world.
 #[derive(Debug)]
 pub(crate) enum WorldEvent {
-    /// A worker has thought about a response, and wants its next call.
+    /// A worker's pause after a response is over, and it wants its next call.
     ThinkTimeOver(Address),
     /// Work arrives for a fleet.
     WorkArrived { fleet: usize },
@@ -19,9 +19,9 @@ pub(crate) enum WorldEvent {
     PauseOver(Address),
     /// A timer of a worker's session fires.
     SessionTimer(Address),
-    /// A message reaches the scheduler, on the subject of permits.
+    /// A message on the subject of permits reaches the scheduler.
     PermitRequestArrived { reply: ReplyTo, payload: Vec<u8> },
-    /// A message reaches the scheduler, on the subject of settles.
+    /// A message on the subject of settles reaches the scheduler.
     SettleArrived { payload: Vec<u8> },
     /// An answer of the scheduler reaches a worker.
     AnswerArrived { reply: ReplyTo, payload: Vec<u8> },
@@ -39,11 +39,11 @@ pub(crate) enum WorldEvent {
     ResponseArrived { to: Address, ask: AskNumber, reply: Reply },
     /// The upstream's policies change.
     PoliciesChange { number: usize },
-    /// The scheduler's question for levels reaches the upstream.
+    /// The scheduler's query for levels reaches the upstream.
     LevelsAsked { asked: Time },
     /// The levels reach the scheduler.
     LevelsArrived { asked: Time, levels: Levels },
-    /// Something happens to the scheduler.
+    /// An incident befalls the scheduler.
     Incident { number: usize },
     /// A worker has to stop.
     WorkerStops { worker: usize },

@@ -1,4 +1,4 @@
-//! Which calls share a bucket.
+//! The buckets that calls share.
 
 use crate::workers::cost::amount_of;
 use crate::world::World;
@@ -8,11 +8,11 @@ use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::labels::Labels;
 use std::collections::BTreeMap;
 
-/// The buckets of all limits that are judged. Not judged are shadow limits, which delay no call,
-/// and limits with a group or with regular expressions, which the judge does not understand.
+/// The buckets of all judged limits. Shadow limits, which delay no call, and limits with a group or
+/// regular expressions, which the judge does not understand, are not judged.
 pub(super) struct Buckets<'a> {
     pub(super) limits: &'a [LimitSpec],
-    /// The number of the bucket, by worker and limit.
+    /// The bucket's number by worker and limit.
     numbers: Vec<Vec<Option<usize>>>,
 }
 
@@ -33,21 +33,21 @@ impl<'a> Buckets<'a> {
         Buckets { limits, numbers }
     }
 
-    /// What a worker's call takes from a limit, and from which of its buckets; `None` if it takes
-    /// nothing.
+    /// Returns the bucket of a limit that a worker's call is charged to, and the amount; `None` if
+    /// the limit does not apply.
     pub(super) fn charge(&self, limit: usize, worker: usize, cost: &Cost<'_>) -> Option<(usize, Amount)> {
         let bucket = self.numbers[worker][limit]?;
         let amount = amount_of(cost, &self.limits[limit].unit);
         (amount > Amount::ZERO).then_some((bucket, amount))
     }
 
-    /// The limits that charge a worker's call.
+    /// Returns the limits that charge a worker's call.
     pub(super) fn charged(&self, worker: usize, cost: &Cost<'_>) -> Vec<usize> {
         (0..self.limits.len()).filter(|limit| self.charge(*limit, worker, cost).is_some()).collect()
     }
 }
 
-/// The values that name a bucket; `None` if the limit does not match the call.
+/// Returns the values that select a bucket; `None` if the limit does not match the call.
 fn key(applies: &Applies, labels: &Labels<'_>) -> Option<Vec<String>> {
     let holds = |(label, pattern): (&String, &Pattern)| labels.get(label).is_some_and(|value| holds(pattern, value));
     if applies.group.is_some() || !applies.matching.iter().all(holds) {

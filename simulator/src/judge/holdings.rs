@@ -1,4 +1,4 @@
-//! Calls in flight never hold more of a limit than its capacity.
+//! Checks that calls in flight never hold more of a limit than its capacity.
 
 use super::room::Room;
 use rampmeter_protocol::amount::Amount;
@@ -6,10 +6,10 @@ use rampmeter_protocol::time::Time;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What a call holds: from the first time until before the second.
+/// What a call holds from the first time until before the second.
 pub(super) type Holding = (Time, Time, Amount);
 
-/// Takes holdings in the order of their beginnings. Returns by how many millionths they first
+/// Takes holdings in the order of their beginnings, and returns by how many millionths they first
 /// exceed the room, and when.
 pub(super) fn excess(room: Room, holdings: impl Iterator<Item = Holding>) -> Option<(i128, Time)> {
     let (mut held, mut ends) = (0, BinaryHeap::new());

@@ -1,4 +1,4 @@
-//! Calls and grants take no more of a limit than the limit has, for each key.
+//! Checks that calls and grants take no more of a limit than it has, for each key.
 
 use super::buckets::Buckets;
 use super::room::Room;
@@ -10,12 +10,10 @@ use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::time::Time;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What one call took.
 #[derive(Clone, Copy)]
 struct Use<'a> {
     worker: usize,
     cost: &'a Cost<'static>,
-    /// When it was taken.
     at: Time,
     /// The start of its permit, from which its lease counts.
     leave: Time,
@@ -23,17 +21,16 @@ struct Use<'a> {
     over: Time,
     /// Whether it took tokens: the permit was not returned and the call was not rejected.
     counts: bool,
-    /// Whether a call was made.
     made: bool,
 }
 
-/// Checks calls that the upstream served, by the times of their arrival.
+/// Checks the calls that the upstream served, by their times of arrival.
 pub(super) fn check_calls(buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     let calls = outcome.fleets.iter().flat_map(|fleet| &fleet.calls).filter(|call| call.ok);
     check(buckets, "calls", Room::upstream, calls.map(|call| Use::served(outcome, call)).collect())
 }
 
-/// Checks starts that were granted. A returned permit and a rejected call have taken nothing.
+/// Checks the granted starts. A returned permit and a rejected call have taken nothing.
 pub(super) fn check_starts(buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     let calls = || outcome.fleets.iter().flat_map(|fleet| &fleet.calls);
     let made: BTreeSet<usize> = calls().filter_map(|call| call.request).collect();
@@ -66,7 +63,7 @@ fn check(
     Ok(())
 }
 
-/// By how many millionths the uses of one bucket exceed its room, and when; nothing if they do not.
+/// Returns by how many millionths the uses of one bucket exceed its room, and when, if they do.
 fn excess(limit: &LimitSpec, room: Room, mut uses: Vec<(&Use<'_>, Amount)>) -> Option<(i128, Time)> {
     uses.retain(|(one, _)| one.concerns(limit));
     uses.sort_by_key(|(one, _)| one.at);
@@ -83,7 +80,7 @@ fn excess(limit: &LimitSpec, room: Room, mut uses: Vec<(&Use<'_>, Amount)>) -> O
     }
 }
 
-/// Whether unused capacity of a limit is lost at some time.
+/// Returns whether unused capacity of a limit is ever lost.
 pub(super) fn is_windowed(limit: &LimitSpec) -> bool {
     match limit.algorithm {
         Algorithm::FixedWindow(_) | Algorithm::SlidingWindow | Algorithm::Quota(_) => true,
@@ -112,8 +109,8 @@ impl<'a> Use<'a> {
         Some(Use { worker, cost, at, leave: at, over, counts: true, made: true })
     }
 
-    /// Whether this use counts for the limit. For calls in flight, every use counts. For windows
-    /// that begin with their first call, a permit without a call does not.
+    /// Returns whether the limit counts this use. A limit of calls in flight counts every use;
+    /// windows that begin with their first call do not count a permit without a call.
     fn concerns(&self, limit: &LimitSpec) -> bool {
         match &limit.algorithm {
             Algorithm::Concurrency => true,

@@ -1,4 +1,4 @@
-//! Checks the outcome of a world without the core's arithmetic: only its settings are read.
+//! Checks the outcome of a world by the core's settings, without its arithmetic.
 
 mod buckets;
 mod holdings;
@@ -17,9 +17,9 @@ use crate::outcome::{Outcome, Request};
 use crate::world::World;
 use rampmeter_protocol::time::Time;
 
-/// Checks a world that ran under [late binding](crate::workers::strategy::Strategy::LateBinding). Its
-/// upstream enforces exactly what is configured, and its network loses nothing. No call may be
-/// answered 429, and [the rules for every world](judge_grants) hold.
+/// Checks a world that ran under [late binding](crate::workers::strategy::Strategy::LateBinding),
+/// whose upstream enforces exactly the configured limits and whose network loses nothing: no call
+/// may get a 429, and [the rules for every world](judge_grants) hold.
 ///
 /// # Errors
 /// The first violation.
@@ -33,8 +33,8 @@ pub fn judge(world: &World, outcome: &Outcome) -> Result<(), Violation> {
     judge_grants(world, outcome)
 }
 
-/// Checks a world in which something happened to the scheduler, by the rules of [`judge`] without
-/// those for the order of requests.
+/// Checks a world with incidents by the rules of [`judge`], without those for the order of
+/// requests.
 ///
 /// # Errors
 /// The first violation.
@@ -47,9 +47,10 @@ pub fn judge_calls(world: &World, outcome: &Outcome) -> Result<(), Violation> {
     check_served(world, outcome)
 }
 
-/// Checks grants, whatever network and upstream did. No limit has more starts than it can pay, and
-/// no call is early. No less urgent request passes another, and clients that both wait are served
-/// evenly. Reservations keep their order. Every request is served, unless it needs a spent quota that never resets.
+/// Checks grants, whatever network and upstream did: no limit has more starts than it can pay, no
+/// call is early, no request passes a more urgent one, two waiting clients are served evenly,
+/// reservations keep their order, and every request is served unless it needs a spent quota that
+/// never resets.
 ///
 /// # Errors
 /// The first violation.
@@ -63,7 +64,7 @@ pub fn judge_grants(world: &World, outcome: &Outcome) -> Result<(), Violation> {
     check_served(world, outcome)
 }
 
-/// No call is made before its start.
+/// Checks that no call is made before its start.
 fn check_times(outcome: &Outcome) -> Result<(), Violation> {
     for call in outcome.fleets.iter().flat_map(|fleet| &fleet.calls) {
         let granted = call.request.and_then(|request| outcome.requests[request].granted);
@@ -74,7 +75,7 @@ fn check_times(outcome: &Outcome) -> Result<(), Violation> {
     Ok(())
 }
 
-/// No request waits for ever. If a worker dies before it has its answer, the call is made again.
+/// Checks that no request waits forever. A worker that dies before its answer makes the call again.
 fn check_served(world: &World, outcome: &Outcome) -> Result<(), Violation> {
     let ended = |until: Time| world.until.min(until) < Time::NEVER;
     for (fleet, result) in world.fleets.iter().zip(&outcome.fleets).filter(|(fleet, _)| !ended(fleet.until)) {
@@ -87,7 +88,6 @@ fn check_served(world: &World, outcome: &Outcome) -> Result<(), Violation> {
 }
 
 impl Request {
-    /// Whether the request was waiting in the queue at `time`.
     fn waits_at(&self, time: Time) -> bool {
         let ended = self.granted.map(|granted| granted.at).into_iter().chain(self.returned).min();
         self.arrived < time && ended.is_none_or(|ended| ended > time)

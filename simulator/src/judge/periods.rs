@@ -1,4 +1,4 @@
-//! No window takes more of a limit than the limit has for one window.
+//! Checks that no window takes more of a limit than the limit has for one window.
 
 use super::room::Room;
 use jiff::Timestamp;
@@ -7,12 +7,11 @@ use rampmeter_policy::spec::Alignment;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 
-/// Identifies a window: the same value for all times in it, and another value for every other
-/// window.
+/// Identifies a window: equal for all times in it and different for all others.
 pub(super) type Window = [i64; 3];
 
-/// The window of `at`, for windows that do not begin with their first call. Without an alignment
-/// one window lasts for ever. The origin of time is the beginning of 1970.
+/// Returns the window of `at`, for windows that do not begin with their first call. Without an
+/// alignment, one window lasts forever. The origin of time is the beginning of 1970.
 pub(super) fn window(alignment: Option<&Alignment>, period: Span, at: Time) -> Window {
     match alignment {
         None | Some(Alignment::FirstUse) => [0; 3],
@@ -31,7 +30,7 @@ fn day(zone: &TimeZone, at: Time) -> Window {
     [date.year().into(), date.month().into(), date.day().into()]
 }
 
-/// By how many millionths a window exceeds its room, and when; nothing if none does.
+/// Returns by how many millionths a window exceeds its room, and when, if one does.
 pub(super) fn excess(
     alignment: Option<&Alignment>,
     period: Span,

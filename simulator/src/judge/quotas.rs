@@ -1,4 +1,4 @@
-//! No request is refused for a quota that is not spent.
+//! Checks that no request is refused for a quota that is not spent.
 
 use super::Violation;
 use super::buckets::Buckets;
@@ -11,8 +11,8 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 
 /// A refusal is right only if the grants of the period and the request exceed the quota. Waiting
-/// requests do not count, because they may never be granted. They count only against a reservation,
-/// if the quota has no resets: a reservation gets what they leave.
+/// requests do not count, because they may never be granted, except against a reservation if the
+/// quota has no resets: a reservation gets what they leave.
 pub(super) fn check_refusals(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     for request in &outcome.requests {
         let (Some(name), Some(at)) = (&request.spent, request.returned) else { continue };
@@ -46,7 +46,6 @@ fn is_spent(
     begun_empty || Room::given_out(limit).excess(taken + i128::from(cost.micros()), calls + 1).is_some()
 }
 
-/// The period of a quota in which a request was refused.
 struct Period<'a> {
     alignment: Option<&'a Alignment>,
     limit: &'a LimitSpec,
@@ -56,8 +55,8 @@ struct Period<'a> {
 }
 
 impl Period<'_> {
-    /// Whether a request takes part of the quota: it was granted a start in this period or a later
-    /// one. A permit that returned at the same time may have returned after the refusal.
+    /// Returns whether a request takes part of the quota: it was granted a start in this period or
+    /// a later one. A permit returned at the same time may have been returned after the refusal.
     fn counts(&self, request: &Request) -> bool {
         match request.granted.filter(|granted| granted.at <= self.at) {
             Some(granted) => request.returned.is_none_or(|returned| returned >= self.at) && self.reaches(granted.start),
@@ -68,8 +67,8 @@ impl Period<'_> {
         }
     }
 
-    /// Whether a start at `time` may be in the period. A period that begins with its first call
-    /// lasts until it has certainly ended.
+    /// Returns whether a start at `time` may be in the period. A period that begins with its first
+    /// call lasts until it has certainly ended.
     fn reaches(&self, time: Time) -> bool {
         let period = self.limit.period;
         match self.alignment {

@@ -10,7 +10,6 @@ pub(super) struct Room {
 }
 
 impl Room {
-    /// The room that the upstream has.
     pub(super) fn upstream(limit: &LimitSpec) -> Self {
         Room { capacity: i128::from(limit.capacity.micros()), margin: 0 }
     }
@@ -24,8 +23,8 @@ impl Room {
         Room { margin, ..Room::upstream(limit) }
     }
 
-    /// By how much calls together exceed the room. A call that costs more than the room may have
-    /// the limit to itself.
+    /// Returns by how much calls together exceed the room. A single call that costs more than the
+    /// room may have the limit to itself.
     pub(super) fn excess(self, taken: i128, calls: usize) -> Option<i128> {
         let room = if calls == 1 { self.capacity } else { self.capacity - self.margin };
         Some(taken - room).filter(|excess| *excess > 0)

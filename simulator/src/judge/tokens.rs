@@ -1,15 +1,15 @@
-//! No span of time takes more of a bucket than its stock and its refill.
+//! Checks that no span of time takes more of a bucket than its stock and its refill.
 
 use rampmeter_policy::spec::LimitSpec;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 
-/// Any window of length T has at most capacity + rate · T, because more would overdraw even a full
-/// bucket. Returns by how much a window first exceeds this, and when that window ends. Of the
-/// windows with this end, the one with the largest excess counts.
+/// Returns by how much a window first exceeds capacity + rate · T, and when that window ends. A
+/// window of length T that takes more would overdraw even a full bucket. Of the windows with this
+/// end, the one with the largest excess counts.
 pub(super) fn excess(limit: &LimitSpec, taken: impl Iterator<Item = (Time, Amount)>) -> Option<(i128, Time)> {
     let (capacity, period) = (i128::from(limit.capacity.micros()), i128::from(limit.period.nanos()));
-    // Amounts are multiplied by the period, so no rounding occurs.
+    // Amounts are multiplied by the period to avoid rounding.
     let (mut sum, mut lowest) = (0, i128::MAX);
     for (at, amount) in taken {
         let refilled = capacity * i128::from(at.nanos());

@@ -1,4 +1,4 @@
-//! Urgent classes go first, and clients get equal shares.
+//! Checks that urgent classes go first and clients get equal shares.
 
 use super::Violation;
 use super::buckets::Buckets;
@@ -10,10 +10,9 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 
-/// Two requests that wait for the same limits are compared. The more urgent one goes first if it
-/// costs no more and leaves no more headroom. Worlds with reservations are not checked.
-/// Reservations leave gaps that the more urgent request may not fit into, and another request may
-/// use such a gap.
+/// Compares two requests that wait for the same limits: the more urgent one goes first if it costs
+/// no more and leaves no more headroom. Worlds with reservations are not checked, because
+/// reservations leave gaps that only the less urgent request may fit into.
 pub(super) fn check_classes(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     if world.fleets.iter().any(|fleet| fleet.mode == Mode::Reserve) {
         return Ok(());
@@ -30,11 +29,10 @@ pub(super) fn check_classes(world: &World, buckets: &Buckets<'_>, outcome: &Outc
     Ok(())
 }
 
-/// A reservation is promised a start when it comes. A later one of the same class, by the same
-/// buckets and at the same cost, starts no earlier. What is given back or settled meanwhile makes
-/// room for an earlier start, so that the order counts between such events alone. A reservation goes
-/// behind requests that wait, which may need less than they seemed to: worlds with these are not
-/// checked.
+/// A reservation is promised its start on arrival, so a later one of the same class, buckets and
+/// cost starts no earlier. Whatever is given back or settled allows earlier starts, so the order
+/// counts only between such events. Reservations queue behind waiting requests, which may need less
+/// than they seemed to; worlds with these are not checked.
 pub(super) fn check_reservations(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     if world.fleets.iter().any(|fleet| fleet.mode != Mode::Reserve) {
         return Ok(());
@@ -63,9 +61,9 @@ pub(super) fn check_reservations(world: &World, buckets: &Buckets<'_>, outcome: 
     Ok(())
 }
 
-/// Start-time fair queueing (Goyal, Vin and Cheng, 1997). While two clients of a class both wait
-/// for the same limits, their weighted service differs by at most one largest call of each. If
-/// costs in a window differ, small calls use the rest of the window and get more than their share.
+/// Start-time fair queueing (Goyal, Vin and Cheng, 1997): while two clients of a class wait for the
+/// same limits, their weighted service differs by at most one largest call of each. If costs in a
+/// window differ, small calls use the rest of the window and get more than their share.
 pub(super) fn check_clients(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     if world.resource.fair_share.is_none() {
         return Ok(());
@@ -87,7 +85,6 @@ pub(super) fn check_clients(world: &World, buckets: &Buckets<'_>, outcome: &Outc
     Ok(())
 }
 
-/// Whether all calls of a class cost the same.
 fn are_alike(outcome: &Outcome, class: usize) -> bool {
     let mut costs =
         outcome.requests.iter().filter(|request| request.class.index() == class).map(|request| &request.cost);
@@ -102,8 +99,7 @@ fn waiting<'a>(world: &World, outcome: &'a Outcome) -> Vec<&'a Request> {
     outcome.requests.iter().filter(|request| waits_in_turn(world, request)).collect()
 }
 
-/// A reservation is promised at once, and a starving request is promoted: neither waits for its
-/// turn.
+/// Reservations are promised at once and starving requests promoted; neither waits for its turn.
 fn waits_in_turn(world: &World, request: &Request) -> bool {
     let class = world.resource.classes.get(request.class.index());
     let (_, fleet) = world.fleet_of(request.worker);
@@ -122,8 +118,8 @@ fn goes_before(world: &World, buckets: &Buckets<'_>, one: &Request, other: &Requ
         && (0..buckets.limits.len()).all(cheaper)
 }
 
-/// Whether a request of the same or a more urgent class takes more of a limit of calls in flight
-/// than `one`. The remaining room may be too little for that request, so other classes may use it.
+/// Returns whether a request of the same or a more urgent class takes more of a limit of calls in
+/// flight than `one`. The free places may be too few for it, so other classes may use them.
 fn is_behind_dearer(buckets: &Buckets<'_>, one: &Request, in_line: &[&Request]) -> bool {
     let counted = |limit: &usize| buckets.limits[*limit].algorithm == Algorithm::Concurrency;
     let charge = |limit, request: &Request| buckets.charge(limit, request.worker, &request.cost);
@@ -136,7 +132,7 @@ fn is_behind_dearer(buckets: &Buckets<'_>, one: &Request, in_line: &[&Request]) 
     )
 }
 
-/// One client of a class, all of whose calls need the same shared limits.
+/// A client of a class, all of whose calls need the same shared limits.
 struct Client {
     name: String,
     weight: f64,
@@ -157,8 +153,7 @@ fn clients_of(world: &World, buckets: &Buckets<'_>, outcome: &Outcome, class: us
 
 impl Client {
     /// `None` for a client whose calls need different limits, may wait for other limits, or do not
-    /// wait for their turn. Also for a client with a request that had an age, was refused, or whose
-    /// permit was returned.
+    /// wait for their turn, or that has a request with an age, a refusal or a returned permit.
     fn new(
         world: &World,
         buckets: &Buckets<'_>,
@@ -190,7 +185,7 @@ impl Client {
     }
 }
 
-/// When one client first got too far ahead, while both waited without a break.
+/// Returns when a client first got too far ahead while both waited without a break.
 fn drawn_apart(world: &World, outcome: &Outcome, pair: [&Client; 2]) -> Option<Time> {
     let most = pair[0].largest + pair[1].largest;
     let (mut lead, mut least, mut greatest) = (0.0, 0.0, 0.0);

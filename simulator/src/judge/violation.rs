@@ -1,11 +1,11 @@
-//! What must not happen in a world.
+//! Violations of a world's rules.
 
 use rampmeter_protocol::time::Time;
 
-/// What must not happen.
+/// A violation of a world's rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
-    /// The upstream answered 429.
+    /// The upstream answered this many calls with 429.
     #[error("{0} × 429")]
     Rejected(usize),
     /// Calls took more of a limit than it has.
@@ -13,7 +13,7 @@ pub enum Violation {
     Overdrawn {
         /// The limit.
         limit: String,
-        /// What took too much: calls, or granted starts.
+        /// What exceeded the limit: calls, or granted starts.
         what: &'static str,
         /// The excess in millionths of its unit, rounded down.
         too_much: i128,
@@ -30,7 +30,7 @@ pub enum Violation {
         /// When it was refused.
         at: Time,
     },
-    /// A call was made before its time.
+    /// A call was made before its start.
     #[error("worker {worker} called at {at}, and was permitted to at {start}")]
     Early {
         /// The worker.
@@ -40,17 +40,17 @@ pub enum Violation {
         /// The start that was granted.
         start: Time,
     },
-    /// A reservation starts before an earlier one of its class that needs the same.
+    /// A reservation starts before an earlier one of its class with the same needs.
     #[error("worker {by} reserved {at}, before the start of worker {passed}, who had asked earlier for as much")]
     Overtaken {
-        /// The worker who asked earlier.
+        /// The worker that asked earlier.
         passed: usize,
-        /// The worker who asked later.
+        /// The worker that asked later.
         by: usize,
         /// The earlier start.
         at: Time,
     },
-    /// A request was served before a more urgent one that waited already and cost no more.
+    /// A request was served before a more urgent one that was already waiting and cost no more.
     #[error("worker {passed} was passed at {at} by worker {by}, whose call is less urgent and costs as much")]
     Passed {
         /// The worker with the more urgent request.
@@ -60,7 +60,7 @@ pub enum Violation {
         /// When it was served.
         at: Time,
     },
-    /// Two clients both waited all the time, and one got ahead by more than a call of each.
+    /// Of two clients that waited all the time, one got ahead by more than a call of each.
     #[error("in class {class} clients `{clients:?}` drew apart by more than a call of each, until {until}")]
     Unfair {
         /// The class, counted from the most urgent.
@@ -70,7 +70,7 @@ pub enum Violation {
         /// When the difference was too large.
         until: Time,
     },
-    /// A request waited for ever, or was refused without a reason.
+    /// A request waited forever, or was refused without a reason.
     #[error("fleet `{fleet}` made {made} of {wanted} calls")]
     Unserved {
         /// The fleet.

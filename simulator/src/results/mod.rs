@@ -1,4 +1,4 @@
-//! What a run of a world comes to, as figures and as a picture.
+//! Summaries of a run: figures and a picture.
 
 pub mod picture;
 pub mod report;

@@ -1,4 +1,4 @@
-//! Draws runs of one world.
+//! Pictures of several runs of a world.
 
 use crate::outcome::{Levels, Outcome};
 use crate::results::report::{Group, Report};
@@ -6,7 +6,7 @@ use crate::world::World;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-/// Why a picture was not drawn.
+/// The reason why no picture could be drawn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the picture could not be drawn: {0}")]
 pub struct PictureError(String);
@@ -17,7 +17,7 @@ type Drawn = Result<(), Box<dyn std::error::Error>>;
 const SIZE: (u32, u32) = (960, 1200);
 const HEADING: (&str, u32) = ("sans-serif", 18);
 const TEXT: (&str, u32) = ("sans-serif", 13);
-/// Colours that people with colour blindness tell apart (Okabe and Ito, 2008).
+/// Colours that colour-blind people can distinguish (Okabe and Ito, 2008).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(213, 94, 0),
     RGBColor(230, 159, 0),
@@ -27,14 +27,14 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 158, 115),
     RGBColor(90, 90, 90),
 ];
-/// The shortest wait that the picture tells from none, in seconds.
+/// Shortest wait shown as such, in seconds.
 const SHORTEST_WAIT: f64 = 0.001;
 
-/// An SVG of the upstream's levels over time, of waits by class, and of 429s, run by run. The world
+/// Draws the upstream's levels over time, waits by class, and 429s of each run as SVG. The world
 /// has to be [observed](World::observed_every).
 ///
 /// # Errors
-/// If something cannot be drawn, such as a world without any events.
+/// If something cannot be drawn, such as a world without events.
 pub fn svg(world: &World, runs: &[(Report, Outcome)]) -> Result<String, PictureError> {
     let mut text = String::new();
     draw(&mut text, world, runs).map_err(|error| PictureError(error.to_string()))?;
@@ -52,7 +52,7 @@ fn draw(text: &mut String, world: &World, runs: &[(Report, Outcome)]) -> Drawn {
     Ok(())
 }
 
-/// The level of the limit that the last run used most.
+/// Draws the level of the limit that the last run used most.
 fn draw_levels(area: &Area<'_>, world: &World, runs: &[(Report, Outcome)]) -> Drawn {
     let Some((last, _)) = runs.last() else { return Ok(()) };
     let limits = &world.resource.limits;
@@ -90,7 +90,7 @@ fn draw_levels(area: &Area<'_>, world: &World, runs: &[(Report, Outcome)]) -> Dr
     Ok(())
 }
 
-/// The solid part of a bar ends at the median wait, and the bar at the 99th percentile.
+/// The solid part of a bar ends at the median wait, the bar at the 99th percentile.
 fn draw_waits(area: &Area<'_>, runs: &[(Report, Outcome)]) -> Drawn {
     let bars: Vec<(usize, &Report, &Group)> = runs
         .iter()

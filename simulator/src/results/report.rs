@@ -9,33 +9,33 @@ use rampmeter_protocol::time::{Span, Time};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// The figures of a run. Strangers count only in what was used, and in `fleets`.
+/// The figures of a run. Strangers count only in `used` and `fleets`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// The strategy of the workers.
+    /// The workers' strategy.
     pub strategy: String,
     /// Calls that the upstream served.
     pub ok: usize,
     /// Calls that the upstream answered with 429.
     pub rejected: usize,
-    /// From the beginning to the last response, or to the end of the world.
+    /// Time from the beginning to the last response, or to the end of the world.
     pub seconds: f64,
-    /// The limit that was used most.
+    /// The limit used most.
     pub binding: String,
-    /// The share of its capacity and refill that was used.
+    /// The fraction of its capacity and refill that was used.
     pub used: f64,
-    /// How evenly clients were served, from 0 to 1 (Jain, Chiu and Hawe, 1984). Shares are
-    /// weighted, and count the limit that a client uses most.
+    /// Fairness between clients, from 0 to 1 (Jain, Chiu and Hawe, 1984), of their weighted shares
+    /// of the limit that each uses most.
     pub jain: f64,
-    /// Calls that were wanted and not served when the world ended.
+    /// Calls wanted and not served when the world ended.
     pub unfinished: usize,
-    /// Clients that asked and were never served.
+    /// Clients with requests that were never served.
     pub starved: usize,
     /// By fleet, in the order of the scenario, strangers included.
     pub fleets: Vec<Group>,
     /// By class, the most urgent first.
     pub classes: Vec<Group>,
-    /// By client that sent a request, by name; workers without a client count as one.
+    /// By client with a request, by name; workers without a client count as one.
     pub clients: Vec<Group>,
 }
 
@@ -48,7 +48,7 @@ pub struct Group {
     pub ok: usize,
     /// Calls that the upstream answered with 429.
     pub rejected: usize,
-    /// Calls that were wanted and not served when the world ended.
+    /// Calls wanted and not served when the world ended.
     pub unfinished: usize,
     /// Waits of served calls, since a worker first wanted them.
     pub wait_ms: Waits,
@@ -65,11 +65,10 @@ pub struct Waits {
     pub max: f64,
 }
 
-/// The name of clients without one.
 const UNNAMED: &str = "(unnamed)";
 
 impl Report {
-    /// The figures of `outcome`, which is the outcome of `world`.
+    /// Computes the figures of `outcome`, the outcome of `world`.
     ///
     /// # Panics
     /// If the outcome is that of another world.
@@ -122,7 +121,6 @@ impl Waits {
     }
 }
 
-/// A fleet and its outcome.
 #[derive(Clone, Copy)]
 struct FleetResult<'a> {
     fleet: &'a Fleet,
@@ -143,7 +141,6 @@ fn classes(world: &World, fleets: &[FleetResult<'_>]) -> Vec<Group> {
     resource.classes().iter().map(|class| of_class(&class.name)).collect()
 }
 
-/// A client that sent a request.
 #[derive(Default)]
 struct Client<'a> {
     calls: Vec<&'a Call>,
@@ -159,7 +156,7 @@ impl Client<'_> {
         self.calls.iter().all(|call| !call.ok)
     }
 
-    /// For how many seconds it used the limit that it used most, divided by its weight.
+    /// The seconds' worth of its most used limit that it used, divided by its weight.
     fn share(&self, world: &World, name: &str) -> f64 {
         let served = self.calls.iter().filter(|call| call.ok);
         served.map(|call| world.dominant_share(&call.cost)).sum::<f64>() / world.weight(name)
@@ -180,7 +177,8 @@ fn clients<'a>(fleets: &[FleetResult<'a>]) -> BTreeMap<String, Client<'a>> {
     clients
 }
 
-/// (Σx)² / (n · Σx²): one if all shares are equal (Jain, Chiu and Hawe, 1984).
+/// Jain's index (Σx)² / (n · Σx²), which is one if all shares are equal (Jain, Chiu and Hawe,
+/// 1984).
 #[must_use]
 pub fn jain(shares: &[f64]) -> f64 {
     let (sum, squares) = (shares.iter().sum::<f64>(), shares.iter().map(|share| share * share).sum::<f64>());

@@ -10,13 +10,12 @@ use rampmeter_protocol::time::Span;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What calls took from one limit.
 #[derive(Clone, Debug, Default)]
 struct Taken {
     units: f64,
-    /// Units times the seconds for which calls were in flight.
+    /// Units times seconds in flight.
     unit_seconds: f64,
-    /// The keys that were used; empty if the limit has one bucket for all.
+    /// The keys in use; empty if the limit has a single bucket.
     keys: BTreeSet<Arc<str>>,
 }
 
@@ -26,9 +25,8 @@ impl Taken {
         self.unit_seconds += amount.units() * call.answered.since(call.at).secs();
     }
 
-    /// The used share of what the limit offered in a world of this length; zero if no call took
-    /// anything. The stock at the start is a
-    /// part of the offer, and a window that has begun offers its whole capacity.
+    /// Returns the used fraction of what the limit offered in a world of this length, its stock at
+    /// the start included; zero without calls. A window that has begun offers its whole capacity.
     fn part(&self, limit: &LimitSpec, length: Span) -> f64 {
         let capacity = limit.capacity.units() * self.keys.len().max(1) as f64;
         let periods = length.secs() / limit.period.secs();
@@ -43,8 +41,8 @@ impl Taken {
     }
 }
 
-/// The limit that a world of this length used most, and the share that was used. Unused keys do not
-/// count, because they have no bucket.
+/// Returns the limit that a world of this length used most, and the fraction used. Unused keys do
+/// not count, because they have no bucket.
 pub(crate) fn most_used<'a>(world: &'a World, outcome: &Outcome, length: Span) -> (&'a LimitSpec, f64) {
     let resource = Resource::new(&world.resource).expect("the world has run");
     let labels: Vec<Labels<'static>> = (0..world.workers()).map(|worker| world.labels_of(worker)).collect();

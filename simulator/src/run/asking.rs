@@ -28,7 +28,7 @@ impl Run<'_> {
         }
     }
 
-    /// Seeks the permission that a call needs, in the way of the world's strategy.
+    /// Seeks permission for a call by the world's strategy.
     pub(super) fn seek_permit(&mut self, now: Time, number: usize, wanted: WantedCall) {
         let price = Arc::clone(&wanted.price);
         let (fleet, worker) = (self.fleet(number), &mut self.workers[number]);
@@ -52,7 +52,7 @@ impl Run<'_> {
         self.receive_permit(now, address, ask, delay);
     }
 
-    /// Carries out the actions that a worker's session asks for.
+    /// Carries out the commands of a worker's session.
     pub(super) fn poll(&mut self, now: Time, number: usize) {
         while let Some(command) = self.workers[number].session.as_mut().and_then(|session| session.poll(now)) {
             self.obey(now, number, command);
@@ -119,7 +119,6 @@ impl Run<'_> {
         }
     }
 
-    /// Sends a broadcast to every worker that uses the scheduler.
     fn broadcast(&mut self, now: Time, payload: &Arc<[u8]>) {
         for worker in self.workers.iter_mut().filter(|worker| worker.session.is_some()) {
             for at in self.world.network.carry(&mut self.dice, now, &mut worker.from_scheduler) {
@@ -162,8 +161,8 @@ impl Run<'_> {
         }
     }
 
-    /// Asks again when the spent quota resets, or when the start can be reserved. Without a reset,
-    /// the worker gives the call up.
+    /// Asks again when the spent quota resets or the start can be reserved. Without a reset, the
+    /// worker gives the call up.
     pub(super) fn receive_refusal(&mut self, now: Time, number: usize, denial: &Denial) {
         let fleet = &mut self.outcome.fleets[self.workers[number].fleet];
         fleet.refused += 1;

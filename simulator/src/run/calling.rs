@@ -44,7 +44,7 @@ impl Run<'_> {
         self.agenda.note(answered, WorldEvent::ResponseArrived { to: by, ask, reply });
     }
 
-    /// Settles the call. After a 429 the worker still wants the same call.
+    /// Settles the call. After a 429 the worker still wants it.
     pub(super) fn receive_response(&mut self, now: Time, to: Address, ask: AskNumber, reply: Reply) {
         let verdict = reply.verdict;
         if verdict.is_ok() {
@@ -60,7 +60,6 @@ impl Run<'_> {
         }
     }
 
-    /// Counts one call of the worker as made.
     pub(super) fn count_call(&mut self, now: Time, number: usize) {
         let worker = &mut self.workers[number];
         worker.calls_left = worker.calls_left.map(|left| left.saturating_sub(1));
@@ -76,7 +75,6 @@ impl Run<'_> {
         self.agenda.note(now + pause, WorldEvent::PauseOver(address));
     }
 
-    /// Finishes one call, and goes on to the next.
     pub(super) fn finish_call(&mut self, now: Time, number: usize) {
         let (fleet, worker) = (self.fleet(number), &mut self.workers[number]);
         worker.stage = Stage::Idle;
@@ -90,7 +88,6 @@ impl Run<'_> {
     }
 }
 
-/// Reports the result of a call to the scheduler.
 fn settle(worker: &mut Worker, now: Time, reply: Reply) {
     let Some(id) = worker.id() else { return };
     let headers = reply.headers.into_iter().map(|(name, value)| (Text::from(name), Text::from(value)));

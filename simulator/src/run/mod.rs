@@ -1,4 +1,4 @@
-//! A world as it runs.
+//! The run of a world.
 
 mod asking;
 mod calling;
@@ -21,10 +21,9 @@ use rampmeter_policy::Resource;
 use rampmeter_policy::refusal::Refusal;
 use rampmeter_protocol::time::Time;
 
-/// The number of events between two reports of progress.
+/// Number of events between two reports of progress.
 const WATCHED: u64 = 20_000;
 
-/// A world as it runs.
 pub(crate) struct Run<'a> {
     world: &'a World,
     prices: Prices<'a>,
@@ -42,7 +41,7 @@ impl World {
     /// Checks that the world can run.
     ///
     /// # Errors
-    /// The errors of [`World::run`].
+    /// Those of [`World::run`].
     pub fn check(&self) -> Result<(), WorldError> {
         Run::new(self).map(|_| ())
     }
@@ -50,15 +49,15 @@ impl World {
     /// Runs the world.
     ///
     /// # Errors
-    /// If the resource, its upstream or a fleet is not valid, or the world would never end.
+    /// If the resource, its upstream or a fleet is invalid, or the world would never end.
     pub fn run(&self) -> Result<Outcome, WorldError> {
         self.run_watched(|_| ())
     }
 
-    /// Runs the world, and tells `watch` its time every 20 000 events.
+    /// Runs the world, and calls `watch` with its time every 20 000 events.
     ///
     /// # Errors
-    /// The errors of [`World::run`].
+    /// Those of [`World::run`].
     pub fn run_watched(&self, mut watch: impl FnMut(Time)) -> Result<Outcome, WorldError> {
         self.run_while(|now| {
             watch(now);
@@ -66,11 +65,11 @@ impl World {
         })
     }
 
-    /// Runs the world until `goes_on` returns false, which is asked every 20 000 events. A world
-    /// that is cut short has the outcome until then.
+    /// Runs the world until `goes_on`, called every 20 000 events, returns false; the outcome then
+    /// ends there.
     ///
     /// # Errors
-    /// The errors of [`World::run`].
+    /// Those of [`World::run`].
     pub fn run_while(&self, goes_on: impl FnMut(Time) -> bool) -> Result<Outcome, WorldError> {
         Ok(Run::new(self)?.finish(goes_on))
     }
@@ -96,7 +95,6 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Handles events until none is left, or until `goes_on` returns false.
     pub(crate) fn finish(mut self, mut goes_on: impl FnMut(Time) -> bool) -> Outcome {
         self.world.fleets.iter().enumerate().for_each(|(number, fleet)| self.create_workers(number, fleet));
         self.plan_upstream();

@@ -1,4 +1,4 @@
-//! Changes of the upstream's policies, and questions for its levels.
+//! Changes of the upstream's policies, and queries for its levels.
 
 use super::Run;
 use crate::world_event::WorldEvent;

@@ -1,4 +1,4 @@
-//! Workers: how they begin, stop and die.
+//! How workers begin, stop and die.
 
 use super::Run;
 use crate::outcome::FleetOutcome;
@@ -17,8 +17,8 @@ impl Run<'_> {
         let first = self.workers.len();
         for worker in first..first + fleet.workers {
             let labels = self.world.labels_of(worker);
-            // These dice do not depend on the strategy, so that workers want the same calls under
-            // each.
+            // This generator does not depend on the strategy, so that workers want the same calls
+            // under each.
             let chance = Rng::new(self.world.seed).fork(u64::MAX - worker as u64);
             self.workers.push(Worker::new(number, worker, fleet, labels, &self.world.network, chance));
             if fleet.until < Time::NEVER {
@@ -34,7 +34,6 @@ impl Run<'_> {
         self.backlogs.push(backlog);
     }
 
-    /// Starts a worker.
     pub(super) fn begin(&mut self, now: Time, number: usize) {
         let (fleet, worker) = (self.fleet(number), &mut self.workers[number]);
         worker.stage = Stage::Idle;
@@ -62,7 +61,6 @@ impl Run<'_> {
         self.hand_out(now, fleet);
     }
 
-    /// Gives waiting work to free workers.
     fn hand_out(&mut self, now: Time, fleet: usize) {
         for worker in self.backlogs[fleet].workers.clone() {
             if self.workers[worker].is_free() && !self.take_work(now, worker) {
@@ -79,7 +77,7 @@ impl Run<'_> {
         true
     }
 
-    /// Stops a worker: it finishes its current call and cancels its waiting request.
+    /// Stops a worker, which finishes its current call and cancels its waiting request.
     pub(super) fn stop(&mut self, now: Time, number: usize) {
         let worker = &mut self.workers[number];
         worker.calls_left = Some(0);

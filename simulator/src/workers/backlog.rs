@@ -1,4 +1,4 @@
-//! Work that arrives independently of the workers, and waits for a free worker.
+//! Work that arrives independently of the workers and waits for a free one.
 
 use crate::rng::Rng;
 use crate::workers::fleet::{Arrivals, Fleet};
@@ -10,7 +10,6 @@ use std::ops::Range;
 
 const SECOND: f64 = 1e9;
 
-/// The waiting work of one fleet.
 #[derive(Debug)]
 pub(crate) struct Backlog {
     pub(crate) workers: Range<usize>,
@@ -19,7 +18,7 @@ pub(crate) struct Backlog {
     dice: Rng,
     arrivals: Arrivals,
     until: Time,
-    /// How many arrivals are left; `None` for work without end.
+    /// Arrivals left; `None` for endless work.
     to_come: Option<u64>,
 }
 
@@ -30,7 +29,7 @@ impl Backlog {
         Backlog { workers, waiting, fleet: number, dice, arrivals, until, to_come }
     }
 
-    /// When the first work of a fleet that begins at `from` arrives.
+    /// Returns when the first work of a fleet that begins at `from` arrives.
     pub(crate) fn first(&mut self, from: Time) -> Option<Time> {
         match self.arrivals {
             Arrivals::Bursts { .. } => Some(from),
@@ -54,7 +53,7 @@ impl Backlog {
         self.next(now)
     }
 
-    /// Puts the work of a dead worker back. A worker in a loop of its own asks again instead.
+    /// Puts the work of a dead worker back. In a [`Arrivals::Loop`] the worker asks again instead.
     pub(crate) fn take_back(&mut self, unfinished: Option<WantedCall>) {
         if self.arrivals != Arrivals::Loop {
             unfinished.into_iter().for_each(|wanted| self.waiting.push_front(wanted));

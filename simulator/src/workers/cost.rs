@@ -1,23 +1,24 @@
-//! What calls cost.
+//! The costs of calls.
 
 use crate::rng::Rng;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::{Cost, REQUESTS};
 
-/// How much of a unit calls cost.
+/// The distribution of a call's cost in one unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Draw {
-    /// Every call costs this much.
+    /// A constant amount.
     Always(Amount),
-    /// Every amount between these is equally likely.
+    /// Evenly distributed between two amounts.
     Between(Amount, Amount),
-    /// Each of these amounts is equally likely. The list is not empty.
+    /// One of these amounts, each equally likely. The list must not be empty.
     OneOf(Vec<Amount>),
-    /// Exponentially distributed about a mean, cut off at a bound: mostly little, sometimes much.
+    /// Exponentially distributed about a mean and cut off at a bound: mostly little, sometimes
+    /// much.
     Exponential {
         /// The mean, as long as the bound is far above it.
         mean: Amount,
-        /// The most.
+        /// The bound.
         most: Amount,
     },
 }
@@ -52,7 +53,7 @@ impl From<Amount> for Draw {
     }
 }
 
-/// What a call costs, by unit; one request by default.
+/// The cost of calls by unit; one request by default.
 ///
 /// ```
 /// use rampmeter_protocol::amount::Amount;
@@ -68,31 +69,28 @@ impl From<Amount> for Draw {
 pub struct CostModel(Vec<(String, Draw)>);
 
 impl CostModel {
-    /// The cost of one request.
+    /// Creates the cost of one request.
     #[must_use]
     pub const fn new() -> Self {
         CostModel(Vec::new())
     }
 
-    /// The same model with this cost in `unit` too.
+    /// Adds a cost in `unit`.
     #[must_use]
     pub fn with(mut self, unit: &str, draw: impl Into<Draw>) -> Self {
         self.0.push((unit.to_owned(), draw.into()));
         self
     }
 
-    /// Draws the cost of one call. If the model has more units than a request can name, the last
-    /// are left out.
+    /// Draws the cost of one call. Units beyond those that a request may contain are left out.
     pub(crate) fn draw(&self, dice: &mut Rng) -> Cost<'static> {
         self.each(|draw| draw.draw(dice))
     }
 
-    /// The most that a call can cost.
     pub(crate) fn most(&self) -> Cost<'static> {
         self.each(Draw::most)
     }
 
-    /// Whether all calls cost the same.
     pub(crate) fn is_constant(&self) -> bool {
         self.0.iter().all(|(_, draw)| matches!(draw, Draw::Always(_)))
     }
@@ -108,7 +106,7 @@ impl CostModel {
     }
 }
 
-/// What a call takes of `unit`; one request by default.
+/// Returns what a call takes of `unit`; one request by default.
 #[must_use]
 pub fn amount_of(cost: &Cost<'_>, unit: &str) -> Amount {
     let implied = if unit == REQUESTS { Amount::ONE } else { Amount::ZERO };

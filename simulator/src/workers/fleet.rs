@@ -9,34 +9,34 @@ use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-/// A fleet of equal workers.
+/// A fleet of identical workers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fleet {
     /// Its name in reports.
     pub name: String,
     /// The number of workers.
     pub workers: usize,
-    /// The class of their requests; by default the resource's default class.
+    /// The class of their requests; the resource's default class if absent.
     pub class: Option<String>,
     /// How the workers divide into clients.
     pub clients: Clients,
-    /// The name of the client if all workers are [one](Clients::One); by default the fleet's name.
+    /// The client's name if all workers are [one](Clients::One); the fleet's name if absent.
     pub client: Option<String>,
-    /// Labels of its requests, besides the one that names the client.
+    /// Labels of their requests besides the one for the client.
     pub labels: BTreeMap<String, Values>,
-    /// What a call costs.
+    /// The cost of a call.
     pub cost: CostModel,
-    /// A second cost, which alternates with the first.
+    /// A second cost that alternates with the first.
     pub shift: Option<Shift>,
     /// The mode of their requests.
     pub mode: Mode,
-    /// Where their work comes from.
+    /// The source of their work.
     pub arrivals: Arrivals,
-    /// How many calls each worker makes; `None` means without end.
+    /// Calls per worker; `None` for no end.
     pub calls: Option<u32>,
-    /// The mean pause between a response and the next request; each pause is half to one and a half
-    /// times as long. The pause before the first request is a random part of the mean. Workers
-    /// pause only if arrivals are a [`Arrivals::Loop`].
+    /// Mean pause between a response and the next request. Each pause is half to one and a half
+    /// times as long, and the first a random part of it. Workers pause only in a
+    /// [`Arrivals::Loop`].
     pub think: Span,
     /// When the workers begin.
     pub from: Time,
@@ -44,36 +44,36 @@ pub struct Fleet {
     pub until: Time,
     /// How the workers die.
     pub crashes: Option<Crashes>,
-    /// Whether these are strangers, which use the account without permits.
+    /// Whether these are strangers, who use the account without permits.
     pub foreign: bool,
 }
 
-/// Where the work of a fleet comes from.
+/// The source of a fleet's work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrivals {
     /// Each worker waits for its response, pauses, and asks again.
     Loop,
     /// Work arrives at random and waits for a free worker.
     Poisson {
-        /// The mean number of arrivals per second.
+        /// Mean number of arrivals per second.
         per_second: f64,
     },
     /// Work arrives in bursts, the first when the fleet begins, and waits for free workers.
     Bursts {
-        /// The arrivals in one burst.
+        /// Arrivals in one burst.
         calls: u32,
-        /// The time from one burst to the next.
+        /// Time from one burst to the next.
         every: Span,
     },
 }
 
-/// How workers die: without notice, with their permits and waiting requests. Messages that were
-/// sent before still arrive.
+/// How workers die: without notice, with their permits and waiting requests. Messages that they
+/// have sent still arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crashes {
-    /// How long a worker lives on average.
+    /// Mean life of a worker.
     pub every: Span,
-    /// How long a worker is gone before it starts again.
+    /// Pause before a dead worker starts again.
     pub pause: Span,
     /// No worker dies after this time.
     pub until: Time,
@@ -83,7 +83,7 @@ pub struct Crashes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Clients {
-    /// The workers name no client.
+    /// The workers state no client.
     #[serde(rename = "none")]
     Unnamed,
     /// All workers are one client.
@@ -92,21 +92,20 @@ pub enum Clients {
     Each,
 }
 
-/// The values that the requests of a fleet have for one label.
+/// The values of one label of a fleet's requests.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged, deny_unknown_fields, expecting = "a value for all, or { of = 50 }")]
 pub enum Values {
     /// The same value for all.
     One(String),
-    /// This many values, such as `guild-0` to `guild-49`. Workers get them in turn and keep them.
+    /// This many values, such as `guild-0` to `guild-49`, assigned to the workers in turn.
     Of {
-        /// Their number.
+        /// The number of values.
         of: NonZeroU32,
     },
 }
 
 impl Values {
-    /// The value for one worker.
     fn of(&self, worker: usize, label: &str) -> String {
         match self {
             Values::One(value) => value.clone(),
@@ -120,13 +119,12 @@ impl Values {
 pub struct Shift {
     /// How long each of the two costs lasts.
     pub every: Span,
-    /// The alternate cost of a call.
+    /// The alternate cost.
     pub to: CostModel,
 }
 
 impl Fleet {
-    /// This many workers of the default class, which wait for their turn, never pause and never
-    /// stop.
+    /// Creates workers of the default class that wait for their turn, never pause and never stop.
     #[must_use]
     pub fn new(name: &str, workers: usize) -> Self {
         Fleet {
@@ -149,26 +147,26 @@ impl Fleet {
         }
     }
 
-    /// The same fleet, with calls that also cost this much of `unit`.
+    /// Adds a cost in `unit` to the fleet's calls.
     #[must_use]
     pub fn costing(mut self, unit: &str, draw: impl Into<Draw>) -> Self {
         self.cost = self.cost.with(unit, draw);
         self
     }
 
-    /// The same fleet, divided into these clients.
+    /// Divides the fleet into these clients.
     #[must_use]
     pub fn of_clients(self, clients: Clients) -> Self {
         Fleet { clients, ..self }
     }
 
-    /// The same fleet, in this class.
+    /// Sets the class.
     #[must_use]
     pub fn of_class(self, class: &str) -> Self {
         Fleet { class: Some(class.to_owned()), ..self }
     }
 
-    /// The client of one worker.
+    /// Returns a worker's client.
     pub(crate) fn client(&self, worker: usize) -> Option<Arc<str>> {
         match self.clients {
             Clients::Unnamed => None,
@@ -177,10 +175,10 @@ impl Fleet {
         }
     }
 
-    /// The labels of a worker's requests, including the one that names its client.
+    /// Returns the labels of a worker's requests, the one for its client included.
     ///
     /// # Errors
-    /// If there are more labels, or longer ones, than a request may have.
+    /// If there are more or longer labels than a request may have.
     pub(crate) fn labels(&self, worker: usize, naming_client: Option<&str>) -> Result<Labels<'static>, LabelsError> {
         let mut labels = Labels::new();
         for (label, values) in &self.labels {
@@ -192,7 +190,7 @@ impl Fleet {
         Ok(labels)
     }
 
-    /// The cost of calls that workers of this fleet want at `now`.
+    /// The cost of calls that this fleet's workers want at `now`.
     pub(crate) fn cost_at(&self, now: Time) -> &CostModel {
         let shifted = self.shift.as_ref().filter(|shift| now.nanos() / shift.every.nanos().max(1) % 2 == 1);
         shifted.map_or(&self.cost, |shift| &shift.to)

@@ -1,4 +1,4 @@
-//! Fleets of workers: what they do, what it costs, and what permits it.
+//! Fleets of workers, the costs of their calls, and the sources of their permits.
 
 pub(super) mod backlog;
 pub mod cost;

@@ -8,7 +8,7 @@ use crate::world::World;
 use rampmeter_policy::Resource;
 use rampmeter_protocol::time::Time;
 
-/// How workers get permission to call.
+/// A source of permission to call.
 pub(crate) enum PermitSource {
     /// Every call may start at once.
     Open,
@@ -21,7 +21,7 @@ pub(crate) enum PermitSource {
 }
 
 impl PermitSource {
-    /// The source of permits of a world's workers; strangers bypass it.
+    /// Creates the source for a world's workers, which strangers bypass.
     pub(crate) fn new(world: &World, resource: Resource) -> Self {
         let (fleets, limits) = (&world.fleets, &world.resource.limits);
         let own: usize = fleets.iter().filter(|fleet| !fleet.foreign).map(|fleet| fleet.workers).sum();
@@ -44,17 +44,14 @@ impl PermitSource {
         self.scheduler().map_or(Time::NEVER, SimulatedScheduler::next_wakeup)
     }
 
-    /// The number of waiting requests.
     pub(crate) fn waiting(&self) -> usize {
         self.scheduler().map_or(0, SimulatedScheduler::waiting)
     }
 
-    /// The scheduler, if this is one.
     pub(crate) fn scheduler(&self) -> Option<&SimulatedScheduler> {
         if let PermitSource::Scheduler(scheduler) = self { Some(scheduler) } else { None }
     }
 
-    /// The scheduler, if this is one.
     pub(crate) fn scheduler_mut(&mut self) -> Option<&mut SimulatedScheduler> {
         if let PermitSource::Scheduler(scheduler) = self { Some(scheduler) } else { None }
     }

@@ -1,19 +1,18 @@
 //! The plain rule: take from all buckets now, and wait until none is negative.
 //!
-//! The rule is exact for one bucket and equal costs. It is wrong if costs differ: a bucket that was
-//! full when the delay was computed can be empty when the call is made. The rule is here for
-//! comparison only. It does not know limits with keys.
+//! The rule is exact for one bucket and equal costs. If costs differ it is wrong: a bucket that was
+//! full when the delay was computed may be empty when the call is made. It serves only for
+//! comparison, and ignores keys.
 
 use rampmeter_policy::Bill;
 use rampmeter_policy::spec::LimitSpec;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 
-/// The buckets of one counter or of one worker.
 #[derive(Clone, Debug)]
 pub(crate) struct PlainRule(Vec<Bucket>);
 
-/// Amounts are multiplied by the period, so no rounding occurs: a nanosecond refills `capacity`.
+/// Amounts are multiplied by the period to avoid rounding: a nanosecond refills `capacity`.
 #[derive(Clone, Debug)]
 struct Bucket {
     capacity: i128,
@@ -23,7 +22,7 @@ struct Bucket {
 }
 
 impl PlainRule {
-    /// Full buckets of these limits, or of one of `parts` equal parts of them.
+    /// Creates full buckets of these limits, or of one of `parts` equal parts of them.
     pub(crate) fn new(limits: &[LimitSpec], parts: usize) -> Self {
         let part = |limit: &LimitSpec| Bucket::new(i128::from(limit.capacity.micros()) / parts as i128, limit.period);
         PlainRule(limits.iter().filter(|limit| !limit.shadow).map(part).collect())

@@ -13,18 +13,16 @@ use rampmeter_protocol::time::Time;
 use std::ptr;
 use std::sync::Arc;
 
-/// What one call costs.
 #[derive(Debug)]
 pub(crate) struct Price {
     /// The cost in a worker's request.
     pub(crate) cost: Arc<Cost<'static>>,
     /// The charges to the scheduler's buckets.
     pub(crate) bill: Bill,
-    /// The cost as the upstream reads it.
+    /// The cost as the upstream counts it.
     pub(crate) charge: rampmeter_upstream::Cost,
 }
 
-/// What the calls of all fleets cost.
 pub(crate) struct Prices<'a> {
     resource: Resource,
     fleets: &'a [Fleet],
@@ -69,7 +67,7 @@ impl<'a> Prices<'a> {
         }
     }
 
-    /// All workers of a fleet match the same limits.
+    /// Returns the labels of any worker: all workers of a fleet match the same limits.
     fn labels(&self, fleet: &Fleet) -> Labels<'static> {
         let naming_client = self.resource.spec().fair_share.as_ref().map(|fair| fair.label.as_str());
         fleet.labels(0, naming_client).expect("checked with the world")

@@ -5,28 +5,27 @@ use rampmeter_protocol::time::Span;
 use std::str::FromStr;
 
 rampmeter_protocol::named! {
-    /// One way to share an account.
+    /// A way to share an account.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub enum Strategy {
-        /// Each worker alone: call at once, and after each 429 wait longer, with jitter.
+        /// Each worker alone: call at once, and pause longer after each 429, with jitter.
         BackOff = "back-off",
-        /// Call at once, and after a 429 wait for its `Retry-After`, with a little jitter. Without the
-        /// header, back off.
+        /// Call at once; after a 429 wait for its `Retry-After` with a little jitter, or back off
+        /// without it.
         RetryAfter = "retry-after",
         /// Each worker respects its part of every limit, which no other worker may use.
         StaticShare = "static-share",
         /// A central counter: take from all buckets now, and wait until none is negative.
         PlainRule = "plain-rule",
-        /// Rampmeter's exact starts, promised at once: mode `reserve`.
+        /// Rampmeter's exact starts, promised at once (mode `reserve`).
         Reserve = "reserve",
-        /// Rampmeter's exact starts, promised when the request's turn comes: mode `wait`.
+        /// Rampmeter's exact starts, promised when the request's turn comes (mode `wait`).
         #[default]
         LateBinding = "late-binding",
     }
 }
 
-/// The upper bound of the first pause, and the highest bound. The bound doubles with each further
-/// pause.
+/// The upper bounds of the first pause and of all pauses. The bound doubles with each pause.
 const FIRST_PAUSE: Span = Span::from_secs(2);
 const LONGEST_PAUSE: Span = Span::from_secs(60);
 

@@ -14,7 +14,6 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_session::{AskNumber, Event, Freeze, Grant, ResourceNumber, Session};
 use std::sync::Arc;
 
-/// The one resource of a session.
 pub(crate) const RESOURCE: ResourceNumber = ResourceNumber(0);
 
 /// One life of a worker. Messages to an earlier life are lost.
@@ -24,7 +23,6 @@ pub(crate) struct Address {
     pub(crate) life: u32,
 }
 
-/// One worker.
 #[derive(Debug)]
 pub(crate) struct Worker {
     pub(crate) fleet: usize,
@@ -37,32 +35,24 @@ pub(crate) struct Worker {
     /// The last permit that it asked for.
     pub(crate) ask: AskNumber,
     wanted: Option<WantedCall>,
-    /// Its permit, if a scheduler granted one.
     pub(crate) grant: Option<Grant>,
-    /// When it sent its last call.
     pub(crate) sent: Time,
-    /// Its session, if it uses a scheduler.
     pub(crate) session: Option<Box<Session>>,
-    /// The last wake-up that was planned for its session.
+    /// The last wake-up planned for its session.
     pub(crate) wakes: Option<Time>,
-    /// Messages to the scheduler.
     pub(crate) to_scheduler: Way,
-    /// Messages from the scheduler.
     pub(crate) from_scheduler: Way,
     pub(crate) labels: Labels<'static>,
 }
 
-/// A call that a worker wants.
 #[derive(Clone, Debug)]
 pub(crate) struct WantedCall {
-    /// Since when it wants the call.
     pub(crate) since: Time,
     pub(crate) price: Arc<Price>,
     /// How often the call was made and answered with 429.
     pub(crate) attempts: u32,
 }
 
-/// The state of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// It pauses after a response, or has nothing to do.
@@ -108,7 +98,6 @@ impl Worker {
         }
     }
 
-    /// Begins to wait for a permit.
     pub(crate) fn wait(&mut self, wanted: WantedCall) {
         self.ask = AskNumber(self.ask.0 + 1);
         self.wanted = Some(wanted);
@@ -121,8 +110,7 @@ impl Worker {
         self.stage = Stage::Pausing;
     }
 
-    /// Moves from one stage of a call to the next, and returns the call; `None` if it is at another
-    /// stage.
+    /// Moves from one stage of a call to the next, and returns the call; `None` at another stage.
     pub(crate) fn advance(&mut self, ask: AskNumber, from: Stage, to: Stage) -> Option<WantedCall> {
         if (self.ask, self.stage) != (ask, from) {
             return None;
@@ -131,7 +119,6 @@ impl Worker {
         self.wanted.clone()
     }
 
-    /// Lets its session ask for a permit.
     pub(crate) fn ask(&mut self, now: Time, fleet: &Fleet, mode: Mode, price: &Price) {
         let request = PermitRequest {
             cost: Clone::clone(&price.cost),
@@ -144,14 +131,14 @@ impl Worker {
         self.handle(now, Event::Asked { ask, resource, request, deadline });
     }
 
-    /// How late its last call was sent, if that is known.
+    /// How late its last call was sent, if known.
     pub(crate) fn late(&self) -> Option<Span> {
         let grant = self.grant.as_ref()?;
         Some(grant.late? + self.sent.since(grant.start))
     }
 
-    /// If the freeze makes its permit void, the worker returns it and asks for another one of the
-    /// same age. The session asks at once, so the worker waits as before.
+    /// If the freeze voids its permit, returns it and asks for another one of the same age. The
+    /// session asks at once, so the worker waits as before.
     pub(crate) fn return_if_void(&mut self, now: Time, freeze: Freeze) {
         let held = self.grant.take_if(|grant| self.stage == Stage::Permitted && grant.is_voided_by(&freeze));
         let Some(Grant { mut request, since, .. }) = held else { return };
@@ -162,14 +149,12 @@ impl Worker {
         self.handle(now, Event::Asked { ask: self.ask, resource: RESOURCE, request, deadline: Time::NEVER });
     }
 
-    /// Passes an event to its session, if it has one.
     pub(crate) fn handle(&mut self, now: Time, event: Event<'_>) {
         if let Some(session) = &mut self.session {
             session.handle(now, event);
         }
     }
 
-    /// The id of its permit.
     pub(crate) fn id(&mut self) -> Option<PermitId> {
         self.session.as_mut().map(|session| session.id(self.ask))
     }
@@ -179,7 +164,6 @@ impl Worker {
         self.calls_left != Some(0)
     }
 
-    /// Whether it can take new work.
     pub(crate) fn is_free(&self) -> bool {
         self.stage == Stage::Idle && self.has_more()
     }
@@ -192,8 +176,7 @@ impl Worker {
         }
     }
 
-    /// Loses all its state, and gets the address of a new life. Returns the call that was
-    /// unfinished.
+    /// Loses all its state and gets the address of a new life. Returns the unfinished call.
     pub(crate) fn die(&mut self) -> Option<WantedCall> {
         let unfinished = self.unfinished().cloned();
         self.address.life += 1;
@@ -205,7 +188,6 @@ impl Worker {
 }
 
 impl WantedCall {
-    /// How long the current call has been wanted.
     pub(crate) fn wait(&self, now: Time) -> Span {
         now.since(self.since)
     }
