@@ -1,4 +1,4 @@
-//! All rate limits of one customer.
+//! The rate limits of one customer.
 
 use crate::{
     Arrival, Cost, Policy, PolicyStats, Rejection, Rule,
@@ -6,10 +6,10 @@ use crate::{
 };
 use std::{num::NonZeroUsize, time::Duration};
 
-/// All policies of one customer, charged together: a call is paid by every policy or by none.
+/// All policies of one customer: a call is paid by every policy or by none.
 ///
-/// A rejected call changes only [leaky buckets](Policy::leaky_bucket): they count it, whatever the
-/// reason of the rejection was.
+/// A rejected call changes only [leaky buckets](Policy::leaky_bucket), which count it whatever the
+/// reason of the rejection.
 ///
 /// Time is a [`Duration`] since an origin that the caller chooses. It ends after 2⁶⁴ nanoseconds,
 /// at which the account stops. Times should not decrease; an earlier time counts as the last one.
@@ -32,12 +32,12 @@ pub struct Account {
     in_flight: usize,
 }
 
-/// Why a call was not admitted, and what refused it.
+/// A rejection, and the rule that caused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The greatest [`Rejection`] of all rules that the call meets.
+    /// The greatest [`Rejection`] by all rules that count the call.
     pub rejection: Rejection,
-    /// The number of its rule; `None` for the bound on calls in flight.
+    /// The number of the rejecting rule; `None` for the bound on calls in flight.
     pub(crate) rule: Option<usize>,
 }
 
@@ -45,22 +45,22 @@ pub struct Refused {
 type Counting = Vec<(usize, Vec<String>)>;
 
 impl Account {
-    /// An account at the origin of time. A unit may have several policies; without any policy every
-    /// call is admitted.
+    /// Creates an account at the origin of time. A unit may have several policies; without policies
+    /// every call is admitted.
     #[must_use]
     pub fn new(policies: Vec<Policy>) -> Self {
         Self::of(policies.into_iter().map(Rule::from).collect())
     }
 
-    /// The same for limits that may count some calls only, or separately for each value of a label.
+    /// Creates an account with limits that may count only some calls, or each value of a label
+    /// separately.
     #[must_use]
     pub fn of(rules: Vec<Rule>) -> Self {
         Self { counters: rules.into_iter().map(Counter::new).collect(), concurrency: None, in_flight: 0 }
     }
 
-    /// The same account with a bound on calls in flight: calls that were admitted and have not
-    /// [finished](Self::finish). Fewer than `limit` have to be in flight for another to be
-    /// admitted.
+    /// Bounds the calls in flight, which were admitted and have not [finished](Self::finish), to
+    /// `limit`.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Cost, Rejection};
@@ -77,8 +77,8 @@ impl Account {
         Self { concurrency: Some(limit), ..self }
     }
 
-    /// The same account with other fixed windows. They begin at multiples of their period since a
-    /// time that was `since` before the origin.
+    /// Lets fixed windows begin at multiples of their period since a time `since` before the
+    /// origin.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Unit};
@@ -98,9 +98,9 @@ impl Account {
         self
     }
 
-    /// Replaces the policies from `now` on, in their order. A token bucket keeps its level, as far
-    /// as there is room, and a window that replaces one of its kind goes on. Any other policy
-    /// begins again. The change is not announced.
+    /// Replaces the policies from `now` on, in their order. A token bucket keeps its level as far
+    /// as it fits, and a window that replaces one of its kind goes on. Other policies start anew.
+    /// The change is not announced.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost};
@@ -124,11 +124,10 @@ impl Account {
         self.counters = policies.into_iter().map(counter).collect();
     }
 
-    /// Charges a call without labels that arrives at `now`, as [`Self::admit_call`] does.
+    /// Charges a call without labels that arrives at `now`.
     ///
     /// # Errors
-    ///
-    /// The errors of [`Self::admit_call`].
+    /// Those of [`Self::admit_call`].
     pub fn admit(&mut self, now: Duration, cost: &Cost) -> Result<(), Rejection> {
         self.admit_call(now, &Arrival::of(cost)).map_err(|refused| refused.rejection)
     }
@@ -137,8 +136,7 @@ impl Account {
     /// flight until [`Self::finish`].
     ///
     /// # Errors
-    ///
-    /// When any policy cannot pay, or too many calls are in flight. Then no policy pays, and every
+    /// If a policy cannot pay, or too many calls are in flight. Then no policy pays, and every
     /// leaky bucket counts the call.
     pub fn admit_call(&mut self, now: Duration, arrival: &Arrival<'_>) -> Result<(), Refused> {
         let counting = self.arrive(nanos(now), arrival);
@@ -152,36 +150,33 @@ impl Account {
         Err(self.refused(&counting, arrival).expect("a rejected call makes no room"))
     }
 
-    /// Notes that an admitted call has ended. An account without a concurrency limit does not need
-    /// this.
+    /// Notes that an admitted call has ended, which only a bound on calls in flight needs.
     ///
     /// # Panics
-    ///
-    /// When no admitted call is in flight.
+    /// If no admitted call is in flight.
     pub fn finish(&mut self) {
         self.in_flight = self.in_flight.checked_sub(1).expect("only admitted calls finish, and only once");
     }
 
-    /// The number of calls that were admitted and have not finished.
+    /// Returns the number of admitted calls that have not finished.
     #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// What each policy has spent and could spend at `now`, in the order of the policies. Of
-    /// several keys it is the level of the scarcest.
+    /// Returns what each policy has spent and could spend at `now`, in the order of the policies.
+    /// The level of a policy with keys is that of the scarcest.
     #[must_use]
     pub fn policies(&self, now: Duration) -> Vec<PolicyStats> {
         self.counters.iter().map(|counter| counter.stats(nanos(now))).collect()
     }
 
-    /// What the policies that count this call have left, by their numbers.
+    /// Returns what the policies that count this call have left, with their numbers.
     pub(crate) fn standings(&self, now: Duration, arrival: &Arrival<'_>) -> Vec<(usize, LimitState<'_>)> {
         let counters = self.counters.iter().enumerate();
         counters.filter_map(|(rule, counter)| Some((rule, counter.standing(nanos(now), arrival)?))).collect()
     }
 
-    /// The rule with this number.
     pub(crate) fn rule(&self, number: usize) -> &Rule {
         self.counters[number].rule()
     }
@@ -191,8 +186,8 @@ impl Account {
         counters.filter_map(|(rule, counter)| Some((rule, counter.arrive(now_ns, arrival)?))).collect()
     }
 
-    /// The greatest reason. Levels only rise meanwhile, so all policies can pay after the longest
-    /// wait.
+    /// Returns the greatest reason. Levels only rise meanwhile, so all policies can pay after the
+    /// longest wait.
     fn refused(&self, counting: &Counting, arrival: &Arrival<'_>) -> Option<Refused> {
         let full = self.concurrency.is_some_and(|limit| self.in_flight >= limit.get());
         let busy = full.then_some(Refused { rejection: Rejection::TooManyInFlight, rule: None });

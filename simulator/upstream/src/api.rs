@@ -1,4 +1,4 @@
-//! An upstream without HTTP around it.
+//! An upstream without HTTP.
 
 use crate::{
     Account, Arrival, Cost, Policy, PolicyStats, Preset, Rejection,
@@ -12,10 +12,9 @@ use crate::{
 };
 use std::time::Duration;
 
-/// An upstream without HTTP around it: an [`Account`], and answers that tell of its limits as a
-/// [`Preset`] says.
+/// An upstream without HTTP: an [`Account`] whose responses describe its limits by a [`Preset`].
 ///
-/// Time is a [`Duration`] since an origin that the caller chooses, as it is for the account.
+/// Time is a [`Duration`] since an origin that the caller chooses, as for the account.
 ///
 /// ```
 /// use rampmeter_upstream::{Api, Arrival, Cost, Preset};
@@ -36,23 +35,23 @@ pub struct Api {
     answers: u64,
 }
 
-/// The answer to a call.
+/// The response to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// The status.
     pub status: u16,
     /// All headers about limits, by name in lower case.
     pub headers: Vec<(String, String)>,
-    /// What the call costs.
+    /// The cost of the call.
     pub cost: Cost,
-    /// Why the call was refused; `None` if it was admitted.
+    /// Why the call was rejected; `None` if it was admitted.
     pub rejection: Option<Rejection>,
-    /// The wait that a refusal states.
+    /// The wait that a rejection states.
     pub stated_wait: Option<Duration>,
 }
 
 impl Reply {
-    /// The value of a header.
+    /// Returns the value of a header.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
@@ -60,7 +59,7 @@ impl Reply {
 }
 
 impl Api {
-    /// The upstream at the origin of time, which is the beginning of 1970.
+    /// Creates the upstream at the origin of time, the beginning of 1970.
     #[must_use]
     pub fn new(preset: Preset) -> Self {
         let account = Account::of(preset.rules.clone());
@@ -69,7 +68,7 @@ impl Api {
         Self { preset, account, ban, since_1970: Duration::ZERO, answers: 0 }
     }
 
-    /// The same upstream, with an origin of time that is `since_1970` after the beginning of 1970.
+    /// Sets the origin of time to `since_1970` after the beginning of 1970.
     #[must_use]
     pub fn with_origin(self, since_1970: Duration) -> Self {
         Self { account: self.account.with_windows_since(since_1970), since_1970, ..self }
@@ -80,7 +79,8 @@ impl Api {
         self.account.change(now, policies);
     }
 
-    /// Answers a call that arrives at `now`. An admitted call is in flight until [`Self::finish`].
+    /// Responds to a call that arrives at `now`. An admitted call is in flight until
+    /// [`Self::finish`].
     pub fn answer(&mut self, now: Duration, arrival: &Arrival<'_>) -> Reply {
         let cost = self.preset.cost(arrival);
         let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
@@ -103,19 +103,18 @@ impl Api {
     /// Notes that an admitted call has ended.
     ///
     /// # Panics
-    ///
-    /// When no admitted call is in flight.
+    /// If no admitted call is in flight.
     pub fn finish(&mut self) {
         self.account.finish();
     }
 
-    /// What each policy has spent and could spend at `now`, as [`Account::policies`] tells it.
+    /// Returns what each policy has spent and could spend at `now`, as [`Account::policies`] does.
     #[must_use]
     pub fn policies(&self, now: Duration) -> Vec<PolicyStats> {
         self.account.policies(now)
     }
 
-    /// The preset that it was made from.
+    /// Returns the preset that the upstream was created from.
     #[must_use]
     pub fn preset(&self) -> &Preset {
         &self.preset

@@ -1,19 +1,19 @@
-//! A call that arrives.
+//! Arriving calls.
 
 use crate::Cost;
 use std::fmt;
 
-/// A call that arrives: its cost and its labels.
+/// An arriving call.
 #[derive(Clone, Copy)]
 pub struct Arrival<'a> {
-    /// What it costs.
+    /// The call's cost.
     pub cost: &'a Cost,
-    /// The value of a label, such as its method or its route.
+    /// Returns the value of a label, such as its method or its route.
     pub label: &'a dyn Fn(&str) -> Option<String>,
 }
 
 impl<'a> Arrival<'a> {
-    /// A call without labels.
+    /// Creates a call without labels.
     #[must_use]
     pub fn of(cost: &'a Cost) -> Self {
         Self { cost, label: &|_| None }

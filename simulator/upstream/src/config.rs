@@ -15,25 +15,25 @@ use std::net::{Ipv4Addr, SocketAddr};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Its limits, and the form of its answers.
+    /// Its limits and the form of its responses.
     pub preset: Preset,
-    /// Where to listen; port 0 takes any free one.
+    /// The address to listen on; port 0 takes any free one.
     pub listen: SocketAddr,
-    /// How long admitted calls take. The timer counts whole milliseconds and is never early.
+    /// Duration of admitted calls. The timer counts whole milliseconds and is never early.
     pub response_time: ResponseTime,
-    /// Whether all decisions are kept for [`Upstream::admissions`](crate::Upstream::admissions).
+    /// Whether to keep all decisions for [`Upstream::admissions`](crate::Upstream::admissions).
     pub keeps_admissions: bool,
 }
 
 impl Config {
-    /// These policies on any free port of 127.0.0.1, in the dialect of Sentinel Hub. Answers come
-    /// at once, concurrency has no bound, and admissions are not kept.
+    /// Creates parameters with these policies on a free port of 127.0.0.1, in the dialect of
+    /// Sentinel Hub. Responses come at once, concurrency has no bound, and admissions are not kept.
     #[must_use]
     pub fn new(policies: Vec<Policy>) -> Self {
         Self::of(Preset::new(policies.into_iter().map(Rule::new).collect()))
     }
 
-    /// The same for an upstream with this preset, which has a dialect, bounds and prices, too.
+    /// Creates such parameters with a preset, which also has a dialect, bounds and prices.
     #[must_use]
     pub fn of(preset: Preset) -> Self {
         Self {

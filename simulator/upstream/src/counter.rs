@@ -1,16 +1,16 @@
-//! What a limit has counted, for each key.
+//! The meters of a limit, one per key.
 
 use crate::{Amount, Arrival, Policy, PolicyStats, Rejection, Rule, counting::meter::Meter};
 use std::{collections::BTreeMap, time::Duration};
 
-/// The most keys of a limit with a meter of their own. Keys come from the network, so memory must
-/// not grow with them. Further keys share one meter.
+/// Most keys of a limit with a meter of their own; further keys share one. Keys come from the
+/// network, so memory must not grow with them.
 const MAX_KEYS: usize = 100_000;
 
 /// The key of calls beyond that bound.
 const OTHER_KEYS: &str = "(other)";
 
-/// A limit with its meters, of which each starts with the first call of its key.
+/// A limit with its meters, each of which starts with the first call of its key.
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
     rule: Rule,
@@ -20,7 +20,6 @@ pub(crate) struct Counter {
     spent: Amount,
 }
 
-/// What a limit has left for a call.
 #[derive(Clone, Debug)]
 pub(crate) struct LimitState<'a> {
     pub(crate) rule: &'a Rule,
@@ -38,13 +37,13 @@ impl Counter {
         &self.rule
     }
 
-    /// Shifts fixed windows, before the first call: they begin at multiples of their period since a
-    /// time that was this long before the origin of time.
+    /// Lets fixed windows begin at multiples of their period since a time this long before the
+    /// origin. Only before the first call.
     pub(crate) fn begin(&mut self, since_ns: u128) {
         self.since_ns = since_ns;
     }
 
-    /// Notes that a call arrives, and returns the key that it counts for.
+    /// Notes an arriving call, and returns the key that it counts for.
     pub(crate) fn arrive(&mut self, now_ns: u64, arrival: &Arrival<'_>) -> Option<Vec<String>> {
         let key = self.known(self.rule.key_of(arrival)?);
         if !self.meters.contains_key(&key) {
@@ -69,7 +68,7 @@ impl Counter {
         self.meter(key).reject(share);
     }
 
-    /// The same counter with another policy from `now_ns` on.
+    /// Replaces the policy from `now_ns` on.
     pub(crate) fn changed(mut self, now_ns: u64, policy: Policy) -> Self {
         self.rule.policy = policy;
         let mut fresh = self.fresh();
@@ -83,7 +82,7 @@ impl Counter {
         self
     }
 
-    /// What is left for a call; `None` if the limit does not count it.
+    /// Returns what is left for a call; `None` if the limit does not count it.
     pub(crate) fn standing(&self, now_ns: u64, arrival: &Arrival<'_>) -> Option<LimitState<'_>> {
         let key = self.known(self.rule.key_of(arrival)?);
         let meter = self.meters.get(&key).cloned().unwrap_or_else(|| self.fresh());
@@ -91,7 +90,7 @@ impl Counter {
         Some(LimitState { rule: &self.rule, key, level: meter.spendable(now_ns), full_in })
     }
 
-    /// What all keys have spent together, and what the scarcest key could spend.
+    /// Returns what all keys have spent together, and what the scarcest key could spend.
     pub(crate) fn stats(&self, now_ns: u64) -> PolicyStats {
         let least = self.meters.values().map(|meter| meter.spendable(now_ns)).min();
         let level = least.unwrap_or_else(|| self.fresh().spendable(now_ns));

@@ -1,9 +1,9 @@
-//! Counts calls that an upstream calls invalid, and closes it when there are too many.
+//! The count of invalid calls, too many of which close the upstream.
 
 use crate::{Amount, Rejection, counting::meter::Meter, preset::InvalidCalls, refusal::Refusal, rule::Sharing};
 
-/// Counts invalid calls. If there are too many, every call is refused until there is room again.
-/// Those refusals do not count.
+/// Counts invalid calls. While there are too many, every call is rejected; those rejections do not
+/// count.
 #[derive(Clone, Debug)]
 pub(crate) struct Ban {
     counts: InvalidCalls,
@@ -15,13 +15,13 @@ impl Ban {
         Self { meter: Meter::new(&counts.policy, 0), counts }
     }
 
-    /// How a call that arrives at `now_ns` is refused, if the upstream is closed.
+    /// Returns how a call at `now_ns` is rejected, if the upstream is closed.
     pub(crate) fn refusal(&mut self, now_ns: u64) -> Option<(Refusal, Rejection)> {
         self.meter.advance(now_ns);
         Some((self.counts.refusal, self.meter.refusal(Amount::ONE)?))
     }
 
-    /// Counts an answer. A refusal of a limit that other accounts have used up does not count.
+    /// Counts a response. A rejection by a limit that other accounts have used up does not count.
     pub(crate) fn count(&mut self, status: u16, sharing: Option<Sharing>) {
         if self.counts.statuses.contains(&status) && sharing != Some(Sharing::Shared) {
             self.meter.charge(Amount::ONE);

@@ -1,16 +1,15 @@
 //! An HTTP service that enforces rate limits as real APIs do, to run a scheduler against.
 //!
 //! The service shares no code, no arithmetic and no clock with the scheduler, so that it can judge
-//! the scheduler. A call that it answers with 429 really was too early.
+//! the scheduler: a call that gets a 429 really was too early.
 //!
-//! The package has two halves. The pure one takes time as an argument: a
-//! [`Duration`](std::time::Duration) since an origin that the caller chooses. An [`Account`] holds
-//! several [`Policy`]s, and charges the [`Cost`] of a call to all of them or to none. A policy is a
-//! token bucket, with the quirks that real ones have, a window or a leaky bucket. A [`Rule`] has it
-//! count some calls only, or each key separately. An [`Api`] is an account whose answers tell of it
-//! as a [`Preset`] says. There are presets of GitHub, Discord, OpenAI, Anthropic, Shopify and the
-//! IETF's draft. A preset is a small file, `presets/github.toml` for example. The other half,
-//! [`Upstream`], puts one behind HTTP:
+//! The pure half of the package takes time as an argument, a [`Duration`](std::time::Duration)
+//! since an origin that the caller chooses. An [`Account`] charges the [`Cost`] of a call to all of
+//! its [`Policy`]s or to none. A policy is a token bucket with the quirks of real ones, a window or
+//! a leaky bucket. A [`Rule`] restricts a policy to some calls, or counts each key separately. An
+//! [`Api`] is an account whose responses describe it by a [`Preset`]. There are presets for GitHub,
+//! Discord, OpenAI, Anthropic, Shopify and the IETF's draft, each a small file such as
+//! `presets/github.toml`. The other half, [`Upstream`], serves one over HTTP:
 //!
 //! | request | answer |
 //! |---|---|
@@ -18,8 +17,8 @@
 //! | `GET /stats` | counts and levels as JSON |
 //!
 //! A call states its cost per unit in the query (`?processing-units=2.5`) or in a header
-//! (`x-cost-processing-units: 2.5`). The other parameters of the query are labels, such as
-//! `?route=roles&guild=7`; `method` is a label, too.
+//! (`x-cost-processing-units: 2.5`). The other query parameters are labels, such as
+//! `?route=roles&guild=7`, and so is `method`.
 //!
 //! ```
 //! use rampmeter_upstream::{Config, Upstream};
@@ -38,7 +37,7 @@
 //! ```
 //!
 //! Absent on purpose: charging by outcome (every admitted call is charged), refunds, monthly 403s,
-//! tokens for calls, TLS, and any state that outlives the process.
+//! access tokens, TLS, and any state that outlives the process.
 
 mod account;
 mod api;

@@ -1,9 +1,9 @@
-//! Reads values that a file has as text.
+//! Values that are text in a file.
 
 use serde::{Deserialize, Deserializer, de::Error};
 use std::{fmt::Display, str::FromStr};
 
-/// Reads a value that is written as text.
+/// Parses a value that is written as text.
 pub(crate) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(deserializer: D) -> Result<T, D::Error> {
     String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
 }

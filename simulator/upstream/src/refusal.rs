@@ -1,24 +1,24 @@
-//! How a limit refuses calls.
+//! How a limit rejects calls.
 
 use crate::{Rejection, RetryAfter, parsed::some_parsed, policy::text::read_duration};
 use serde::{Deserialize, Deserializer, de::Error};
 use std::time::Duration;
 
-/// How a limit refuses calls.
+/// How a limit rejects calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Refusal {
     pub(crate) status: u16,
-    /// How `Retry-After` states the wait; by default as the dialect does.
+    /// How `Retry-After` states the wait; by default as in the dialect.
     #[serde(deserialize_with = "some_parsed")]
     pub(crate) retry_after: Option<RetryAfter>,
-    /// The least wait that is stated. Above zero it is stated for an unknown wait, too.
+    /// The least wait stated. Above zero it also stands for an unknown wait.
     #[serde(deserialize_with = "wait")]
     pub(crate) at_least: Duration,
 }
 
 impl Refusal {
-    /// The wait that is stated; `None` if it is unknown or returning is useless.
+    /// Returns the wait to state; `None` if it is unknown or returning is useless.
     pub(crate) fn wait(self, rejection: Rejection) -> Option<Duration> {
         match rejection {
             Rejection::RetryAfter(wait) => Some(wait.max(self.at_least)),
@@ -34,7 +34,7 @@ impl Default for Refusal {
     }
 }
 
-/// Reads a duration of a fixed length.
+/// Parses a duration of a fixed length.
 fn wait<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(deserializer)?;
     read_duration(&text).and_then(Duration::try_from).map_err(D::Error::custom)

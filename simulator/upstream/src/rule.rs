@@ -1,10 +1,10 @@
-//! One limit of an upstream, and what its answers tell of it.
+//! The limits of an upstream.
 
 use crate::{Arrival, Policy, parsed::parsed, refusal::Refusal};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// One limit of an upstream: a policy, and the calls that it counts.
+/// One limit of an upstream: a policy and the calls that it counts.
 ///
 /// ```
 /// use rampmeter_upstream::{Account, Arrival, Cost, Rule};
@@ -26,46 +26,46 @@ pub struct Rule {
     #[serde(rename = "limit", deserialize_with = "parsed")]
     pub policy: Policy,
     pub(crate) name: Option<String>,
-    /// Labels; each combination of their values counts separately.
+    /// Labels whose combinations of values are counted separately.
     #[serde(default)]
     pub(crate) key: Vec<String>,
-    /// The calls that it counts; `roles*` means all values that begin with `roles`.
+    /// The calls that it counts; `roles*` matches all values that begin with `roles`.
     #[serde(default, rename = "match")]
     pub(crate) matching: Matching,
     /// Calls that match one of these are not counted.
     #[serde(default)]
     pub(crate) except: Vec<Matching>,
-    /// Whether no headers show it, as long as it refuses no call.
+    /// Whether headers show it only when it rejects a call.
     #[serde(default)]
     pub(crate) hidden: bool,
-    /// The dialect's headers for limits of this family show it; by default the usual ones.
+    /// The family of headers that show it; by default the usual headers.
     pub(crate) family: Option<String>,
-    /// The remaining amount is shown rounded to a multiple of this many units, up or down.
+    /// The shown remaining amount is rounded up or down to a multiple of this many units.
     pub(crate) rounded_to: Option<u32>,
     #[serde(default)]
     pub(crate) sharing: Sharing,
-    /// How this limit refuses calls; by default as the other limits do.
+    /// How this limit rejects calls; by default as the others do.
     pub(crate) refusal: Option<Refusal>,
 }
 
-/// By label, the values of calls that match; each label has to have one of its values.
+/// The values that match, by label; a call must have a matching value for each.
 pub(crate) type Matching = BTreeMap<String, Vec<String>>;
 
 /// Whose calls a limit counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Sharing {
-    /// Counts calls of the caller in one part of the API.
+    /// The caller's calls to one part of the API.
     #[default]
     User,
-    /// Counts all calls of the caller. Its refusals have no headers about limits.
+    /// All calls of the caller. Its rejections have no headers about limits.
     Global,
-    /// Counts calls of other accounts, too. A refusal by it is not the caller's fault.
+    /// Calls of other accounts too, so that a rejection is not the caller's fault.
     Shared,
 }
 
 impl Rule {
-    /// A limit of all calls.
+    /// Creates a limit of all calls.
     #[must_use]
     pub fn new(policy: Policy) -> Self {
         Self {
@@ -82,40 +82,39 @@ impl Rule {
         }
     }
 
-    /// The same limit under a name, which answers tell.
+    /// Sets the name that responses state.
     #[must_use]
     pub fn named(self, name: &str) -> Self {
         Self { name: Some(name.to_owned()), ..self }
     }
 
-    /// The same limit for each combination of values of these labels. It does not count calls that
-    /// lack one of the labels.
+    /// Counts each combination of values of these labels separately, and no calls without one of
+    /// the labels.
     #[must_use]
     pub fn for_each(self, labels: &[&str]) -> Self {
         Self { key: labels.iter().map(|label| (*label).to_owned()).collect(), ..self }
     }
 
-    /// The same limit, only for calls whose label has one of these values. A value that ends in `*`
-    /// matches all values that begin like it.
+    /// Counts only calls whose label has one of these values. A trailing `*` matches any ending.
     #[must_use]
     pub fn only(mut self, label: &str, values: &[&str]) -> Self {
         self.matching.insert(label.to_owned(), values.iter().map(|value| (*value).to_owned()).collect());
         self
     }
 
-    /// The same limit without the calls that one of `others` counts by their labels.
+    /// Excludes the calls that one of `others` counts by their labels.
     #[must_use]
     pub fn except<'a>(mut self, others: impl IntoIterator<Item = &'a Rule>) -> Self {
         self.except.extend(others.into_iter().map(|other| other.matching.clone()));
         self
     }
 
-    /// Its name, else the text of its policy.
+    /// Returns its name, or else the text of its policy.
     pub(crate) fn title(&self) -> String {
         self.name.clone().unwrap_or_else(|| self.policy.to_string())
     }
 
-    /// The values that name the bucket of a call; `None` for a call that it does not count.
+    /// Returns the values that select a call's bucket; `None` if the call is not counted.
     pub(crate) fn key_of(&self, arrival: &Arrival<'_>) -> Option<Vec<String>> {
         let has_one = |(label, values): (&String, &Vec<String>)| {
             (arrival.label)(label).is_some_and(|value| values.iter().any(|pattern| fits(pattern, &value)))

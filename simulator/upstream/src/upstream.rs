@@ -1,4 +1,4 @@
-//! A running service.
+//! The running service.
 
 use crate::{Admission, Config, Policy, Stats, http::service::Service};
 use axum::serve::ListenerExt;
@@ -12,13 +12,10 @@ use tokio::{
 /// Connections that may wait to be accepted: a fleet of thousands connects at once.
 const BACKLOG: u32 = 4096;
 
-/// How long a stop waits beyond the longest response time, for callers that paused within a
-/// request.
+/// How long a stop waits beyond the longest response time for callers that paused within a request.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
-/// A running service. Dropping the value stops it too, without waiting.
-///
-/// It runs on the runtime that started it.
+/// A running service on the runtime that started it. Dropping the value stops it without waiting.
 ///
 /// ```
 /// use rampmeter_upstream::{Config, Upstream};
@@ -38,27 +35,25 @@ pub struct Upstream {
     addr: SocketAddr,
     service: Arc<Service>,
     serving: JoinHandle<()>,
-    /// The service runs until this is dropped.
+    /// Dropping this stops the service.
     running: oneshot::Sender<()>,
 }
 
-/// The address cannot be listened on.
+/// The service cannot listen on an address.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {addr}")]
 pub struct StartError {
-    /// The address that was asked for.
+    /// The requested address.
     pub addr: SocketAddr,
     /// The system's error.
     pub source: io::Error,
 }
 
 impl Upstream {
-    /// Starts the service, which accepts calls when this returns. Its clock and its policies start
-    /// now.
+    /// Starts the service, its clock and its policies. It accepts calls when this returns.
     ///
     /// # Errors
-    ///
-    /// When the address cannot be listened on.
+    /// If the service cannot listen on the address.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let addr = config.listen;
         let (listener, addr) = listen(addr).map_err(|source| StartError { addr, source })?;
@@ -68,48 +63,49 @@ impl Upstream {
         Ok(Self { addr, service, serving, running })
     }
 
-    /// Where the service listens.
+    /// Returns the address on which the service listens.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The address as the start of a URL, such as `http://127.0.0.1:12345`.
+    /// Returns the address as the start of a URL, such as `http://127.0.0.1:12345`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.addr)
     }
 
-    /// All counts so far.
+    /// Returns all counts so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.service.stats()
     }
 
-    /// All decisions, oldest first, if [`Config::keeps_admissions`]. Malformed calls are not among them.
+    /// Returns all decisions, oldest first, if [`Config::keeps_admissions`]; malformed calls are
+    /// not included.
     #[must_use]
     pub fn admissions(&self) -> Vec<Admission> {
         self.service.open().1.log.clone().unwrap_or_default()
     }
 
-    /// Replaces the policies from now on, as [`Account::change`](crate::Account::change) does.
-    /// Calls cannot state the cost of a new unit, so that cost is zero.
+    /// Replaces the policies, as [`Account::change`](crate::Account::change) does. Calls cannot
+    /// state the cost of a new unit, which is therefore zero.
     pub fn change(&self, policies: Vec<Policy>) {
         let (now, mut ledger) = self.service.open();
         ledger.api.change(now, policies);
     }
 
-    /// Stops: accepts no more calls, and answers those under way. Waits for these, and a second
+    /// Stops accepting calls, and waits until those in progress have been answered, and a second
     /// longer for callers in the middle of a request.
     pub async fn stop(self) {
         let patience = self.service.response_time.longest().saturating_add(STOP_GRACE);
         drop(self.running);
-        // The service has ended, or the patience is over; neither needs a report.
+        // The service has ended or the timeout has passed; neither needs a report.
         drop(tokio::time::timeout(patience, self.serving).await);
     }
 }
 
-/// Opens the socket by hand because of the backlog.
+/// Opens the socket by hand to set the backlog.
 fn listen(addr: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let socket = if addr.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     socket.set_reuseaddr(true)?;
@@ -125,7 +121,7 @@ async fn serve(listener: TcpListener, service: Arc<Service>, stopped: oneshot::R
     until_stopped.await.expect("accepting retries for ever and so never fails");
 }
 
-/// A small answer must not wait for more data. A connection without this setting still works.
+/// A small response must not wait for more data. A connection without this setting still works.
 fn send_at_once(connection: &mut TcpStream) {
     drop(connection.set_nodelay(true));
 }

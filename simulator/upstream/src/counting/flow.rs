@@ -1,4 +1,4 @@
-//! An even flow.
+//! A constant flow.
 
 use crate::{Amount, Policy};
 
@@ -25,7 +25,8 @@ impl Flow {
         u128::from(amount.micros()) * u128::from(self.scale)
     }
 
-    /// The amount in `volume`, which is at most the capacity's, rounded down to a micro-unit.
+    /// Returns the amount in `volume`, which is at most the capacity's, rounded down to a
+    /// micro-unit.
     pub(crate) fn amount(self, volume: u128) -> Amount {
         let micros = volume / u128::from(self.scale);
         Amount::from_micros(u64::try_from(micros).expect("no volume is above the capacity's"))
@@ -35,7 +36,7 @@ impl Flow {
         u128::from(elapsed_ns) * u128::from(self.per_ns)
     }
 
-    /// How long `volume` takes to flow, rounded up to a nanosecond; `None` without a flow.
+    /// Returns how long `volume` takes to flow, rounded up to a nanosecond; `None` without a flow.
     pub(crate) fn time_for_ns(self, volume: u128) -> Option<u128> {
         (self.per_ns > 0).then(|| volume.div_ceil(u128::from(self.per_ns)))
     }

@@ -7,8 +7,7 @@ use crate::{
 
 /// The state of one policy, by its model.
 ///
-/// While no calls come, the amount that can be spent never falls. After the longest wait, all
-/// policies can pay.
+/// Without calls, the spendable amount never falls, so all policies can pay after the longest wait.
 #[derive(Clone, Debug)]
 pub(crate) enum Meter {
     TokenBucket(TokenBucket),
@@ -17,8 +16,8 @@ pub(crate) enum Meter {
 }
 
 impl Meter {
-    /// A meter before its first call. Windows begin at multiples of their period since a time that
-    /// was `since_ns` before the origin of time.
+    /// Creates a meter before its first call. Windows begin at multiples of their period since a
+    /// time `since_ns` before the origin.
     pub(crate) fn new(policy: &Policy, since_ns: u128) -> Self {
         match policy.model() {
             Model::TokenBucket(variant) => Self::TokenBucket(TokenBucket::new(policy, variant)),
@@ -28,8 +27,7 @@ impl Meter {
         }
     }
 
-    /// Notes that a call arrives at `now_ns`, whatever it costs. An earlier time counts as the last
-    /// one.
+    /// Notes a call at `now_ns`, whatever it costs. An earlier time counts as the last one.
     pub(crate) fn advance(&mut self, now_ns: u64) {
         match self {
             Self::TokenBucket(bucket) => bucket.advance(now_ns),
@@ -38,8 +36,8 @@ impl Meter {
         }
     }
 
-    /// Goes on where the meter of another policy stops, at `now_ns`. A bucket keeps its level, as
-    /// far as there is room, and a window what it has used. Another model begins again.
+    /// Takes over from the meter of another policy at `now_ns`. A bucket keeps its level as far as
+    /// it fits, and a window what it has used. Another model starts anew.
     pub(crate) fn succeed(&mut self, before: &Self, now_ns: u64) {
         match (self, before) {
             (Self::TokenBucket(bucket), before) => bucket.hold(before.spendable(now_ns)),
@@ -50,8 +48,8 @@ impl Meter {
         }
     }
 
-    /// How long after `now_ns` it can spend its capacity again without another call; `None` if it
-    /// never can.
+    /// Returns how long after `now_ns` it can spend its capacity again without another call; `None`
+    /// if never.
     pub(crate) fn full_in_ns(&self, now_ns: u64) -> Option<u128> {
         match self {
             Self::TokenBucket(bucket) => bucket.full_in_ns(now_ns),
@@ -60,7 +58,7 @@ impl Meter {
         }
     }
 
-    /// What could be spent at `now_ns`, rounded down to a micro-unit.
+    /// Returns what could be spent at `now_ns`, rounded down to a micro-unit.
     pub(crate) fn spendable(&self, now_ns: u64) -> Amount {
         match self {
             Self::TokenBucket(bucket) => bucket.spendable(now_ns),
@@ -69,7 +67,7 @@ impl Meter {
         }
     }
 
-    /// Why `cost` cannot be paid at the time of the last advance.
+    /// Returns why `cost` cannot be paid at the time of the last advance.
     pub(crate) fn refusal(&self, cost: Amount) -> Option<Rejection> {
         match self {
             Self::TokenBucket(bucket) => bucket.refusal(cost),
@@ -87,7 +85,7 @@ impl Meter {
         }
     }
 
-    /// Counts a rejected call, whatever the reason of the rejection was.
+    /// Counts a rejected call, whatever the reason of the rejection.
     pub(crate) fn reject(&mut self, cost: Amount) {
         match self {
             Self::TokenBucket(bucket) => bucket.reject(cost),

@@ -1,21 +1,20 @@
-//! Why a call is not admitted.
+//! Reasons for rejecting calls.
 
 use std::time::Duration;
 
-/// Why a call was not admitted: a time to return, no known time, or never.
+/// The reason for rejecting a call: it has to wait for a known or an unknown time, or forever.
 ///
 /// A longer wait is greater, an unknown wait is greater than any known one, and never is greatest.
 /// Of several reasons the greatest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rejection {
-    /// After this time all policies can pay, and not before, if no other call arrives meanwhile.
-    /// Rounded up to a nanosecond.
+    /// All policies can pay after exactly this time, rounded up to a nanosecond, if no other call
+    /// arrives meanwhile.
     RetryAfter(Duration),
     /// The bound on calls in flight is reached: one of them has to end first.
     TooManyInFlight,
-    /// The call can never be paid: its cost is above what a policy ever holds, or a fixed amount is
-    /// used up. The same holds if nothing flows in, and for waits beyond 2⁶⁴ nanoseconds, about 584
-    /// years.
+    /// The call can never be paid: it costs more than a policy ever holds, a fixed amount is used
+    /// up, nothing flows in, or the wait exceeds 2⁶⁴ nanoseconds, about 584 years.
     Never,
 }
 

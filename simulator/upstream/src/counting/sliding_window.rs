@@ -1,4 +1,4 @@
-//! The state of a sliding window.
+//! Sliding windows.
 
 use crate::{Amount, Policy, Rejection};
 use std::collections::VecDeque;
@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 pub(crate) struct SlidingWindow {
     capacity: Amount,
     period_ns: u64,
-    /// Oldest first. Each takes a part of the capacity, so their number is bounded by the capacity
-    /// in micro-units.
+    /// Oldest first. Each takes a part of the capacity, so the capacity in micro-units bounds their
+    /// number.
     admitted: VecDeque<Charge>,
     used: Amount,
     updated_ns: u64,
@@ -32,7 +32,7 @@ impl SlidingWindow {
         }
     }
 
-    /// Forgets calls that have left the window; an earlier time than the last one changes nothing.
+    /// Forgets calls that have left the window. An earlier time than the last one changes nothing.
     pub(crate) fn advance(&mut self, now_ns: u64) {
         self.updated_ns = self.updated_ns.max(now_ns);
         while let Some(oldest) = self.admitted.pop_front_if(|charge| has_left(charge, self.period_ns, self.updated_ns))
@@ -53,7 +53,7 @@ impl SlidingWindow {
         (cost > self.room()).then(|| Rejection::after_ns(self.wait_ns(cost).into()))
     }
 
-    /// Notes `cost` unless it is zero, since zero takes no part of the capacity.
+    /// Notes `cost` unless it is zero, which takes no part of the capacity.
     pub(crate) fn charge(&mut self, cost: Amount) {
         if cost > Amount::ZERO {
             self.used = self.used.saturating_add(cost);
@@ -61,13 +61,13 @@ impl SlidingWindow {
         }
     }
 
-    /// Goes on with the calls that another window has admitted.
+    /// Takes over the calls that another window has admitted.
     pub(crate) fn succeed(&mut self, before: &Self) {
         (self.admitted, self.used) = (before.admitted.clone(), before.used);
         self.advance(self.updated_ns);
     }
 
-    /// The time until the last admitted call has left.
+    /// Returns the time until the last admitted call has left.
     pub(crate) fn full_in_ns(&self, now_ns: u64) -> u64 {
         self.admitted.back().map_or(0, |last| last.at_ns.saturating_add(self.period_ns).saturating_sub(now_ns))
     }
@@ -76,7 +76,7 @@ impl SlidingWindow {
         self.capacity.saturating_sub(self.used)
     }
 
-    /// The time until enough of the oldest calls have left for `cost` to fit. `cost` is at most the
+    /// Returns the time until enough of the oldest calls have left for `cost`, which is at most the
     /// capacity.
     fn wait_ns(&self, cost: Amount) -> u64 {
         let mut room = self.room();

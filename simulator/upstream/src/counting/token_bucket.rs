@@ -1,11 +1,11 @@
-//! The state of a token bucket.
+//! Token buckets and leaky buckets.
 
 use crate::{Amount, Policy, Rejection, counting::flow::Flow, policy::model::Variant};
 use std::num::NonZeroU64;
 
-/// A token bucket: a stock that flows in up to a maximum. Levels are volumes of its [`Flow`].
+/// A token bucket: a stock with an inflow up to a maximum. Levels are volumes of its [`Flow`].
 ///
-/// A leaky bucket is one whose rejected calls take from it, too.
+/// In a leaky bucket, rejected calls take from the stock too.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenBucket {
     flow: Flow,
@@ -32,18 +32,18 @@ impl TokenBucket {
         }
     }
 
-    /// A leaky bucket: its level is the room that calls have left.
+    /// Creates a leaky bucket, whose level is the room left for calls.
     pub(crate) fn leaky(policy: &Policy) -> Self {
         Self { is_leaky: true, ..Self::new(policy, Variant::default()) }
     }
 
-    /// Adds the inflow until `now_ns`; an earlier time than the last one changes nothing.
+    /// Adds the inflow until `now_ns`. An earlier time than the last one changes nothing.
     pub(crate) fn advance(&mut self, now_ns: u64) {
         self.level = self.level_at(now_ns);
         self.updated_ns = self.updated_ns.max(now_ns);
     }
 
-    /// Sets the level at the time of the last advance, as far as there is room.
+    /// Sets the level at the time of the last advance, as far as it fits.
     pub(crate) fn hold(&mut self, level: Amount) {
         self.level = self.flow.volume(level).min(self.brim);
     }
@@ -52,7 +52,7 @@ impl TokenBucket {
         self.flow.amount(self.level_at(now_ns))
     }
 
-    /// The time until it is full, by its nominal rate; `None` if it never refills.
+    /// Returns the time until it is full by its nominal rate; `None` if it never refills.
     pub(crate) fn full_in_ns(&self, now_ns: u64) -> Option<u128> {
         self.flow.time_for_ns(self.brim - self.level_at(now_ns))
     }
@@ -111,8 +111,8 @@ impl TokenBucket {
         }
     }
 
-    /// The inflow that a refill needs so that it keeps `missing`. If it saturates, the wait is
-    /// beyond 584 years anyway.
+    /// The inflow of which a refill keeps `missing`. If it saturates, the wait exceeds 584 years
+    /// anyway.
     fn needed(&self, missing: u128) -> u128 {
         if self.whole { missing.checked_next_multiple_of(self.unit()).unwrap_or(u128::MAX) } else { missing }
     }

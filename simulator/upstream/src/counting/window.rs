@@ -1,8 +1,8 @@
-//! The state of a window of a fixed length.
+//! Windows of a fixed length.
 
 use crate::{Amount, Policy, Rejection, policy::model::WindowStart};
 
-/// A window: a capacity from its start to its end, and again in the next one.
+/// A window with a capacity that is renewed at its end.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     capacity: Amount,
@@ -22,7 +22,7 @@ impl Window {
         Self { capacity, period_ns, start, since_ns, ends_ns: 0, used: Amount::ZERO, updated_ns: 0 }
     }
 
-    /// Goes on with what another window has used. One that began with a call ends when it did.
+    /// Takes over what another window has used. A window that began with a call keeps its end.
     pub(crate) fn succeed(&mut self, before: &Self) {
         self.used = before.used_at(self.updated_ns);
         if self.start == WindowStart::FirstUse {
@@ -30,7 +30,7 @@ impl Window {
         }
     }
 
-    /// Notes that a call arrives. After the end of a window, the call opens another one.
+    /// Notes an arriving call. After the end of a window, the call opens another one.
     pub(crate) fn advance(&mut self, now_ns: u64) {
         self.updated_ns = self.updated_ns.max(now_ns);
         let now_ns = u128::from(self.updated_ns);
@@ -44,7 +44,7 @@ impl Window {
         self.capacity.saturating_sub(self.used_at(now_ns))
     }
 
-    /// The time until the window ends, or that which would open at `now_ns`.
+    /// Returns the time until the window ends, or the one that would open at `now_ns`.
     pub(crate) fn full_in_ns(&self, now_ns: u64) -> u128 {
         let now_ns = u128::from(now_ns);
         if now_ns < self.ends_ns { self.ends_ns - now_ns } else { self.lasts_ns(now_ns) }
@@ -62,7 +62,7 @@ impl Window {
         self.used = self.used.saturating_add(cost);
     }
 
-    /// How long a window lasts that a call opens at `now_ns`.
+    /// Returns how long a window that a call opens at `now_ns` lasts.
     fn lasts_ns(&self, now_ns: u128) -> u128 {
         let period_ns = u128::from(self.period_ns);
         match self.start {

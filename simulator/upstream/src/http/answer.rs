@@ -1,4 +1,4 @@
-//! The HTTP answer to a call.
+//! HTTP responses to calls.
 
 use crate::{Cost, Dialect, Reply, http::ledger::Verdict};
 use axum::{
@@ -8,7 +8,6 @@ use axum::{
 };
 use serde_json::{Map, Value, json};
 
-/// The answer to a call in this dialect.
 pub(crate) fn answer(verdict: Verdict, dialect: Dialect) -> Response {
     match verdict {
         Verdict::Admitted { reply, .. } | Verdict::Refused(reply) if dialect.in_body() => told_in_body(&reply),
@@ -33,14 +32,14 @@ fn admitted(cost: &Cost) -> Json<Value> {
     Json(json!({ "spent": spent }))
 }
 
-/// An answer as Sentinel Hub gives it.
+/// Responds to a rejected call as Sentinel Hub does.
 fn refused(status: u16) -> Response {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
     (status, error(status, "RATE_LIMIT_EXCEEDED", "You have exceeded your rate limit")).into_response()
 }
 
-/// An answer as Shopify gives it: what headers tell elsewhere is a part of the body, and a refusal
-/// is an error in it.
+/// Responds as Shopify does: the body contains what others put into headers, and a rejection is an
+/// error in it.
 fn told_in_body(reply: &Reply) -> Response {
     let points = reply.cost.iter().filter(|(unit, _)| unit.as_str() == "points").map(|(_, amount)| amount.to_f64());
     let requested: f64 = points.sum();
@@ -58,7 +57,6 @@ fn malformed(reason: &str) -> Response {
     (status, error(status, "COMMON_BAD_PAYLOAD", reason)).into_response()
 }
 
-/// The answer to a call of something that the service does not have.
 pub(crate) fn unknown(status: StatusCode, method: &Method, uri: &Uri) -> Response {
     let path = uri.path();
     let message = format!("there is no {method} {path} here; there are GET or POST /process and GET /stats");

@@ -1,18 +1,18 @@
-//! Reads an arriving call.
+//! Parsing of arriving calls.
 
 use crate::{Amount, Cost, Preset, Unit};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The label of a call's method. A parameter of the query with this name replaces it.
+/// The label with a call's method. A query parameter of this name overrides it.
 const METHOD: &str = "method";
 
-/// One call, read from its query and headers.
+/// A call, parsed from its query and headers.
 #[derive(Debug)]
 pub(crate) struct Call {
-    /// Its method, and the parameters of its query that state no cost.
+    /// Its method, and the query parameters that state no cost.
     pub(crate) labels: BTreeMap<String, String>,
-    /// Its cost, or why that cannot be read.
+    /// Its cost, or why that cannot be parsed.
     pub(crate) cost: Result<Cost, String>,
 }
 
@@ -29,14 +29,14 @@ struct CostParameter {
 }
 
 impl CostParameters {
-    /// The units that some limit counts, and the units `requests` and `processing-units`.
+    /// Returns the units that a limit counts, and `requests` and `processing-units`.
     pub(crate) fn of(preset: &Preset) -> Self {
         let mut units = BTreeSet::from([Unit::REQUESTS, Unit::PROCESSING_UNITS]);
         units.extend(preset.units().cloned());
         Self { parameters: units.into_iter().map(CostParameter::new).collect() }
     }
 
-    /// Reads a call. Other headers belong to the imitated service and are ignored.
+    /// Parses a call. Other headers belong to the imitated service and are ignored.
     pub(crate) fn read(&self, method: &Method, headers: &HeaderMap, query: Vec<(String, String)>) -> Call {
         let cost = self.read_cost(headers, &query);
         let is_cost = |name: &str| self.parameters.iter().any(|parameter| parameter.unit.as_str() == name);

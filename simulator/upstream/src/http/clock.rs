@@ -14,7 +14,6 @@ impl Clock {
         Self { origin: Instant::now() }
     }
 
-    /// The wall clock's time since 1970.
     #[expect(clippy::disallowed_methods, reason = "the upstream judges the scheduler, so it shares no clock with it")]
     pub(crate) fn wall() -> Duration {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()

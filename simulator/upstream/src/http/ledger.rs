@@ -12,7 +12,6 @@ pub(crate) struct Ledger {
     pub(crate) log: Option<Vec<Admission>>,
 }
 
-/// The decision about a call.
 #[derive(Debug)]
 pub(crate) enum Verdict {
     /// The call was charged; the number counts admitted calls from zero.
@@ -21,7 +20,7 @@ pub(crate) enum Verdict {
         reply: Reply,
     },
     Refused(Reply),
-    /// The cost cannot be read, for this reason.
+    /// The cost cannot be parsed, for this reason.
     Bad(String),
 }
 
@@ -34,7 +33,6 @@ impl Ledger {
         }
     }
 
-    /// Decides about a call that arrives at `now`, and counts it.
     pub(crate) fn arrive(&mut self, now: Duration, call: &Call) -> Verdict {
         let verdict = match &call.cost {
             Ok(cost) => self.decide(now, &Arrival { cost, label: &|label| call.labels.get(label).cloned() }),

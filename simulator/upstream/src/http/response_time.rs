@@ -1,11 +1,9 @@
-//! How long an admitted call takes.
+//! Response times of admitted calls.
 
 use std::time::Duration;
 
-/// How long admitted calls take: a fixed time, plus a random time that is uniform between zero and
-/// a bound.
-///
-/// The random part depends only on the seed and the number of the call.
+/// The response time of admitted calls: a fixed part, and a random part distributed evenly between
+/// zero and a bound, which depends only on the seed and the number of the call.
 ///
 /// ```
 /// use rampmeter_upstream::ResponseTime;
@@ -24,20 +22,20 @@ pub struct ResponseTime {
 }
 
 impl ResponseTime {
-    /// The same time for every call.
+    /// Creates a constant time.
     #[must_use]
     pub const fn fixed(time: Duration) -> Self {
         Self { fixed: time, jitter_ns: 0, seed: 0 }
     }
 
-    /// The same with an additional random time up to `bound` (584 years at most).
+    /// Adds a random time up to `bound` (584 years at most).
     #[must_use]
     pub fn with_jitter(self, bound: Duration, seed: u64) -> Self {
         let jitter_ns = u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
         Self { jitter_ns, seed, ..self }
     }
 
-    /// How long the admitted call of this number takes; numbers start at zero.
+    /// Returns the time of the admitted call with this number, counted from zero.
     #[must_use]
     pub fn of_call(&self, number: u64) -> Duration {
         let span = u128::from(self.jitter_ns) + 1;
@@ -47,14 +45,14 @@ impl ResponseTime {
         self.fixed.saturating_add(Duration::from_nanos(jitter_ns))
     }
 
-    /// The longest time that a call can take.
+    /// Returns the longest time that a call can take.
     #[must_use]
     pub fn longest(&self) -> Duration {
         self.fixed.saturating_add(Duration::from_nanos(self.jitter_ns))
     }
 }
 
-/// Element `number` of the `SplitMix64` sequence that starts at `seed`.
+/// Returns element `number` of the `SplitMix64` sequence that starts at `seed`.
 fn scramble(seed: u64, number: u64) -> u64 {
     let mut mixed = seed.wrapping_add(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -23,19 +23,18 @@ use std::{
     time::Duration,
 };
 
-/// The largest body that is read and ignored. A connection can be kept alive only if its request
-/// was read to the end. A larger body costs the caller its connection.
+/// Largest body that is read and ignored. Only a request that was read to the end keeps its
+/// connection alive, so a larger body costs the caller its connection.
 const MAX_BODY_BYTES: usize = 1 << 20;
 
-/// What all handlers share.
 #[derive(Debug)]
 pub(crate) struct Service {
     clock: Clock,
     parameters: CostParameters,
     pub(crate) response_time: ResponseTime,
     dialect: Dialect,
-    /// The lock guards the upstream and its counts. It is held for one decision, about a
-    /// microsecond, or for one copy of the counts, and never across an await.
+    /// Held for one decision, about a microsecond, or for one copy of the counts, and never across
+    /// an await.
     ledger: Mutex<Ledger>,
 }
 
@@ -50,8 +49,7 @@ impl Service {
         }
     }
 
-    /// The endpoints that the service answers itself. Any other call is told which endpoints there
-    /// are.
+    /// The service's own endpoints. The response to any other call lists them.
     pub(crate) fn routes() -> Router<Arc<Self>> {
         Router::new()
             .route("/process", get(process).post(process))
@@ -80,22 +78,22 @@ impl Service {
         }
     }
 
-    /// The clock is read under the lock, so times never decrease from one decision to the next.
+    /// Reads the clock under the lock, so that times never decrease between decisions.
     pub(crate) fn open(&self) -> (Duration, MutexGuard<'_, Ledger>) {
         let ledger = self.ledger.lock().expect("no holder of the lock panics");
         (self.clock.now(), ledger)
     }
 }
 
-/// An admitted call while it is handled. Its handler ends before the answer is sent, and is dropped
-/// when the caller disconnects.
+/// An admitted call while it is handled, until just before its response is sent or its caller
+/// disconnects.
 struct InFlight {
     service: Arc<Service>,
 }
 
 impl InFlight {
-    /// Counts an admitted call as in flight until the result is dropped. This must follow the
-    /// verdict directly: otherwise nothing ends the call.
+    /// Counts an admitted call as in flight until the result is dropped. This must directly follow
+    /// the verdict; otherwise nothing ends the call.
     fn if_admitted(service: &Arc<Service>, verdict: &Verdict) -> Option<Self> {
         match verdict {
             Verdict::Admitted { .. } => Some(Self { service: Arc::clone(service) }),
@@ -110,7 +108,7 @@ impl Drop for InFlight {
     }
 }
 
-/// Decides about a call when its head has arrived, before its body is read and its response time
+/// Decides about a call on arrival of its head, before its body is read and its response time
 /// passes.
 async fn process(
     State(service): State<Arc<Service>>,
@@ -131,7 +129,7 @@ async fn stats(State(service): State<Arc<Service>>) -> Json<Value> {
     Json(stats_body(&service.stats()))
 }
 
-/// A timer's shortest sleep is a millisecond, so a pause of zero does not sleep.
+/// A timer sleeps at least a millisecond, so a zero time does not sleep.
 async fn sleep_for(time: Duration) {
     if time > Duration::ZERO {
         tokio::time::sleep(time).await;

@@ -1,4 +1,4 @@
-//! The statistics on the wire.
+//! Statistics as JSON.
 
 use crate::{PolicyStats, Stats, Tally};
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ fn policy(stats: &PolicyStats) -> Value {
     })
 }
 
-/// Whole milliseconds, rounded up, so that only a policy that never refills shows a period of zero.
+/// Whole milliseconds, rounded up, so that only a policy that never refills has a period of zero.
 fn ceil_ms(time: Duration) -> u128 {
     time.as_nanos().div_ceil(1_000_000)
 }

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 const MICROS_PER_UNIT: u64 = 1_000_000;
 const DECIMALS: usize = 6;
 
-/// How much of a unit: a non-negative decimal with six places, kept as an integer of micro-units.
+/// An amount of a unit: a non-negative decimal with six places, stored in micro-units.
 ///
 /// ```
 /// use rampmeter_upstream::Amount;
@@ -23,43 +23,43 @@ pub struct Amount {
 /// Why a text is not an [`Amount`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AmountError {
-    /// The text is not digits with at most one point between them.
+    /// The text does not consist of digits with at most one point between them.
     #[error("not a decimal number such as 2 or 2.5")]
     Malformed,
     /// The text has more than six decimals, and rounding is not allowed.
     #[error("finer than six decimals")]
     TooFine,
-    /// Above the largest amount, about 1.8 × 10¹³ units.
+    /// The amount exceeds the largest, about 1.8 × 10¹³ units.
     #[error("too large")]
     TooLarge,
 }
 
 impl Amount {
-    /// The amount of zero.
+    /// No units.
     pub const ZERO: Self = Self::from_micros(0);
     /// One unit.
     pub const ONE: Self = Self::whole(1);
 
-    /// This many millionths of a unit.
+    /// Creates an amount of millionths of a unit.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self { micros }
     }
 
-    /// This many whole units.
+    /// Creates an amount of whole units.
     #[must_use]
     pub const fn whole(units: u32) -> Self {
         Self::from_micros(units as u64 * MICROS_PER_UNIT)
     }
 
-    /// The amount in millionths of a unit.
+    /// Returns the amount in millionths of a unit.
     #[must_use]
     pub const fn micros(self) -> u64 {
         self.micros
     }
 
-    /// Reads the cost of a call. Digits beyond the sixth decimal round up, so reading never makes a
-    /// cost cheaper.
+    /// Parses the cost of a call. Digits beyond the sixth decimal round up, so that parsing never
+    /// makes a cost cheaper.
     ///
     /// ```
     /// use rampmeter_upstream::Amount;
@@ -69,7 +69,6 @@ impl Amount {
     /// ```
     ///
     /// # Errors
-    ///
     /// [`AmountError::Malformed`] or [`AmountError::TooLarge`].
     pub fn parse_cost(text: &str) -> Result<Self, AmountError> {
         let decimal = Decimal::read(text)?;
@@ -77,19 +76,19 @@ impl Amount {
         micros.map(Self::from_micros).ok_or(AmountError::TooLarge)
     }
 
-    /// The amount as a float: for people and charts, never to calculate with.
+    /// Returns the amount as a float, for people and charts but not for calculations.
     #[must_use]
     pub fn to_f64(self) -> f64 {
         self.micros as f64 / MICROS_PER_UNIT as f64
     }
 
-    /// The sum; it stops at the largest amount.
+    /// Returns the sum, or the largest amount if it is exceeded.
     #[must_use]
     pub const fn saturating_add(self, other: Self) -> Self {
         Self::from_micros(self.micros.saturating_add(other.micros))
     }
 
-    /// The difference; it stops at zero.
+    /// Returns the difference, or zero if it is negative.
     #[must_use]
     pub const fn saturating_sub(self, other: Self) -> Self {
         Self::from_micros(self.micros.saturating_sub(other.micros))
@@ -99,7 +98,7 @@ impl Amount {
 impl FromStr for Amount {
     type Err = AmountError;
 
-    /// Reads an amount exactly; [`Amount::parse_cost`] reads a cost.
+    /// Parses an amount exactly; [`Amount::parse_cost`] parses a cost.
     fn from_str(text: &str) -> Result<Self, AmountError> {
         let decimal = Decimal::read(text)?;
         if decimal.has_rest {
@@ -110,7 +109,7 @@ impl FromStr for Amount {
 }
 
 impl fmt::Display for Amount {
-    /// The shortest decimal that means this amount.
+    /// Writes the shortest decimal equal to this amount.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = format!("{}.{:06}", self.micros / MICROS_PER_UNIT, self.micros % MICROS_PER_UNIT);
         f.pad(text.trim_end_matches('0').trim_end_matches('.'))

@@ -3,7 +3,7 @@
 use crate::{Amount, Unit};
 use std::collections::BTreeMap;
 
-/// What one call takes of each unit: one request by default, and nothing of other units.
+/// The cost of a call by unit: one request by default, and nothing of other units.
 ///
 /// ```
 /// use rampmeter_upstream::{Amount, Cost, Unit};
@@ -20,26 +20,26 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// One request and nothing else.
+    /// Creates the cost of one request.
     #[must_use]
     pub fn new() -> Self {
         Self { amounts: BTreeMap::from([(Unit::REQUESTS, Amount::ONE)]) }
     }
 
-    /// The same cost, with `amount` of `unit`.
+    /// Sets the amount of `unit`.
     #[must_use]
     pub fn with(mut self, unit: Unit, amount: Amount) -> Self {
         self.amounts.insert(unit, amount);
         self
     }
 
-    /// What the call takes of `unit`.
+    /// Returns what the call takes of `unit`.
     #[must_use]
     pub fn of(&self, unit: &Unit) -> Amount {
         self.amounts.get(unit).copied().unwrap_or_default()
     }
 
-    /// All stated amounts and the requests, in the order of the units' names.
+    /// Iterates over all stated amounts and the requests, in the order of the units' names.
     pub fn iter(&self) -> impl Iterator<Item = (&Unit, Amount)> {
         self.amounts.iter().map(|(unit, amount)| (unit, *amount))
     }

@@ -1,8 +1,8 @@
-//! Why a policy is invalid.
+//! Errors of invalid policies.
 
 use std::error::Error;
 
-/// Why a text or values are no [`Policy`](crate::Policy), for people.
+/// Why a text or values are not a valid [`Policy`](crate::Policy), for people.
 ///
 /// ```
 /// let error = "requests=50/10s;whole;fixed-window".parse::<rampmeter_upstream::Policy>().unwrap_err();
@@ -20,7 +20,7 @@ impl PolicyError {
         Self { reason: reason.into(), source: None }
     }
 
-    /// The error for a part of a text that another parser refuses.
+    /// Wraps the error of another parser about a part of a text.
     pub(crate) fn caused_by(source: impl Error + Send + Sync + 'static, reason: String) -> Self {
         Self { reason, source: Some(Box::new(source)) }
     }

@@ -18,9 +18,9 @@ use std::{num::NonZeroU64, time::Duration};
 /// By default it is a token bucket that holds the capacity, starts full and refills evenly. A
 /// period of zero means a fixed amount that never refills, as `PT0S` does at Sentinel Hub.
 ///
-/// In text a policy is `unit=capacity/period`, with the period in ISO 8601 or as people write it.
-/// Days have 24 hours. Months have no fixed length and are refused. Options follow, each after a
-/// `;`, in any order:
+/// As text a policy is `unit=capacity/period`, with the period in ISO 8601 or as people write it.
+/// Days have 24 hours. Months have no fixed length and are rejected. Options follow in any order,
+/// each after a `;`:
 ///
 /// | option | meaning |
 /// |---|---|
@@ -34,8 +34,8 @@ use std::{num::NonZeroU64, time::Duration};
 /// | `sliding-window` | the capacity in any window: [`sliding_window`](Self::sliding_window) |
 /// | `leaky-bucket` | rejected calls count too: [`leaky_bucket`](Self::leaky_bucket) |
 ///
-/// The first four refine the token bucket and go together. `phase` refines `fixed-window`, and
-/// implies it. Each of the other options is used alone.
+/// The first four refine the token bucket and can be combined. `phase` refines and implies
+/// `fixed-window`. Each of the others is used alone.
 ///
 /// ```
 /// use rampmeter_upstream::{Amount, Policy, Unit};
@@ -60,10 +60,9 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// A token bucket. The values are checked here, so that every policy is valid.
+    /// Creates a token bucket. The values are checked, so that every policy is valid.
     ///
     /// # Errors
-    ///
     /// If the capacity is zero, or the period longer than 2⁶⁴ nanoseconds, about 584 years.
     pub fn new(unit: Unit, capacity: Amount, period: Duration) -> Result<Self, PolicyError> {
         if capacity == Amount::ZERO {
@@ -74,27 +73,27 @@ impl Policy {
         Ok(Self { unit, capacity, period_ns, model: Model::TokenBucket(Variant::default()) })
     }
 
-    /// The counted unit.
+    /// Returns the counted unit.
     #[must_use]
     pub fn unit(&self) -> &Unit {
         &self.unit
     }
 
-    /// The most that a call can cost, unless a [burst](Self::with_burst) is below it. The same
-    /// amount flows in during one period.
+    /// Returns the most that a call can cost, unless a [burst](Self::with_burst) is below it. The
+    /// same amount flows in during one period.
     #[must_use]
     pub fn capacity(&self) -> Amount {
         self.capacity
     }
 
-    /// How long the capacity takes to flow in; zero if it never does.
+    /// Returns how long the capacity takes to flow in; zero if it never does.
     #[must_use]
     pub fn period(&self) -> Duration {
         Duration::from_nanos(self.period_ns)
     }
 
-    /// What nominally flows in during `elapsed`: capacity × elapsed / period, rounded up to a
-    /// micro-unit. It is nothing if the policy never refills. Dropped fractions count as inflow.
+    /// Returns the nominal inflow during `elapsed`, capacity × elapsed / period, rounded up to a
+    /// micro-unit; nothing if the policy never refills. Dropped fractions count as inflow.
     ///
     /// ```
     /// use rampmeter_upstream::{Amount, Policy};
@@ -115,8 +114,8 @@ impl Policy {
         Amount::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
     }
 
-    /// A token bucket that holds only `burst`, which is above zero and at most the capacity. The
-    /// rate stays capacity per period.
+    /// Lets a token bucket hold only `burst`, above zero and at most the capacity. The rate remains
+    /// capacity per period.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection, Unit};
@@ -133,8 +132,7 @@ impl Policy {
     /// ```
     ///
     /// # Errors
-    ///
-    /// If the burst is out of bounds, if it starts with more than that, or if it is no token bucket.
+    /// If the burst is out of bounds, the bucket starts with more, or this is not a token bucket.
     pub fn with_burst(self, burst: Amount) -> Result<Self, PolicyError> {
         let capacity = self.capacity;
         if burst == Amount::ZERO || burst > capacity {
@@ -144,8 +142,8 @@ impl Policy {
         self.vary("burst", |variant| variant.burst = Some(burst))
     }
 
-    /// A token bucket with this level at the origin of time. The level is at most what it holds; by
-    /// default it starts full.
+    /// Sets a token bucket's level at the origin of time, at most what it holds; by default it
+    /// starts full.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection};
@@ -160,14 +158,13 @@ impl Policy {
     /// ```
     ///
     /// # Errors
-    ///
-    /// If it holds less, or is no token bucket.
+    /// If the bucket holds less, or this is not a token bucket.
     pub fn starting_at(self, level: Amount) -> Result<Self, PolicyError> {
         self.vary("start", |variant| variant.start = Some(level))
     }
 
-    /// A token bucket that refills only at multiples of `tick` since the origin of time. Each
-    /// refill brings the inflow since the one before.
+    /// Lets a token bucket refill only at multiples of `tick` since the origin of time. Each refill
+    /// brings the inflow since the previous one.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection};
@@ -184,9 +181,8 @@ impl Policy {
     /// ```
     ///
     /// # Errors
-    ///
-    /// If the tick is zero or longer than 2⁶⁴ nanoseconds, 584 years, if it never refills, or if it is
-    /// no token bucket.
+    /// If the tick is zero or longer than 2⁶⁴ nanoseconds (584 years), if the bucket never refills,
+    /// or this is not a token bucket.
     pub fn ticking(self, tick: Duration) -> Result<Self, PolicyError> {
         let tick_ns = u64::try_from(tick.as_nanos()).ok().and_then(NonZeroU64::new);
         let bounds = "is out of bounds: more than 0 s and at most 584 years; leave it out for an even refill";
@@ -194,7 +190,7 @@ impl Policy {
         self.refilling("tick")?.vary("tick", |variant| variant.tick_ns = Some(tick_ns))
     }
 
-    /// A token bucket whose refills bring whole units only; the remaining fraction is lost.
+    /// Lets a token bucket's refills bring only whole units, and lose the remaining fraction.
     ///
     /// If it [ticks](Self::ticking), every tick is a refill. Otherwise every arriving call is one,
     /// whatever it costs and whether it is admitted. The rate is below the nominal one, and zero if
@@ -214,15 +210,13 @@ impl Policy {
     /// ```
     ///
     /// # Errors
-    ///
-    /// If it never refills, or is no token bucket.
+    /// If the bucket never refills, or this is not a token bucket.
     pub fn dropping_fractions(self) -> Result<Self, PolicyError> {
         self.refilling("whole")?.vary("whole", |variant| variant.whole = true)
     }
 
-    /// At most the capacity in each window. A window is as long as the period, and the first one
-    /// begins at the origin of time. Around the end of a window twice the capacity can be spent at
-    /// once.
+    /// Counts at most the capacity in each window as long as the period, the first of which begins
+    /// at the origin of time. Around the end of a window twice the capacity can be spent at once.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection, Unit};
@@ -238,14 +232,13 @@ impl Policy {
     /// ```
     ///
     /// # Errors
-    ///
-    /// If it never refills, or is another model already or a variant of the token bucket.
+    /// If the policy never refills, or is another model already or a variant of the token bucket.
     pub fn fixed_window(self) -> Result<Self, PolicyError> {
         let phase_ns = self.model.phase_ns();
         self.counting_by(Model::Window(WindowStart::Aligned { phase_ns }), FIXED_WINDOW)
     }
 
-    /// Fixed windows that begin `phase` after multiples of the period.
+    /// Counts in fixed windows that begin `phase` after multiples of the period.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Cost, Policy};
@@ -262,8 +255,7 @@ impl Policy {
     /// ```
     ///
     /// # Errors
-    ///
-    /// If the phase is as long as the period or longer, and as for [`Self::fixed_window`].
+    /// If the phase is not shorter than the period, and as for [`Self::fixed_window`].
     pub fn with_phase(self, phase: Duration) -> Result<Self, PolicyError> {
         let period = self.period();
         let windows = self.counting_by(Model::Window(WindowStart::Aligned { phase_ns: 0 }), PHASE)?;
@@ -275,8 +267,8 @@ impl Policy {
         Ok(Self { model: Model::Window(WindowStart::Aligned { phase_ns }), ..windows })
     }
 
-    /// At most the capacity in each window. A window begins with the first call after the last
-    /// window, whatever that call costs, and is as long as the period.
+    /// Counts at most the capacity in each window as long as the period. A window begins with the
+    /// first call after the last one, whatever that call costs.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection, Unit};
@@ -293,13 +285,12 @@ impl Policy {
     /// ```
     ///
     /// # Errors
-    ///
-    /// The errors of [`Self::fixed_window`].
+    /// Those of [`Self::fixed_window`].
     pub fn first_use_window(self) -> Result<Self, PolicyError> {
         self.counting_by(Model::Window(WindowStart::FirstUse), "first-use")
     }
 
-    /// At most the capacity in any window as long as the period. A call that was admitted at *t*
+    /// Counts at most the capacity in any window as long as the period. A call admitted at *t*
     /// counts before *t* + period, and not at that time.
     ///
     /// The account remembers every admitted call of the last period that took some of the unit.
@@ -317,17 +308,16 @@ impl Policy {
     /// ```
     ///
     /// # Errors
-    ///
-    /// The errors of [`Self::fixed_window`].
+    /// Those of [`Self::fixed_window`].
     pub fn sliding_window(self) -> Result<Self, PolicyError> {
         self.counting_by(Model::SlidingWindow, "sliding-window")
     }
 
-    /// A bucket that calls fill and that drains at capacity per period. A call is admitted if its
-    /// cost fits.
+    /// Counts in a bucket that calls fill and that drains at capacity per period. A call is
+    /// admitted if its cost fits.
     ///
-    /// A rejected call fills it too, as far as there is room, whatever the reason of the rejection
-    /// was. Clients that never pause keep it full. A wait is computed after that.
+    /// A rejected call fills it too, as far as there is room, whatever the reason of the rejection.
+    /// Clients that never pause keep it full. A wait is computed after that.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Cost, Policy, Rejection};
@@ -343,8 +333,7 @@ impl Policy {
     /// ```
     ///
     /// # Errors
-    ///
-    /// The errors of [`Self::fixed_window`].
+    /// Those of [`Self::fixed_window`].
     pub fn leaky_bucket(self) -> Result<Self, PolicyError> {
         self.counting_by(Model::LeakyBucket, "leaky-bucket")
     }

@@ -1,13 +1,13 @@
-//! How a policy counts.
+//! The models by which policies count.
 
 use crate::Amount;
 use std::num::NonZeroU64;
 
-/// The option of fixed windows, and the one that refines it.
+/// The options of a fixed window and its refinement.
 pub(crate) const FIXED_WINDOW: &str = "fixed-window";
 pub(crate) const PHASE: &str = "phase";
 
-/// How a policy counts.
+/// The model by which a policy counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Model {
     TokenBucket(Variant),
@@ -16,7 +16,6 @@ pub(crate) enum Model {
     LeakyBucket,
 }
 
-/// When a window begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WindowStart {
     /// This long after multiples of the period.
@@ -25,22 +24,22 @@ pub(crate) enum WindowStart {
     FirstUse,
 }
 
-/// How a token bucket differs from the default. The default starts full, holds its capacity and
-/// refills evenly.
+/// How a token bucket differs from the default, which starts full, holds its capacity and refills
+/// evenly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Variant {
     /// What it holds; by default the capacity.
     pub(crate) burst: Option<Amount>,
     /// Its level at the origin of time; by default full.
     pub(crate) start: Option<Amount>,
-    /// The time from one refill to the next; by default the refill is even.
+    /// Time between refills; by default the refill is even.
     pub(crate) tick_ns: Option<NonZeroU64>,
     /// Whether a refill drops fractions of a unit.
     pub(crate) whole: bool,
 }
 
 impl Model {
-    /// The variant of the token bucket. For another model: the option that selects it.
+    /// Returns the variant of a token bucket, or the option that selects another model.
     pub(crate) fn variant(self) -> Result<Variant, &'static str> {
         match self {
             Self::TokenBucket(variant) => Ok(variant),
@@ -51,7 +50,7 @@ impl Model {
         }
     }
 
-    /// How long after multiples of its period a fixed window begins.
+    /// Returns how long after multiples of its period a fixed window begins.
     pub(crate) fn phase_ns(self) -> u64 {
         match self {
             Self::Window(WindowStart::Aligned { phase_ns }) => phase_ns,
@@ -59,14 +58,14 @@ impl Model {
         }
     }
 
-    /// The first option that differs from the default, if any does.
+    /// Returns the first option that differs from the default.
     pub(crate) fn option(self) -> Option<&'static str> {
         self.variant().map_or_else(Some, Variant::option)
     }
 }
 
 impl Variant {
-    /// What the bucket holds if the policy has this capacity.
+    /// Returns what the bucket holds if the policy has this capacity.
     pub(crate) fn holds(self, capacity: Amount) -> Amount {
         self.burst.unwrap_or(capacity)
     }

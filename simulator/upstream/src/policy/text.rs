@@ -1,4 +1,4 @@
-//! The text of a policy.
+//! Policies as text.
 
 use crate::{
     Amount, AmountError, Policy, PolicyError,
@@ -34,7 +34,7 @@ impl FromStr for Policy {
 }
 
 impl fmt::Display for Policy {
-    /// Writes the text that reads back as this policy.
+    /// Writes the text that parses as this policy.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}/{}{}", self.unit(), self.capacity(), printed(self.period()), self.model())
     }
@@ -117,7 +117,6 @@ impl<'a> StatedOption<'a> {
     }
 }
 
-/// A policy without options.
 fn read_plain(text: &str) -> Result<Policy, PolicyError> {
     let shape = || PolicyError::new(format!("`{text}` is not unit=capacity/period, for example requests=50/10s"));
     let (unit, rate) = text.split_once('=').ok_or_else(shape)?;
@@ -136,7 +135,7 @@ fn read_period(text: &str) -> Result<Duration, PolicyError> {
     Duration::try_from(period).map_err(|_| PolicyError::new("the period is negative"))
 }
 
-/// A duration of a fixed length, forwards or backwards.
+/// Parses a duration of a fixed length, which may be negative.
 pub(crate) fn read_duration(text: &str) -> Result<SignedDuration, jiff::Error> {
     text.parse::<Span>()?.to_duration(SpanRelativeTo::days_are_24_hours())
 }

@@ -1,15 +1,14 @@
-//! The unit that a policy counts.
+//! Counted units.
 
 use crate::parsed::parsed;
 use serde::{Deserialize, Deserializer};
 use std::{borrow::Cow, fmt, str::FromStr};
 
-/// The longest name of a unit, so that it fits a header name with room to spare.
+/// Longest name of a unit, which leaves room in a header's name.
 pub const MAX_UNIT_BYTES: usize = 64;
 
-/// The name of a counted unit: lower-case letters, digits and hyphens, beginning with a letter.
-///
-/// Query parameters and header names can both carry these characters unchanged.
+/// The name of a counted unit: lower-case letters, digits and hyphens, beginning with a letter, as
+/// query parameters and header names can both carry unchanged.
 ///
 /// ```
 /// use rampmeter_upstream::Unit;
@@ -22,13 +21,13 @@ pub struct Unit {
     name: Cow<'static, str>,
 }
 
-/// Why a text is not the name of a [`Unit`].
+/// The text is not the name of a [`Unit`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a unit is a letter followed by letters, digits and hyphens, all lower case, {MAX_UNIT_BYTES} at most")]
 pub struct UnitError;
 
 impl Unit {
-    /// Calls. Every call costs one request by default.
+    /// Calls, of which each costs one by default.
     pub const REQUESTS: Self = Self::known("requests");
     /// Sentinel Hub's measure of work.
     pub const PROCESSING_UNITS: Self = Self::known("processing-units");
@@ -37,7 +36,7 @@ impl Unit {
         Self { name: Cow::Borrowed(name) }
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.name

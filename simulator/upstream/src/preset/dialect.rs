@@ -1,4 +1,4 @@
-//! The headers of an answer.
+//! The dialects of response headers.
 
 use crate::{
     RetryAfter,
@@ -8,10 +8,9 @@ use crate::{
 };
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
-/// A name and a value.
 pub(crate) type Header = (String, String);
 
-/// How answers tell what a call took and what is left.
+/// How responses state what a call took and what is left.
 ///
 /// ```
 /// use rampmeter_upstream::Dialect;
@@ -21,29 +20,27 @@ pub(crate) type Header = (String, String);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// As Sentinel Hub does: what an admitted call took, and not what is left.
+    /// Sentinel Hub: what an admitted call took, but not what is left.
     #[default]
     SentinelHub,
-    /// As the IETF draft says: `RateLimit-Policy` and `RateLimit`, with every policy.
+    /// The IETF draft: `RateLimit-Policy` and `RateLimit`, with every policy.
     Ietf,
-    /// As Discord does: `X-RateLimit-*` of the route's bucket, and the scope of a refusal.
+    /// Discord: `X-RateLimit-*` of the route's bucket, and the scope of a rejection.
     Discord,
-    /// As OpenAI does: `x-ratelimit-{limit,remaining,reset}-<unit>`. Of each unit, the headers tell
-    /// the policy with the least left.
+    /// OpenAI: `x-ratelimit-{limit,remaining,reset}-<unit>`, for each unit of the policy with the
+    /// least left.
     Openai,
-    /// As Anthropic does: `anthropic-ratelimit-<unit>-{limit,remaining,reset}`, and the family
-    /// `unified`.
+    /// Anthropic: `anthropic-ratelimit-<unit>-{limit,remaining,reset}`, and the family `unified`.
     Anthropic,
-    /// As GitHub does: `x-ratelimit-{limit,remaining,used,reset,resource}`.
+    /// GitHub: `x-ratelimit-{limit,remaining,used,reset,resource}`.
     Github,
-    /// As Shopify does: `throttleStatus` in the body. In a simulation, and wherever a worker passes
-    /// it on, it is the header `throttle-status`.
+    /// Shopify: `throttleStatus` in the body. In a simulation, and wherever a worker passes it on,
+    /// it is the header `throttle-status`.
     Shopify,
     /// `Retry-After` and nothing else.
     Plain,
 }
 
-/// All dialects in their order, with their names and forms.
 const DIALECTS: [(Dialect, &str, &Form); 8] = [
     (Dialect::SentinelHub, "sentinel-hub", &form::SENTINEL_HUB),
     (Dialect::Ietf, "ietf", &form::IETF),
@@ -56,24 +53,24 @@ const DIALECTS: [(Dialect, &str, &Form); 8] = [
 ];
 
 impl Dialect {
-    /// The names of all dialects.
+    /// Iterates over the names of all dialects.
     pub fn names() -> impl Iterator<Item = &'static str> {
         DIALECTS.iter().map(|(_, name, _)| *name)
     }
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         DIALECTS[self as usize].1
     }
 
-    /// How the dialect's `Retry-After` states a wait.
+    /// Returns how the dialect's `Retry-After` states a wait.
     #[must_use]
     pub fn retry_after(self) -> RetryAfter {
         self.form().retry_after
     }
 
-    /// Whether the headers are a part of the body, and a refusal has status 200.
+    /// Whether the headers are part of the body, and a rejection has status 200.
     pub(crate) fn in_body(self) -> bool {
         self.form().in_body
     }
@@ -86,12 +83,11 @@ impl Dialect {
         groups.chain(lists).collect()
     }
 
-    /// The headers about an admitted call.
     pub(crate) fn of_admitted(self, values: &Values<'_>) -> Vec<Header> {
         self.form().admitted.iter().filter_map(|template| header(template, values)).collect()
     }
 
-    /// The headers about the limit that refused a call.
+    /// The headers about the limit that rejected a call.
     pub(crate) fn of_refused(self, values: &Values<'_>) -> Vec<Header> {
         self.form().refused.iter().filter_map(|template| header(template, values)).collect()
     }

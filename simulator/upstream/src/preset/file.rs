@@ -1,4 +1,4 @@
-//! The file of a preset.
+//! The files of presets.
 
 use crate::Preset;
 use std::{
@@ -7,7 +7,6 @@ use std::{
     str::FromStr,
 };
 
-/// The presets that ship, by name.
 const SHIPPED: [(&str, &str); 6] = [
     ("anthropic", include_str!("../../presets/anthropic.toml")),
     ("discord", include_str!("../../presets/discord.toml")),
@@ -20,47 +19,45 @@ const SHIPPED: [(&str, &str); 6] = [
 /// Why there is no such [`Preset`].
 #[derive(Debug, thiserror::Error)]
 pub enum PresetError {
-    /// No preset that ships has this name.
+    /// No shipped preset has this name.
     #[error("there is no preset `{name}`; there are {}; a file ends in `.toml`", Preset::names().collect::<Vec<_>>().join(", "))]
     Unknown {
         /// The name.
         name: String,
     },
-    /// The file of a preset can't be read.
+    /// The file of a preset cannot be read.
     #[error("{}: this preset can't be read: {source}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// The text is no preset.
+    /// The text is not a valid preset.
     #[error(transparent)]
     Invalid(#[from] toml::de::Error),
 }
 
 impl Preset {
-    /// The names of the presets that ship.
+    /// Iterates over the names of the shipped presets.
     pub fn names() -> impl Iterator<Item = &'static str> {
         SHIPPED.iter().map(|(name, _)| *name)
     }
 
-    /// The preset of this name that ships.
+    /// Returns the shipped preset of this name.
     ///
     /// # Errors
-    ///
     /// [`PresetError::Unknown`].
     pub fn named(name: &str) -> Result<Self, PresetError> {
         let shipped = SHIPPED.iter().find(|(known, _)| *known == name);
         shipped.ok_or_else(|| PresetError::Unknown { name: name.to_owned() })?.1.parse()
     }
 
-    /// The preset of this name that ships; if the name ends in `.toml`, the one in that file, whose
-    /// path begins at `folder`.
+    /// Returns the shipped preset of this name, or the one in the file `name`, relative to
+    /// `folder`, if it ends in `.toml`.
     ///
     /// # Errors
-    ///
-    /// If there is none, or the file can't be read or is no preset.
+    /// If there is none, or the file cannot be read or is not a preset.
     pub fn open(name: &str, folder: &Path) -> Result<Self, PresetError> {
         if !name.ends_with(".toml") {
             return Self::named(name);
@@ -74,7 +71,7 @@ impl Preset {
 impl FromStr for Preset {
     type Err = PresetError;
 
-    /// Reads the file of a preset, which is TOML.
+    /// Parses the TOML of a preset's file.
     fn from_str(text: &str) -> Result<Self, PresetError> {
         Ok(toml::from_str(text)?)
     }

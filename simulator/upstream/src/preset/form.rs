@@ -1,33 +1,33 @@
-//! What the answers of each dialect tell, as templates.
+//! The forms of each dialect's responses, as templates.
 
 use crate::RetryAfter;
 
-/// A header: its name and its value, with placeholders such as `<limit>`. A part in brackets is
-/// left out if it has a placeholder without a value. The whole header is left out if a placeholder
-/// outside of brackets has no value. [`fill`](crate::preset::template::fill) knows all placeholders.
+/// A header's name and value, with placeholders such as `<limit>`. A part in brackets is left out
+/// if it has a placeholder without a value, and the whole header if such a placeholder is outside
+/// of brackets. [`fill`](crate::preset::template::fill) knows all placeholders.
 pub(crate) type Template = (&'static str, &'static str);
 
-/// What the answers of a dialect tell.
+/// The form of a dialect's responses.
 #[derive(Debug)]
 pub(crate) struct Form {
     /// Headers about an admitted call.
     pub(crate) admitted: &'static [Template],
-    /// Headers about the limit that refused a call.
+    /// Headers about the limit that rejected a call.
     pub(crate) refused: &'static [Template],
-    /// Groups of headers, each about one limit. Of limits with the same name of the first header,
-    /// the one with the least left is shown.
+    /// Groups of headers about one limit each. Of limits with equal names of the first header, the
+    /// one with the least left is shown.
     pub(crate) limits: &'static [Group],
-    /// Headers about all limits, whose values are lists.
+    /// Headers about all limits, with lists as values.
     pub(crate) lists: &'static [Template],
     pub(crate) retry_after: RetryAfter,
-    /// Whether the headers are a part of the body, and a refusal has status 200.
+    /// Whether the headers are part of the body, and a rejection has status 200.
     pub(crate) in_body: bool,
 }
 
 /// Headers about one limit of a family.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// The family; empty for limits that belong to none.
+    /// The family; empty for limits without one.
     pub(crate) family: &'static str,
     pub(crate) headers: &'static [Template],
 }
@@ -35,7 +35,7 @@ pub(crate) struct Group {
 const NOTHING: Form =
     Form { admitted: &[], refused: &[], limits: &[], lists: &[], retry_after: RetryAfter::Seconds, in_body: false };
 
-/// HTTP alone: `Retry-After` in seconds.
+/// Plain HTTP: `Retry-After` in seconds.
 pub(crate) const PLAIN: Form = NOTHING;
 
 /// <https://docs.sentinel-hub.com/api/latest/api/overview/rate-limiting/>
@@ -131,8 +131,8 @@ pub(crate) const ANTHROPIC: Form = Form {
     ..NOTHING
 };
 
-/// <https://shopify.dev/docs/api/usage/rate-limits>. Shopify tells this in the body of an answer,
-/// and refuses with status 200.
+/// <https://shopify.dev/docs/api/usage/rate-limits>. Shopify states the limits in the body, and
+/// rejects with status 200.
 pub(crate) const SHOPIFY: Form = Form {
     limits: &[Group {
         family: "",

@@ -1,4 +1,4 @@
-//! What is known of an upstream: its limits, and the form of its answers.
+//! Presets of upstreams: their limits and the form of their responses.
 
 pub(super) mod dialect;
 pub(super) mod file;
@@ -13,7 +13,7 @@ use std::{
     num::{NonZeroU64, NonZeroUsize},
 };
 
-/// What is known of an upstream: its limits, and the form of its answers.
+/// A known upstream: its limits and the form of its responses.
 ///
 /// ```
 /// use rampmeter_upstream::{Dialect, Preset};
@@ -29,29 +29,30 @@ pub struct Preset {
     /// Its limits.
     #[serde(default, rename = "limit")]
     pub rules: Vec<Rule>,
-    /// The form of its answers.
+    /// The form of its responses.
     #[serde(deserialize_with = "parsed")]
     pub dialect: Dialect,
-    /// The bound on calls in flight. A call counts from its arrival until just before its answer is
-    /// sent, or until its caller has gone. A client that has read an answer may therefore call again.
+    /// The bound on calls in flight. A call counts from its arrival until just before its response
+    /// is sent, so that a client may call again once it has read the response, or until its caller
+    /// disconnects.
     pub concurrency: Option<NonZeroUsize>,
-    /// How a limit refuses calls, if it has no refusal of its own.
+    /// How a limit without its own refusal rejects calls.
     #[serde(default)]
     pub(crate) refusal: Refusal,
-    /// How the bound on calls in flight refuses calls; by default as limits do.
+    /// How the bound on calls in flight rejects calls; by default as limits do.
     pub(crate) busy: Option<Refusal>,
     /// Amounts that the upstream itself computes.
     #[serde(default, rename = "charge")]
     pub(crate) charges: BTreeMap<Unit, Pricing>,
     pub(crate) invalid: Option<InvalidCalls>,
-    /// Headers about the limit that has the least left, beside those of the dialect.
+    /// Headers about the limit with the least left, besides those of the dialect.
     #[serde(default, deserialize_with = "template::headers")]
     pub(crate) headers: BTreeMap<String, String>,
-    /// One answer in this many has no header about limits.
+    /// One response in this many has no header about limits.
     pub(crate) silent_every: Option<NonZeroU64>,
 }
 
-/// How an upstream computes what a call costs.
+/// How an upstream computes the cost of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged, deny_unknown_fields, expecting = "`label`, `amounts` and `other`, or `sum`")]
 pub(crate) enum Pricing {
@@ -61,7 +62,7 @@ pub(crate) enum Pricing {
     Sum { sum: Vec<Unit> },
 }
 
-/// Calls that are answered with certain statuses. Too many of them close the upstream to all calls.
+/// Calls with certain response statuses, too many of which close the upstream to all calls.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct InvalidCalls {
@@ -72,25 +73,24 @@ pub(crate) struct InvalidCalls {
 }
 
 impl Preset {
-    /// These limits of all calls, in the dialect of Sentinel Hub.
+    /// Creates a preset with limits of all calls, in the dialect of Sentinel Hub.
     #[must_use]
     pub fn new(rules: Vec<Rule>) -> Self {
         Self { rules, ..Self::default() }
     }
 
-    /// The same upstream, whose refusals state the wait in this form.
+    /// Sets the form in which rejections state the wait.
     #[must_use]
     pub fn with_retry_after(self, form: RetryAfter) -> Self {
         Self { refusal: Refusal { retry_after: Some(form), ..self.refusal }, ..self }
     }
 
-    /// How its refusals state a wait, if the limit that refuses has no form of its own.
+    /// Returns how rejections state a wait, unless the rejecting limit has its own form.
     #[must_use]
     pub fn retry_after(&self) -> RetryAfter {
         self.refusal.retry_after.unwrap_or(self.dialect.retry_after())
     }
 
-    /// The units that a call can state.
     pub(crate) fn units(&self) -> impl Iterator<Item = &Unit> {
         let summed = self.charges.values().flat_map(|charge| match charge {
             Pricing::ByLabel { .. } => &[],
@@ -99,7 +99,7 @@ impl Preset {
         self.rules.iter().map(|rule| rule.policy.unit()).chain(summed)
     }
 
-    /// What a call costs, with the amounts that the upstream computes.
+    /// Returns the cost of a call, with the amounts that the upstream computes.
     pub(crate) fn cost(&self, arrival: &Arrival<'_>) -> Cost {
         self.charges.iter().fold(arrival.cost.clone(), |cost, (unit, charge)| match charge {
             Pricing::ByLabel { label, amounts, other } => {

@@ -1,4 +1,4 @@
-//! How a 429 states the wait.
+//! The forms of `Retry-After`.
 
 use std::{str::FromStr, time::Duration};
 
@@ -15,23 +15,23 @@ use std::{str::FromStr, time::Duration};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RetryAfter {
-    /// In whole milliseconds, rounded up, as Sentinel Hub does.
+    /// Whole milliseconds, rounded up, as at Sentinel Hub.
     #[default]
     Milliseconds,
-    /// In whole seconds, rounded up, as HTTP has it.
+    /// Whole seconds, rounded up, as in HTTP.
     Seconds,
-    /// A 429 has no `Retry-After`.
+    /// No `Retry-After`.
     Missing,
 }
 
 impl RetryAfter {
-    /// The number in the header for this wait, or `None` for no header.
+    /// Returns the number in the header for this wait, or `None` for no header.
     #[must_use]
     pub fn of(self, wait: Duration) -> Option<u128> {
         self.unit().map(|unit| wait.as_nanos().div_ceil(unit.as_nanos()))
     }
 
-    /// What the number in the header counts.
+    /// The unit of the number in the header.
     pub(crate) fn unit(self) -> Option<Duration> {
         match self {
             Self::Milliseconds => Some(Duration::from_millis(1)),

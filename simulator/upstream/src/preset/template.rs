@@ -1,4 +1,4 @@
-//! Fills the templates of headers.
+//! Filling of header templates.
 
 use crate::{Amount, Cost, Unit, counter::LimitState, rule::Sharing};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, de::Error};
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
-/// What a header can tell of a limit.
+/// The properties of a limit that a header can contain.
 const PLACEHOLDERS: &str = "name unit key limit remaining used utilization rate window reset-seconds reset-decimal \
                             reset-clock reset-unix reset-unix-decimal reset-rfc3339 status scope global";
 
-/// Reads templates of headers by their names.
+/// Parses templates of headers by their names.
 pub(crate) fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
     let headers = BTreeMap::<String, String>::deserialize(deserializer)?;
     let is_known = |name: &str| PLACEHOLDERS.split(' ').any(|known| known == name);
@@ -21,7 +21,7 @@ pub(crate) fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTre
     fault.map_or(Ok(headers), |fault| Err(D::Error::custom(fault)))
 }
 
-/// What placeholders mean.
+/// The values of placeholders.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Values<'a> {
     /// The time since 1970.
@@ -31,8 +31,8 @@ pub(crate) struct Values<'a> {
     pub(crate) took: Option<&'a Cost>,
 }
 
-/// The template with values in place of its placeholders; `None` if a placeholder outside of
-/// brackets has no value.
+/// Replaces the placeholders of a template by their values; `None` if one outside of brackets has
+/// none.
 pub(crate) fn fill(template: &str, values: &Values<'_>) -> Option<String> {
     let (mut filled, mut rest) = (String::new(), template);
     while let Some(open) = rest.find(['<', '[']) {
@@ -87,12 +87,12 @@ impl Values<'_> {
 }
 
 impl LimitState<'_> {
-    /// Whether headers of this family show the limit.
+    /// Returns whether headers of this family show the limit.
     pub(crate) fn is_in_family(&self, family: &str) -> bool {
         !self.rule.hidden && self.rule.family.as_deref().unwrap_or_default() == family
     }
 
-    /// The remaining amount as headers show it, which is more than is left if it is rounded up.
+    /// The remaining amount as headers show it, which may be rounded above the true one.
     fn shown_remaining(&self) -> Amount {
         let Some(unit) = self.rule.rounded_to.map(|units| Amount::whole(units).micros()) else { return self.level };
         let rounded = self.level.micros().saturating_add(unit / 2) / unit * unit;
@@ -100,7 +100,7 @@ impl LimitState<'_> {
     }
 }
 
-/// The used share, rounded to a hundredth. A limit that has no whole unit left is used up.
+/// The used fraction, rounded to a hundredth. A limit without a whole unit left is used up.
 fn utilization(level: Amount, capacity: Amount) -> String {
     let left = if whole(level) > 0 { level.to_f64() / capacity.to_f64() } else { 0.0 };
     let used = ((1.0 - left) * 100.0).floor() / 100.0;

@@ -1,4 +1,4 @@
-//! What an upstream has counted.
+//! Statistics of an upstream.
 
 pub(super) mod admission;
 pub(super) mod stats;

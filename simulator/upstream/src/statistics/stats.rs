@@ -19,18 +19,19 @@ pub struct Stats {
 pub struct PolicyStats {
     /// The policy itself.
     pub policy: Policy,
-    /// What admitted calls have taken in all.
+    /// The total cost of admitted calls.
     pub spent: Amount,
     /// What could be spent now, rounded down to a micro-unit.
     pub level: Amount,
 }
 
 impl Stats {
-    /// How much of what each policy offered since `earlier` was used, in the order of the policies.
+    /// Returns how much of each policy's offer since `earlier` was used, in the order of the
+    /// policies.
     ///
-    /// The offer is the inflow: rate × elapsed. The stock at `earlier` is not part of it, so take
-    /// `earlier` after the first burst has been spent. Full use is then 1, and exceeds 1 by at most
-    /// the remaining stock.
+    /// The offer is the inflow, rate × elapsed, without the stock at `earlier`, so take `earlier`
+    /// after the first burst has been spent. Full use is then 1, and exceeds 1 by at most the
+    /// remaining stock.
     ///
     /// ```
     /// use rampmeter_upstream::{Amount, PolicyStats, Stats, Tally};
@@ -52,8 +53,7 @@ impl Stats {
     /// ```
     ///
     /// # Panics
-    ///
-    /// When the two snapshots have different policies.
+    /// If the two snapshots have different policies.
     #[must_use]
     pub fn utilisation_since(&self, earlier: &Self) -> Vec<Utilisation> {
         assert_eq!(self.policies.len(), earlier.policies.len(), "snapshots of different upstreams");

@@ -1,18 +1,18 @@
 //! Counts of answers.
 
-/// Counts of calls by their answer.
+/// Counts of calls by their response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Admitted and charged. A call counts from its arrival, before its response time has passed.
+    /// Admitted and charged, counted on arrival, before the response time has passed.
     pub ok: u64,
-    /// Refused with 429.
+    /// Rejected with 429.
     pub rate_limited: u64,
-    /// Refused with 400, and not charged.
+    /// Rejected with 400, and not charged.
     pub bad: u64,
 }
 
 impl Tally {
-    /// All calls that arrived.
+    /// Returns the number of calls that arrived.
     ///
     /// ```
     /// use rampmeter_upstream::Tally;

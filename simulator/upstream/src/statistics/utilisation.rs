@@ -2,7 +2,7 @@
 
 use crate::{Amount, Policy};
 
-/// How much of one policy's offer was used between two snapshots; see
+/// The used part of a policy's offer between two snapshots; see
 /// [`Stats::utilisation_since`](crate::Stats::utilisation_since).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Utilisation {
@@ -10,12 +10,12 @@ pub struct Utilisation {
     pub policy: Policy,
     /// The cost of admitted calls.
     pub spent: Amount,
-    /// The inflow: rate × elapsed, rounded up so that the ratio is never too high.
+    /// The inflow, rate × elapsed, rounded up so that the ratio is never too high.
     pub offered: Amount,
 }
 
 impl Utilisation {
-    /// The ratio of spent to offered, for people; `None` without an offer.
+    /// Returns the ratio of spent to offered, for people; `None` without an offer.
     ///
     /// ```
     /// use rampmeter_upstream::{Amount, Utilisation};
