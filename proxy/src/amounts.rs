@@ -1,9 +1,8 @@
-//! Amounts that make up what a request costs.
+//! The amounts that make up a request's cost.
 
 use rampmeter_worker_sdk::Cost;
 
-/// `cost` with these amounts, each in place of the former amount of its unit. `None` if there is no
-/// cost and no amount.
+/// Replaces the amounts of these units in `cost`. `None` if there is no cost and no amount.
 pub(crate) fn with<'a>(cost: Option<Cost>, amounts: impl IntoIterator<Item = (&'a str, f64)>) -> Option<Cost> {
     amounts.into_iter().fold(cost, |cost, (unit, amount)| {
         Some(match cost {

@@ -1,4 +1,4 @@
-//! What an answer tells while it passes: the tokens that the call took, and the code of its error.
+//! Reading of responses as they pass: the tokens used, and the code of an error.
 
 use crate::json::{Scanner, Seen};
 use crate::objection::{ErrorReader, MAX_READ};
@@ -8,16 +8,17 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName};
 use rampmeter_worker_sdk::Cost;
 
-/// The header in which AWS names the error.
+/// The header in which AWS states the kind of an error.
 const ERROR_TYPE: HeaderName = HeaderName::from_static("x-amzn-errortype");
 
-/// Reads an answer, whether it is JSON or a stream of events with JSON. A compressed one tells nothing.
+/// Reads a response of JSON or a stream of events with JSON. Nothing is read from a compressed one.
 #[derive(Debug)]
 pub struct AnswerReader {
     scanner: Scanner,
     usage: Option<(TokenUnits, UsageReader)>,
     error: ErrorReader,
-    /// What finds codes in texts, and the text: the beginning of a body, or the last line of a stream.
+    /// The function that finds codes, and its text: the beginning of a body, or the last line of a
+    /// stream.
     codes: Option<(CodeFn, Vec<u8>)>,
     status: u16,
     is_plain: bool,
@@ -27,7 +28,7 @@ pub struct AnswerReader {
 }
 
 impl AnswerReader {
-    /// A reader of the answer to a call that was estimated so, if tokens count.
+    /// Creates a reader for the response to a call with this estimate, if tokens count.
     #[must_use]
     pub fn new(status: u16, headers: &HeaderMap, estimate: Option<(TokenUnits, Tokens)>) -> Self {
         let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
@@ -47,14 +48,14 @@ impl AnswerReader {
         }
     }
 
-    /// The same reader, which also looks for texts that stand for codes.
+    /// Also looks for texts that stand for codes.
     #[must_use]
     pub fn with_codes(self, codes: Option<CodeFn>) -> Self {
         let codes = codes.filter(|_| self.is_plain).map(|codes| (codes, Vec::new()));
         AnswerReader { codes, ..self }
     }
 
-    /// Takes the next piece.
+    /// Reads the next piece.
     pub fn read(&mut self, piece: &[u8]) {
         self.keep(piece);
         let looked_at = if self.is_stream { piece.len() } else { MAX_READ.saturating_sub(self.bytes) };
@@ -66,7 +67,6 @@ impl AnswerReader {
         }
     }
 
-    /// Keeps the text that codes are looked for in.
     fn keep(&mut self, piece: &[u8]) {
         let Some((_, kept)) = &mut self.codes else { return };
         for line in piece.split_inclusive(|byte| self.is_stream && *byte == b'\n') {
@@ -78,7 +78,7 @@ impl AnswerReader {
         }
     }
 
-    /// The code of the error that the answer tells of.
+    /// The code of the error that the response reports.
     pub(crate) fn code(&self) -> Option<String> {
         let find = |(codes, text): &(CodeFn, Vec<u8>)| (codes.0)(self.status, &String::from_utf8_lossy(text));
         let in_text = self.codes.as_ref().and_then(find);
@@ -103,14 +103,14 @@ impl AnswerReader {
         }
     }
 
-    /// What the answer says that the call took; `None` if it says nothing. An answer that breaks off
-    /// is not whole.
+    /// Returns what the call took by its response; `None` if that does not say. A response that
+    /// breaks off is not whole.
     #[must_use]
     pub fn used(&self, is_whole: bool) -> Option<Cost> {
         self.usage.as_ref().and_then(|(units, usage)| units.used(usage, is_whole))
     }
 
-    /// The tokens of the prompt that the vendor keeps now, if it tells.
+    /// The tokens of the prompt that the vendor has now cached, if the response says.
     pub(crate) fn kept(&self) -> Option<u64> {
         self.usage.as_ref().and_then(|(_, usage)| usage.kept())
     }

@@ -1,23 +1,23 @@
-//! The secret that the proxy shows to the upstream in place of its clients.
+//! The credential that the proxy sends to the upstream in place of its clients'.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// A header that the proxy sets. Its `Debug` output shows no secret.
+/// A header that the proxy sets. Its `Debug` output hides the secret.
 #[derive(Clone)]
 pub struct Credential {
     header: HeaderName,
     source: Arc<dyn CredentialSource>,
 }
 
-/// The value of the header, or nothing. The source has logged why there is none.
+/// The header's value, or `None`, for which the source has logged the reason.
 pub type CredentialValue<'a> = Pin<Box<dyn Future<Output = Option<HeaderValue>> + Send + 'a>>;
 
-/// Where the value of the header comes from.
+/// The source of the header's value.
 pub trait CredentialSource: Send + Sync {
-    /// The present value. It may have to be fetched.
+    /// Returns the current value, which may have to be fetched.
     fn value(&self) -> CredentialValue<'_>;
 
     /// Notes that the upstream has answered 401 to a request with `value`.
@@ -32,13 +32,13 @@ pub(crate) struct AppliedCredential<'a> {
 }
 
 impl Credential {
-    /// A credential that shows the secret of `source` in this header.
+    /// Creates a credential that sends the secret of `source` in this header.
     #[must_use]
     pub fn new(header: HeaderName, source: Arc<dyn CredentialSource>) -> Self {
         Credential { header, source }
     }
 
-    /// The credential for the next request; `None` if there is none at present.
+    /// Returns the credential for the next request; `None` if there is none at present.
     pub(crate) async fn applied(&self) -> Option<AppliedCredential<'_>> {
         let mut value = self.source.value().await?;
         value.set_sensitive(true);
@@ -47,12 +47,11 @@ impl Credential {
 }
 
 impl AppliedCredential<'_> {
-    /// Puts the credential in place of what the client has sent.
+    /// Replaces what the client has sent by the credential.
     pub(crate) fn put_into(&self, headers: &mut HeaderMap) {
         headers.insert(self.credential.header.clone(), self.value.clone());
     }
 
-    /// Reports that the upstream does not accept the credential.
     pub(crate) fn refused(&self) {
         self.credential.source.refused(&self.value);
     }

@@ -1,12 +1,12 @@
-//! Headers of one connection, and headers that pass through (RFC 9110, section 7.6).
+//! Hop-by-hop headers, and headers that are passed on (RFC 9110, section 7.6).
 
 use http::header::TRANSFER_ENCODING;
 use http::header::{CONNECTION, EXPECT, FORWARDED, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, UPGRADE, VIA};
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
 use std::net::IpAddr;
 
-/// Headers that concern one connection, beside those that `Connection` names. `Trailer` passes,
-/// because the trailers that it announces pass, too.
+/// Hop-by-hop headers besides those that `Connection` lists. `Trailer` is passed on, as are the
+/// trailers that it announces.
 const OF_ONE_CONNECTION: [HeaderName; 9] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -18,8 +18,8 @@ const OF_ONE_CONNECTION: [HeaderName; 9] = [
     UPGRADE,
     HeaderName::from_static("http2-settings"),
 ];
-/// Headers that `Connection` cannot remove from a request: the upstream, or a proxy on the way,
-/// decides by them.
+/// Headers that `Connection` cannot remove from a request, because the upstream or a proxy on the
+/// way makes decisions by them.
 const KEPT: [HeaderName; 6] = [
     HOST,
     VIA,
@@ -37,24 +37,23 @@ const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto
 #[derive(Clone, Debug)]
 pub(crate) struct Pseudonym(String);
 
-/// What a request's headers tell of its client.
+/// What a request's headers say about its client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClientInfo {
     /// The address of the connection.
     pub(crate) address: IpAddr,
-    /// Whether the connection is encrypted.
     pub(crate) is_encrypted: bool,
-    /// Whether the client is a proxy whose `X-Forwarded-For` counts.
+    /// Whether the client is a proxy whose `X-Forwarded-For` is trusted.
     pub(crate) is_trusted: bool,
 }
 
 impl Pseudonym {
-    /// A pseudonym that no other proxy has.
+    /// Creates a pseudonym that no other proxy has.
     pub(crate) fn new() -> Self {
         Pseudonym(format!("rampmeter-{:08x}", rand::random::<u32>()))
     }
 
-    /// Whether a request with these headers was here before.
+    /// Returns whether a request with these headers has passed this proxy before.
     pub(crate) fn is_in(&self, headers: &HeaderMap) -> bool {
         headers.get_all(VIA).iter().filter_map(|via| via.to_str().ok()).any(|via| via.contains(&self.0))
     }
@@ -69,7 +68,6 @@ impl Pseudonym {
     }
 }
 
-/// Removes the headers that concern one connection only.
 pub(crate) fn strip(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(CONNECTION)
@@ -84,8 +82,8 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
     }
 }
 
-/// Turns the headers of a client's request into those of the request to the upstream. Without a
-/// `client`, they say nothing about the client.
+/// Turns the headers of a client's request into those for the upstream. Without a `client`, they
+/// say nothing about the client.
 pub(crate) fn forward(headers: &mut HeaderMap, version: Version, client: Option<ClientInfo>, pseudonym: &Pseudonym) {
     let takes_trailers = headers.get_all(TE).iter().any(|value| value.as_bytes().eq_ignore_ascii_case(b"trailers"));
     strip(headers);
@@ -114,7 +112,6 @@ fn add_client(client: ClientInfo, headers: &mut HeaderMap) {
     }
 }
 
-/// Adds a member to the list in a header.
 fn add(headers: &mut HeaderMap, name: HeaderName, member: &str) {
     let former: Vec<&str> = headers.get_all(&name).iter().filter_map(|value| value.to_str().ok()).collect();
     let list = former.into_iter().chain([member]).collect::<Vec<_>>().join(", ");

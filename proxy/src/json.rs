@@ -1,4 +1,4 @@
-//! JSON that is read as it passes, in memory that does not grow with it.
+//! JSON that is read as it passes, in bounded memory.
 
 use crate::models::models;
 
@@ -6,17 +6,17 @@ use crate::models::models;
 const MAX_KEPT: usize = 1024;
 /// The bytes of a key that are kept in a path.
 const MAX_KEY: usize = 64;
-/// The depth from which on a text counts as no JSON. No API nests as deep.
+/// Depth from which a text is not taken for JSON. No API nests as deep.
 const MAX_DEPTH: usize = 128;
 
-/// Reads JSON in pieces of any length, and shows each value and key at its end.
+/// Reads JSON in pieces of any length, and reports each value and key at its end.
 ///
-/// It does not check the grammar: whoever the text is for does so. Outside of objects and arrays
-/// everything is passed over, such as the `data:` of an event.
+/// It does not check the grammar, which is up to the recipient. Outside of objects and arrays it
+/// skips everything, such as the `data:` of an event.
 #[derive(Debug, Default)]
 pub(crate) struct Scanner {
     levels: Vec<Level>,
-    /// The keys that lead to the present value. Arrays add none.
+    /// The keys that lead to the current value. Arrays add none.
     path: String,
     state: State,
     text: Text,
@@ -24,19 +24,18 @@ pub(crate) struct Scanner {
     is_too_deep: bool,
 }
 
-/// A value, and where it stands.
+/// A value and its position.
 #[derive(Debug)]
 pub(crate) struct Seen<'a> {
-    /// The keys that lead there, with dots between them.
+    /// The keys that lead there, joined by dots.
     pub(crate) path: &'a str,
     /// The number of objects and arrays around it.
     pub(crate) depth: usize,
-    /// Whether it is an element of an array.
     pub(crate) in_array: bool,
     pub(crate) value: Value<'a>,
 }
 
-/// A value that is no object and no array, or a key.
+/// A value other than an object or an array, or a key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value<'a> {
     Key(&'a Text),
@@ -46,7 +45,7 @@ pub(crate) enum Value<'a> {
     Word,
 }
 
-/// Takes what a [`Scanner`] has read.
+/// Receives what a [`Scanner`] has read.
 pub(crate) type See<'a> = &'a mut dyn FnMut(&Seen<'_>);
 
 /// What is known of a text, however long it is.
@@ -57,9 +56,9 @@ pub(crate) struct Text {
     pub(crate) bytes: usize,
     /// Its tokens, in twelfths of one.
     pub(crate) twelfths: u64,
-    /// A hash of all of it.
+    /// A hash of the whole text.
     pub(crate) hash: u64,
-    /// Whether it has a character that Base64 has not.
+    /// Whether it has a character that Base64 lacks.
     has_words: bool,
 }
 
@@ -79,17 +78,15 @@ enum State {
     Word,
     Text,
     Escaped,
-    /// Within `\u….`: the digits that are left, and the number so far.
+    /// Within `\u….`: the digits left, and the number so far.
     Unicode(u8, u32),
 }
 
 impl Text {
-    /// The beginning of the text.
     pub(crate) fn start(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.start)
     }
 
-    /// Whether it may be Base64.
     pub(crate) fn is_base64(&self) -> bool {
         !self.has_words
     }
@@ -106,7 +103,7 @@ impl Text {
 
     fn push_char(&mut self, code: u32) {
         let mut bytes = [0; 4];
-        // A character of two halves (surrogates) counts as two.
+        // A character of two surrogates counts as two.
         let encoded = char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER).encode_utf8(&mut bytes);
         encoded.bytes().for_each(|byte| self.push(byte));
     }
@@ -117,13 +114,13 @@ impl Text {
     }
 }
 
-/// The hash of what had the hash `former`, and then `next` (FNV-1a).
+/// Extends the hash `former` by `next` (FNV-1a).
 pub(crate) fn hashed(former: u64, next: u64) -> u64 {
     (former ^ next).wrapping_add(1).wrapping_mul(0x0000_0100_0000_01b3)
 }
 
 impl Scanner {
-    /// Takes the next piece.
+    /// Reads the next piece.
     pub(crate) fn read(&mut self, piece: &[u8], see: See<'_>) {
         for byte in piece {
             match self.state {
@@ -146,7 +143,7 @@ impl Scanner {
         *self = Scanner::default();
     }
 
-    /// Whether all that was opened was closed, and there was something.
+    /// Whether everything opened was closed, and there was something.
     pub(crate) fn is_whole(&self) -> bool {
         self.has_value && self.levels.is_empty() && !self.is_too_deep
     }

@@ -16,20 +16,18 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::SetOnce;
 
-/// How long a client may take for a head, which is also how long a connection may lie idle. Clients
+/// How long a client may take for a head, and therefore how long a connection may be idle. Clients
 /// keep connections for up to a minute, and a request on a connection that closes is lost.
 const READ_HEAD: Duration = Duration::from_secs(75);
-/// The most headers of one request.
 const MAX_HEADERS: usize = 128;
-/// The most requests that one HTTP/2 connection may have open.
 const MAX_STREAMS: u32 = 250;
-/// The bytes that an HTTP/2 client may send of one request, and of all requests of its connection,
-/// before they are read. Frames of one byte take a hundred times as much memory.
+/// The bytes that an HTTP/2 client may send, of one request and of all on a connection, before they
+/// are read. Frames of one byte take a hundred times as much memory.
 const WINDOWS: (u32, u32) = (64 << 10, 256 << 10);
-/// The interval of HTTP/2 pings, and how long an answer to one may take.
+/// The interval of HTTP/2 pings, and the timeout of their replies.
 const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(10));
 
-/// Lets clients in. Clones share what serves them.
+/// Accepts clients. Clones share the exchange.
 #[derive(Clone, Debug)]
 pub(crate) struct Listener {
     exchange: Arc<Exchange>,
@@ -55,9 +53,8 @@ impl Listener {
         connections.clear().await;
     }
 
-    /// Encrypts the connection if there is a certificate, and serves it.
     async fn greet(self, stream: TcpStream, connection: Connection) {
-        // A client that is sending a head when the drain begins is still answered.
+        // A client that is sending a head when the drain begins still gets a response.
         let _owed = connection.owe();
         let mut peer = Peer { address: connection.address(), is_encrypted: self.certificate.is_some(), name: None };
         let Some(certificate) = &self.certificate else { return self.serve_requests(stream, &connection, peer).await };

@@ -1,4 +1,4 @@
-//! What a proxy counts.
+//! The metrics of a proxy.
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -10,17 +10,17 @@ use rampmeter_protocol::time::Span;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// The most classes that metrics tell apart. Clients may name any class, and the process never
-/// frees the memory of a counted one.
+/// Most classes that metrics distinguish. Clients may state any class, and the process never frees
+/// the memory of a counted one.
 const MAX_CLASSES: usize = 32;
 const DEFAULT_CLASS: &str = "default";
 const OTHER_CLASS: &str = "other";
-/// Seconds, from a request that waits for nothing to one that waits for a quota.
+/// In seconds, from a request that waits for nothing to one that waits for a quota.
 const WAITS: [f64; 12] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0];
 
 type Labels = Vec<(&'static str, String)>;
 
-/// The counters of one proxy.
+/// The metrics of one proxy.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -31,7 +31,7 @@ pub struct Metrics {
     held: Gauge,
     waits: Family<Labels, Histogram>,
     pub(crate) first_bytes: Histogram,
-    /// The lock guards the set, for one look.
+    /// The lock is held for one lookup.
     classes: Mutex<BTreeSet<String>>,
 }
 
@@ -74,7 +74,7 @@ impl Metrics {
         );
     }
 
-    /// The text for Prometheus.
+    /// Renders the metrics in the text format of Prometheus.
     #[must_use]
     pub fn render(&self) -> String {
         let mut text = String::new();
@@ -96,7 +96,7 @@ impl Metrics {
         self.waits.get_or_create(&vec![("class", self.class(class))]).observe(waited.duration().as_secs_f64());
     }
 
-    /// The class as a label, of which there is a bounded number.
+    /// Returns the class as a label, of which there is a bounded number.
     fn class(&self, class: Option<&str>) -> String {
         let class = class.unwrap_or(DEFAULT_CLASS);
         let mut classes = self.classes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -111,7 +111,7 @@ impl Metrics {
 }
 
 impl HeldRequest<'_> {
-    /// Notes that the request has its answer.
+    /// Notes that the request has got a response.
     pub(crate) fn answered(mut self) {
         self.is_answered = true;
     }

@@ -1,10 +1,9 @@
-//! What is known of language models: `models.json`, which the Python package has a copy of.
+//! What is known of language models: `models.json`, of which the Python package has a copy.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// The table of models.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Models {
     paths: Paths,
@@ -13,9 +12,9 @@ pub(crate) struct Models {
     kinds: BTreeMap<String, Kind>,
     attachments: BTreeMap<String, String>,
     links: Vec<String>,
-    /// Where instructions and tools stand.
+    /// Positions of instructions and tools.
     pub(crate) instructions: Vec<String>,
-    /// Where texts of messages stand.
+    /// Position of the texts of messages.
     pub(crate) messages: String,
     pub(crate) usage: Usage,
 }
@@ -29,32 +28,30 @@ struct Paths {
     model_behind: Vec<String>,
 }
 
-/// Which tokens a call of a path takes.
+/// Which tokens a call takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Counts {
     /// None: the call only reads, or its tokens count elsewhere.
     #[default]
     Nothing,
-    /// Those of its request.
     Input,
-    /// Those of its request and of its answer.
+    /// Those of its request and of its response.
     Both,
-    /// Both if the request bounds its answer, and otherwise none.
+    /// Both if the request bounds its response, and otherwise none.
     Bounded,
 }
 
-/// How requests bound their answers, by path in the body.
+/// How requests bound their responses, by path in the body.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Output {
-    /// The tokens of an answer without a bound.
+    /// The tokens of a response without a bound.
     pub(crate) default: u64,
     pub(crate) most: Vec<String>,
-    /// How many answers there are to each prompt.
+    /// How many responses there are to each prompt.
     pub(crate) answers: Vec<String>,
     pub(crate) prompts: String,
 }
 
-/// Twelfths of a token for one character.
 #[derive(Debug, Deserialize)]
 struct Twelfths {
     letter: u8,
@@ -75,19 +72,19 @@ struct Kind {
     most: u64,
 }
 
-/// Where and how answers tell of tokens.
+/// Where and how responses report tokens.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Usage {
     places: Vec<String>,
     pub(crate) forms: Vec<Form>,
 }
 
-/// The fields that count toward a limit, in the words of one vendor.
+/// The fields that count towards a limit, as one vendor names them.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Form {
     pub(crate) input: Vec<String>,
     pub(crate) output: Vec<String>,
-    /// The fields of what the vendor keeps of the prompt and charges once.
+    /// The fields of what the vendor caches of the prompt and charges once.
     #[serde(default)]
     pub(crate) kept: Vec<String>,
 }
@@ -95,7 +92,6 @@ pub(crate) struct Form {
 static MODELS: LazyLock<Models> =
     LazyLock::new(|| serde_json::from_str(include_str!("../models.json")).expect("the table is part of this program"));
 
-/// The table.
 pub(crate) fn models() -> &'static Models {
     &MODELS
 }
@@ -113,7 +109,7 @@ impl Models {
         }
     }
 
-    /// The model that a path names.
+    /// The model in a path.
     pub(crate) fn model_in<'a>(&self, path: &'a str) -> Option<&'a str> {
         let behind = self.paths.model_behind.iter().find_map(|before| path.split_once(before.as_str()));
         behind?.1.split(['/', ':']).next().filter(|name| !name.is_empty())
@@ -132,8 +128,8 @@ impl Models {
         }
     }
 
-    /// The tokens of the attachment that a text of so many bytes at this path is; `None` for any other
-    /// text.
+    /// Returns the tokens of the attachment in a text of this length at this path; `None` for any
+    /// other text.
     pub(crate) fn attached(&self, path: &str, start: &str, is_base64: bool, bytes: usize) -> Option<u64> {
         let url = start.strip_prefix("data:").and_then(|url| url.split_once(";base64,"));
         let at = self.attachments.iter().find(|(end, _)| is_base64 && is_at(path, end));
@@ -150,7 +146,7 @@ impl Models {
 }
 
 impl Usage {
-    /// Whether a field of this name there tells of tokens.
+    /// Whether a field of this name at this place reports tokens.
     pub(crate) fn tells(&self, place: &str, name: &str) -> bool {
         let mut names = self.forms.iter().flat_map(|form| form.input.iter().chain(&form.output).chain(&form.kept));
         self.places.iter().any(|known| known == place) && names.any(|known| known == name)

@@ -1,12 +1,12 @@
-//! The code of an error in an answer's body, by which the scheduler tells objections apart.
+//! The code of an error in a response's body, by which the scheduler distinguishes causes.
 
 use crate::json::{Seen, Value};
 
-/// The bytes of an answer that are looked at, unless it is a stream.
+/// The bytes of a response that are read, unless it is a stream.
 pub(crate) const MAX_READ: usize = 16 * 1024;
-/// The longest code. A longer text is a message.
+/// Longest code. A longer text is a message.
 const MAX_CODE: usize = 64;
-/// Where errors have their codes, the most telling first.
+/// Positions of codes, the most specific first.
 const PLACES: [&str; 14] = [
     "error.errors.reason",    // Google
     "errors.extensions.code", // Shopify
@@ -23,29 +23,29 @@ const PLACES: [&str; 14] = [
     "error_code",
     "type",
 ];
-/// The places of which an answer with a good status, or an event, speaks of errors alone.
+/// The only positions that mean an error in a response with a good status, or in an event.
 const OF_ERRORS: [&str; 2] = ["error", "errors"];
-/// What GitHub says without a code.
+/// What GitHub says in place of a code.
 const SECONDARY: (&str, [&str; 2]) = ("secondary_rate_limit", ["secondary rate limit", "abuse detection"]);
-/// Where answers say in how many seconds to come back.
+/// Positions of the seconds after which to come back.
 const DELAYS: [&str; 3] = ["error.details.retryDelay", "retry_after", "parameters.retry_after"];
-/// Codes of a 429 that no wait mends.
+/// Codes of a 429 that no waiting mends.
 const FINAL: [&str; 4] =
     ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "access_terminated"];
 
-/// Finds the code of an error in an answer.
+/// Finds the code of an error in a response.
 #[derive(Debug)]
 pub(crate) struct ErrorReader {
-    /// Whether the status speaks of an error. Otherwise only what is certainly an error counts.
+    /// Whether the status is an error. Otherwise only what is certainly an error counts.
     is_error: bool,
-    /// The code, with the rank of its place.
+    /// The code and the rank of its position.
     code: Option<(usize, String)>,
     /// The seconds after which to come back.
     delay: Option<f64>,
 }
 
 impl ErrorReader {
-    /// A reader of an answer with this status, which may name a code in a header.
+    /// Creates a reader for a response with this status, which may have a code in a header.
     pub(crate) fn new(status: u16, in_header: Option<&str>) -> Self {
         let code = in_header.and_then(|code| code.split(':').next()).unwrap_or_default();
         let mut reader = ErrorReader { is_error: status >= 400, code: None, delay: None };
@@ -53,22 +53,20 @@ impl ErrorReader {
         reader
     }
 
-    /// The code, if there is one.
     pub(crate) fn code(&self) -> Option<&str> {
         self.code.as_ref().map(|(_, code)| code.as_str())
     }
 
-    /// The seconds after which the body says to come back.
+    /// The seconds after which to come back, by the body.
     pub(crate) fn delay(&self) -> Option<u64> {
         self.delay.filter(|delay| delay.is_finite() && *delay > 0.0).map(|delay| delay.ceil() as u64)
     }
 
-    /// Whether to repeat the call is useless.
+    /// Whether it is useless to repeat the call.
     pub(crate) fn is_final(&self) -> bool {
         self.code().is_some_and(|code| FINAL.contains(&code))
     }
 
-    /// Takes a value of the answer.
     pub(crate) fn see(&mut self, seen: &Seen<'_>) {
         match seen.value {
             Value::Text(text) => self.text(seen.path, &text.start()),
@@ -93,7 +91,7 @@ impl ErrorReader {
         }
     }
 
-    /// Takes a code at one of the known places.
+    /// Takes a code at one of the known positions.
     fn code_at(&mut self, path: &str, code: &str) {
         let Some(rank) = PLACES.iter().position(|place| *place == path) else { return };
         let is_certain = self.is_error || path.split('.').any(|key| OF_ERRORS.contains(&key));

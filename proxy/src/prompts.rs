@@ -1,30 +1,30 @@
-//! What vendors keep of prompts, so that reading it again costs nothing.
+//! What vendors cache of prompts, so that reading it again costs nothing.
 
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 
-/// The most prompts that are remembered. Beyond it, the one that was used longest ago is forgotten.
+/// Most prompts remembered. Beyond it, the least recently used one is forgotten.
 const MAX_PROMPTS: usize = 512;
-/// How long a vendor keeps a prompt after its last use.
+/// How long a vendor caches a prompt after its last use.
 const KEPT: Span = Span::from_secs(300);
 
 /// The beginning of a prompt, by hashes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Prompt {
-    /// Of the model, its instructions and its tools.
+    /// The hash of the model, its instructions and its tools.
     pub(crate) instructions: u64,
-    /// Of these and the first message, which tells conversations apart.
+    /// The hash of these and the first message, which distinguishes conversations.
     pub(crate) conversation: u64,
     /// The tokens of the instructions and tools.
     pub(crate) tokens: u64,
 }
 
-/// The tokens that vendors keep of prompts, as their last answers said.
+/// The tokens that vendors cache of prompts, by their last responses.
 #[derive(Debug, Default)]
 pub(crate) struct Prompts(BTreeMap<u64, (Time, u64)>);
 
 impl Prompts {
-    /// Notes that the vendor keeps so many tokens of `prompt`.
+    /// Notes that the vendor caches so many tokens of `prompt`.
     pub(crate) fn note(&mut self, prompt: Prompt, kept: u64, now: Time) {
         self.insert(prompt.conversation, kept, now);
         self.insert(prompt.instructions, kept.min(prompt.tokens), now);

@@ -1,4 +1,4 @@
-//! A running proxy.
+//! The running proxy.
 
 use crate::exchange::Exchange;
 use crate::headers::Pseudonym;
@@ -20,19 +20,18 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, SetOnce};
 use tokio::task::JoinHandle;
 
-/// How long answers may take to leave after the time for draining.
+/// How long responses may take to leave after the time for draining.
 const LEAVE: Duration = Duration::from_secs(5);
-/// Bodies that are priced at once. Each may keep a processor busy for a tenth of a second, and takes a
-/// hundred times its bytes.
+/// Bodies that are priced at once. Each may take a processor for a tenth of a second, and a hundred
+/// times its bytes.
 const PRICING: usize = 2;
 
-/// A proxy that serves. Dropping it ends it at once; [`stop`](Proxy::stop) lets held requests
-/// finish.
+/// A running proxy. Dropping it ends it at once; [`stop`](Proxy::stop) lets held requests finish.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
     metrics: Arc<Metrics>,
-    /// Set once no new request is taken.
+    /// Set once no new request is accepted.
     draining: Arc<SetOnce<()>>,
     /// Set once requests that are still held are refused.
     over: Arc<SetOnce<()>>,
@@ -74,20 +73,20 @@ impl Proxy {
         Ok(Proxy { address, metrics, draining, over, drain: times.drain, serving: tokio::spawn(listening) })
     }
 
-    /// The address that it listens at.
+    /// Returns the address that it listens on.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What it counts.
+    /// Returns its metrics.
     #[must_use]
     pub fn metrics(&self) -> Arc<Metrics> {
         self.metrics.clone()
     }
 
-    /// Takes no new requests, and lets those that are held go on waiting for the configured time.
-    /// Those that still wait then are answered 503, and their permits are given back.
+    /// Accepts no new requests, and lets held ones wait for the configured time. Those that still
+    /// wait then get a 503, and their permits are given back.
     pub async fn stop(mut self) {
         self.draining.set(()).ok();
         if tokio::time::timeout(self.drain.duration(), &mut self.serving).await.is_ok() {
@@ -100,7 +99,7 @@ impl Proxy {
     }
 }
 
-/// Refuses requests that foreign web pages may have sent.
+/// Refuses requests that other sites' web pages may have sent.
 fn browser_guard(settings: &Settings) -> BrowserGuard {
     let known = settings.asking.routes.hosts().chain([settings.upstream.host()]).map(str::to_owned);
     let hosts = settings.pages.hosts.iter().cloned().chain(known);

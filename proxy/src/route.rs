@@ -1,4 +1,4 @@
-//! Kinds of requests, told apart by method, host and path.
+//! Routes: kinds of requests by method, host and path.
 
 use crate::amounts;
 use http::Method;
@@ -8,24 +8,24 @@ use rampmeter_protocol::bounds::MAX_LABEL_VALUE;
 use rampmeter_worker_sdk::Cost;
 use std::sync::Arc;
 
-/// Kinds of requests. The first one that fits a request counts.
+/// The routes, of which the first that matches a request applies.
 #[derive(Clone, Debug, Default)]
 pub struct Routes(Arc<[Route]>);
 
 /// One kind of requests.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// The methods; all if this is empty.
+    /// The methods; empty for all.
     pub methods: Vec<Method>,
-    /// The host that clients name, without a port; any if there is none.
+    /// The host that clients address, without a port; any if absent.
     pub host: Option<String>,
     /// The path.
     pub path: PathTemplate,
-    /// The class of these requests, if they have one of their own.
+    /// The class of these requests, if they have their own.
     pub class: Option<String>,
-    /// Labels of these requests, beside those that the path has.
+    /// Labels of these requests besides those of the path.
     pub labels: Vec<(String, RouteLabel)>,
-    /// What each of these requests costs by unit, if the route says so.
+    /// The cost of each request by unit, if the route states it.
     pub cost: Vec<(String, UnitCost)>,
 }
 
@@ -39,8 +39,8 @@ pub enum RouteLabel {
 }
 
 /// A path such as `/guilds/{guild}/*`. `{name}` stands for one segment, whose value is the label
-/// `name`; what follows it in the segment follows the value, as in `{model}:predict`. A `*` at the
-/// end stands for any rest.
+/// `name`; a suffix as in `{model}:predict` has to follow the value. A final `*` stands for any
+/// rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathTemplate {
     text: Arc<str>,
@@ -51,23 +51,23 @@ pub struct PathTemplate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Segment {
     Text(String),
-    /// A label, and what follows its value.
+    /// A label, and the suffix of its value.
     Label(String, String),
 }
 
-/// Why a text is no template.
+/// The text is not a template.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a path is written like \"/guilds/{{guild}}/*\": it begins with a slash, and `*` stands at its end")]
 pub struct TemplateError;
 
 impl Routes {
-    /// Routes in this order: the first one that fits a request counts.
+    /// Creates routes in this order.
     #[must_use]
     pub fn new(routes: Vec<Route>) -> Self {
         Routes(routes.into())
     }
 
-    /// The units that a route has a cost of.
+    /// Iterates over the units in which a route has a cost.
     pub fn units(&self) -> impl Iterator<Item = &str> {
         self.0.iter().flat_map(|route| &route.cost).map(|(unit, _)| unit.as_str())
     }
@@ -77,7 +77,7 @@ impl Routes {
         self.0.iter().filter_map(|route| route.host.as_deref())
     }
 
-    /// The first route that fits, with the labels of the path.
+    /// The first route that matches, with the labels of the path.
     pub(crate) fn find(
         &self,
         method: &Method,
@@ -89,7 +89,7 @@ impl Routes {
 }
 
 impl Route {
-    /// What the request with this head costs; `None` if the route does not say it.
+    /// The cost of the request with this head; `None` if the route does not state it.
     pub(crate) fn cost(&self, head: &Parts) -> Result<Option<Cost>, Unclear> {
         let amounts = self.cost.iter().map(|(unit, cost)| {
             let amount = cost.read(&head.headers, head.uri.query())?;
@@ -127,19 +127,19 @@ fn is_host(found: &str, wanted: &str) -> bool {
 }
 
 impl PathTemplate {
-    /// The template of all paths.
+    /// Creates the template of all paths.
     #[must_use]
     pub fn any() -> Self {
         PathTemplate { text: "/*".into(), segments: Vec::new(), has_rest: true }
     }
 
-    /// The template as written.
+    /// Returns the template as written.
     #[must_use]
     pub fn text(&self) -> Arc<str> {
         self.text.clone()
     }
 
-    /// The labels in `path`, if it fits. Values beyond the protocol's length are cut.
+    /// The labels in `path`, if it matches. Values beyond the protocol's length are cut.
     fn labels_of(&self, path: &str) -> Option<Vec<(&str, String)>> {
         let mut found = Vec::new();
         let mut rest = path.strip_prefix('/')?.split('/');

@@ -1,4 +1,4 @@
-//! What a proxy is configured with.
+//! The settings of a proxy.
 
 use crate::credential::Credential;
 use crate::route::Routes;
@@ -21,104 +21,104 @@ use std::sync::Arc;
 /// How often a proxy calls while no scheduler answers.
 pub use rampmeter_worker_sdk::policy::SafeRate;
 
-/// The longest body that is read for what its request costs: a request with pictures of 20 MiB.
+/// Longest body that is read for its request's cost: a request with pictures of 20 MiB.
 pub const MAX_SCANNED: usize = 32 << 20;
 
-/// Everything that one proxy does differently from another.
+/// The settings of a proxy.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The server behind the proxy.
     pub upstream: Upstream,
-    /// What requests ask for.
+    /// How the permits of requests are determined.
     pub asking: Asking,
     /// How headers change on their way through the proxy.
     pub headers: HeaderSettings,
-    /// What the proxy shows to the upstream in place of its clients' own.
+    /// The credential sent to the upstream in place of the clients' own.
     pub credential: Option<Credential>,
     /// How long requests and their parts may take.
     pub times: Times,
-    /// How much there may be of everything.
+    /// The bounds of its resources.
     pub bounds: Bounds,
-    /// How connections are encrypted.
+    /// TLS on both sides.
     pub encryption: Encryption,
-    /// What web pages may ask for.
+    /// What web pages may request.
     pub pages: Pages,
-    /// Where spans go, if this process sends any.
+    /// Where spans go, if this process exports any.
     pub spans: Option<Spans>,
 }
 
-/// How connections are encrypted.
+/// TLS on both sides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Encryption {
-    /// The certificate that clients see. Without it, their connections are not encrypted.
+    /// The certificate for clients, whose connections are otherwise not encrypted.
     pub certificate: Option<CertificateFiles>,
-    /// The authorities (PEM) that count for the upstream instead of the system's.
+    /// The authorities (PEM) that are trusted for the upstream instead of the system's.
     pub upstream_ca: Option<PathBuf>,
 }
 
-/// What web pages may ask for. A browser lets any page send requests to this proxy, which would make
-/// them with its credential.
+/// What web pages may request. A browser lets any page send requests to this proxy, which would
+/// forward them with its credential.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pages {
-    /// The names by which clients call this proxy, beside its addresses, `localhost`, the upstream's
-    /// host and the hosts of routes.
+    /// The names by which clients address this proxy besides its addresses, `localhost`, the
+    /// upstream's host and the hosts of routes.
     pub hosts: Vec<String>,
     /// The origins whose pages may send requests, such as `https://app.example`.
     pub origins: Vec<String>,
 }
 
-/// What requests ask for.
+/// How the permits of requests are determined.
 #[derive(Clone, Debug, Default)]
 pub struct Asking {
-    /// Kinds of requests, with their classes, labels and costs. The first one that fits counts.
+    /// Kinds of requests with their classes, labels and costs. The first that matches applies.
     pub routes: Routes,
-    /// Whether equivalent spellings of a path become one before routes and prices look at it.
+    /// Whether equivalent spellings of a path are normalised before routes and prices see it.
     pub normalise: bool,
-    /// The class of requests whose route has none. Without it, the resource's default counts.
+    /// The class of requests whose route has none; the resource's default if absent.
     pub class: Option<String>,
-    /// The header in which clients name their class.
+    /// The header in which clients state their class.
     pub class_header: Option<HeaderName>,
-    /// The labels of every request. Without it, there are none.
+    /// Computes the labels of every request, if there are any.
     pub labels: Option<LabelsFn>,
-    /// Labels that are read from JSON bodies.
+    /// Labels read from JSON bodies.
     pub body_labels: Vec<BodyLabel>,
-    /// The units of tokens, if requests are those to language models.
+    /// The units of tokens, if requests go to language models.
     pub tokens: Option<TokenUnits>,
-    /// Units whose amounts clients may state, and the headers in which they do.
+    /// Units whose amounts clients may state, with the headers in which they do.
     pub cost_headers: Vec<(String, HeaderName)>,
-    /// How the cost of a request is computed from its body, if it is.
+    /// Computes the cost of a request from its body.
     pub price: Option<PriceFn>,
-    /// Whether requests whose bodies are not understood are refused. Otherwise they cost the default.
+    /// Whether to refuse requests whose bodies are not understood instead of charging the default.
     pub refuses_unpriced: bool,
-    /// Codes that texts of answers stand for, if the file names such texts.
+    /// Finds codes for texts of responses, if the file lists such texts.
     pub codes: Option<CodeFn>,
 }
 
 /// A function of the settings.
 pub struct Function<F: ?Sized>(pub Arc<F>);
 
-/// Reads the labels of a request, which came from this address, or says why the request is ambiguous.
+/// Computes the labels of a request from this address, or says why the request is ambiguous.
 pub type LabelsFn = Function<dyn Fn(&Parts, IpAddr) -> Result<Labels<'static>, String> + Send + Sync>;
 
-/// Finds the code of an objection, from the status and the first 16 KiB of the body, or the last event
+/// Finds the code of an error from the status and the first 16 KiB of the body, or the last event
 /// of a stream.
 pub type CodeFn = Function<dyn Fn(u16, &str) -> Option<String> + Send + Sync>;
 
-/// Computes amounts by unit, from the method, the path and the body, or says why there is no price. It
-/// may take a tenth of a second.
+/// Computes amounts by unit from the method, the path and the body, or says why there is no price.
+/// May take a tenth of a second.
 pub type ComputePrice = Function<dyn Fn(&Method, &str, &[u8]) -> Result<Vec<(String, f64)>, String> + Send + Sync>;
 
-/// What a request costs by its body.
+/// The pricing of requests by their bodies.
 #[derive(Clone, Debug)]
 pub struct PriceFn {
     /// Computes the price.
     pub compute: ComputePrice,
-    /// What a request costs that has no price, and whose route has no cost.
+    /// The cost of a request without a price, whose route has no cost.
     pub otherwise: Vec<(String, f64)>,
 }
 
 impl Asking {
-    /// The path by which routes and prices tell requests apart.
+    /// The path by which routes and prices distinguish requests.
     ///
     /// # Errors
     /// If servers read it differently, and only one spelling counts.
@@ -126,12 +126,12 @@ impl Asking {
         if self.normalise { normalised(written).map(Cow::from) } else { Ok(written.into()) }
     }
 
-    /// The bytes that are kept of a body. One that tells what its request costs is kept whole.
+    /// The bytes that are kept of a body. A body that determines its request's cost is kept whole.
     pub(crate) fn kept_bytes(&self, bounds: &Bounds) -> usize {
         if self.reads_bodies() { bounds.replay_bytes.max(MAX_SCANNED) } else { bounds.replay_bytes }
     }
 
-    /// Whether a body has to be read before its request asks for a permit.
+    /// Whether a body has to be read before its request gets a permit.
     pub(crate) fn reads_bodies(&self) -> bool {
         self.tokens.is_some() || self.price.is_some() || !self.body_labels.is_empty()
     }
@@ -152,47 +152,47 @@ impl<F: ?Sized> fmt::Debug for Function<F> {
 /// How headers change on their way through the proxy.
 #[derive(Clone, Debug, Default)]
 pub struct HeaderSettings {
-    /// Whether the upstream sees the `Host` of the client instead of its own name.
+    /// Whether the upstream receives the client's `Host` instead of its own name.
     pub keep_host: bool,
-    /// Whether the upstream learns the client's address and `Host`: `X-Forwarded-For` and the like.
+    /// Whether the upstream receives the client's address and `Host` in `X-Forwarded-For` and the
+    /// like.
     pub forwarded: bool,
     /// The proxies whose `X-Forwarded-For` is kept.
     pub trusted_proxies: Vec<IpNet>,
-    /// Whether answers tell the milliseconds for which their request was held.
+    /// Whether responses contain the milliseconds for which their request was held.
     pub tell_wait: bool,
 }
 
 /// How long requests and their parts may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// How long a request is held before it is answered 429.
+    /// Longest hold of a request before it is answered with 429.
     pub max_wait: Span,
-    /// How long a connection to the upstream may take.
+    /// Timeout of connecting to the upstream.
     pub connect: Span,
-    /// How long the upstream may take for the head of its answer, from the last byte of the
-    /// request.
+    /// Timeout of the response's head, from the last byte of the request.
     pub first_byte: Span,
-    /// How long the upstream may be silent in the middle of an answer.
+    /// Longest silence of the upstream in the middle of a response.
     pub next_byte: Span,
-    /// How long a connection to the upstream is kept without a request.
+    /// How long an idle connection to the upstream is kept.
     pub idle: Span,
-    /// How long held requests go on waiting when the proxy is told to stop.
+    /// How long held requests still wait when the proxy has to stop.
     pub drain: Span,
 }
 
-/// How much there may be of everything.
+/// The bounds of a proxy's resources.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Connections of clients.
     pub clients: usize,
     /// Requests that wait for their permits or for the head of their answer.
     pub held: usize,
-    /// Requests that the upstream works on.
+    /// Requests that the upstream is processing.
     pub in_flight: usize,
-    /// Bytes of one body that are kept to send it again. Bodies that tell what they cost are kept
+    /// Bytes of one body that are kept to send it again. Bodies that determine their cost are kept
     /// whole, up to 32 MiB.
     pub replay_bytes: usize,
-    /// Bytes of all bodies together that are kept.
+    /// Bytes kept of all bodies together.
     pub replay_memory: usize,
 }
 
@@ -201,11 +201,11 @@ pub struct Bounds {
 pub struct Upstream {
     scheme: Scheme,
     authority: Authority,
-    /// The path in front of all paths, without a slash at its end.
+    /// The prefix of all paths, without a slash at its end.
     prefix: String,
 }
 
-/// Why a text names no upstream.
+/// Why a text is not a valid upstream.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("an upstream is written like \"https://api.example.com\" or \"http://10.0.0.5:8080/base\", not {0:?}")]
 pub struct UpstreamError(String);
@@ -213,7 +213,7 @@ pub struct UpstreamError(String);
 impl Default for Times {
     fn default() -> Self {
         Times {
-            // As long as the clients of large APIs wait for an answer.
+            // As long as the clients of large APIs wait for a response.
             max_wait: Span::from_secs(600),
             connect: Span::from_secs(10),
             first_byte: Span::from_secs(600),
@@ -233,19 +233,19 @@ impl Default for Bounds {
 }
 
 impl Upstream {
-    /// Whether it is reached over TLS.
+    /// Returns whether it is reached over TLS.
     #[must_use]
     pub fn is_encrypted(&self) -> bool {
         self.scheme == Scheme::HTTPS
     }
 
-    /// Its name or address, without a port.
+    /// Returns its name or address, without a port.
     #[must_use]
     pub fn host(&self) -> &str {
         self.authority.host()
     }
 
-    /// The upstream's URL for what a client wants; `None` if the client names no path.
+    /// The upstream's URL for a client's target; `None` if that has no path.
     pub(crate) fn target(&self, wanted: &Uri) -> Option<Uri> {
         let path = wanted.path_and_query().map_or("/", PathAndQuery::as_str);
         let path = format!("{}{}", self.prefix, if path.is_empty() { "/" } else { path });

@@ -1,11 +1,11 @@
-//! Why a proxy cannot start.
+//! Errors of starting a proxy.
 
 use rampmeter_listener::tls::TlsFileError;
 
 /// Why a proxy cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A file of its encryption cannot be used.
+    /// A file with a certificate or a key cannot be used.
     #[error(transparent)]
     File(#[from] TlsFileError),
     /// The system has no authorities for an encrypted upstream.

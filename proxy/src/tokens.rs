@@ -1,4 +1,4 @@
-//! Tokens of language models: what a request may take, and what its answer says that it took.
+//! Tokens of language models: what a request may take, and what it took by its response.
 
 use crate::amounts;
 use crate::json::{Scanner, Seen, Text, Value, hashed};
@@ -10,9 +10,8 @@ use rampmeter_worker_sdk::Cost;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Twelfths in a token.
 const TWELFTHS: u64 = 12;
-/// Bytes for one token of a body that is no JSON.
+/// Bytes per token of a body that is not JSON.
 const BYTES_PER_TOKEN: u64 = 4;
 
 /// The units in which limits count tokens. A unit without a name is not counted.
@@ -21,11 +20,11 @@ const BYTES_PER_TOKEN: u64 = 4;
 pub struct TokenUnits {
     /// The unit of tokens in the request.
     pub input: Option<Name>,
-    /// The unit of tokens in the answer.
+    /// The unit of tokens in the response.
     pub output: Option<Name>,
     /// The unit of both together.
     pub total: Option<Name>,
-    /// Whether calls are settled with what their answers say. Otherwise the estimate stays.
+    /// Whether calls are settled with what their responses say. Otherwise the estimate stays.
     #[serde(rename = "settle", default = "yes")]
     pub settles: bool,
 }
@@ -39,10 +38,10 @@ fn yes() -> bool {
 pub struct BodyLabel {
     /// The label.
     pub label: String,
-    /// The keys that lead to its value, with dots between them.
+    /// The keys that lead to its value, joined by dots.
     pub key: String,
-    /// The value for requests that have none, neither in the body nor in the path. Without it, they
-    /// have no such label.
+    /// The value for requests without one in the body or in the path; without it, they have no such
+    /// label.
     pub otherwise: Option<String>,
 }
 
@@ -53,15 +52,14 @@ pub struct Tokens {
     output: Option<u64>,
 }
 
-/// Reads a request while it passes: its labels, and the tokens that it may take.
+/// Reads a request as it passes: its labels, and the tokens that it may take.
 #[derive(Debug, Default)]
 pub struct RequestReader {
     scanner: Scanner,
     counts: Counts,
-    /// The labels that are wanted, each with its path in the body and its value once that was found.
+    /// The wanted labels, each with its path in the body and its value once found.
     labels: Vec<(String, String, Option<String>)>,
     twelfths: u64,
-    /// The tokens of all attachments.
     attached: u64,
     most: Option<u64>,
     answers: u64,
@@ -73,12 +71,12 @@ pub struct RequestReader {
     instructed: u64,
 }
 
-/// What a body says of the request.
+/// What a body says about the request.
 #[derive(Debug)]
 pub struct RequestReading {
-    /// The labels that were found.
+    /// The labels found.
     pub labels: Vec<(String, String)>,
-    /// The tokens that the request may take. `None` if the call takes none.
+    /// The tokens that the request may take; `None` if the call takes none.
     pub tokens: Option<Tokens>,
     /// Whether the body was understood.
     pub is_understood: bool,
@@ -86,7 +84,7 @@ pub struct RequestReading {
     pub prompt: Prompt,
 }
 
-/// Finds the usage in an answer while it passes.
+/// Finds the usage in a response as it passes.
 #[derive(Debug, Default)]
 pub struct UsageReader {
     estimate: Tokens,
@@ -96,15 +94,16 @@ pub struct UsageReader {
 }
 
 impl TokenUnits {
-    /// The amounts of these tokens, beside the `cost` of a route. `None` if there is neither.
+    /// Returns the amounts of these tokens beside the `cost` of a route. `None` if there is
+    /// neither.
     #[must_use]
     pub fn cost(&self, cost: Option<Cost>, tokens: Tokens) -> Option<Cost> {
         let amounts = self.amounts(tokens);
         amounts::with(cost, amounts.into_iter().map(|(unit, amount)| (unit, amount as f64)))
     }
 
-    /// What the answer says that the call took; `None` if it says nothing. An answer that breaks
-    /// off is not whole.
+    /// Returns what the call took by its response; `None` if that does not say. A response that
+    /// breaks off is not whole.
     #[must_use]
     pub fn used(&self, usage: &UsageReader, is_whole: bool) -> Option<Cost> {
         if self.settles { self.cost(None, usage.used(is_whole)) } else { None }
@@ -121,7 +120,7 @@ impl TokenUnits {
 }
 
 impl RequestReader {
-    /// A reader of the body of a request, which may have these labels.
+    /// Creates a reader for the body of a request, which may have these labels.
     #[must_use]
     pub fn new(method: &Method, path: &str, counts_tokens: bool, labels: &[BodyLabel]) -> Self {
         let counts = if counts_tokens && method == Method::POST { models().counts(path) } else { Counts::Nothing };
@@ -129,7 +128,7 @@ impl RequestReader {
         RequestReader { counts, labels, answers: 1, ..RequestReader::default() }
     }
 
-    /// Takes the next piece of the body.
+    /// Reads the next piece of the body.
     pub fn read(&mut self, piece: &[u8]) {
         self.bytes += piece.len() as u64;
         let mut scanner = std::mem::take(&mut self.scanner);
@@ -137,7 +136,7 @@ impl RequestReader {
         self.scanner = scanner;
     }
 
-    /// What the body has said. `is_whole` is false if it goes on.
+    /// Returns what the body has said. `is_whole` is false if more would follow.
     #[must_use]
     pub fn end(self, is_whole: bool) -> RequestReading {
         let is_json = self.scanner.is_whole();
@@ -160,7 +159,7 @@ impl RequestReader {
         RequestReading { labels, is_understood: tokens.is_none() || (is_json && is_whole), tokens, prompt }
     }
 
-    /// Parameters of the request are no text, but its tools and formats are.
+    /// Parameters of the request are not text, but its tools and formats are.
     fn see(&mut self, seen: &Seen<'_>) {
         match seen.value {
             Value::Text(text) => {
@@ -176,7 +175,7 @@ impl RequestReader {
         }
     }
 
-    /// Notes a text by which prompts are known again.
+    /// Notes a text by which prompts are recognized.
     fn note(&mut self, path: &str, text: &Text) {
         let models = models();
         if models.instructions.iter().any(|known| path.split('.').next() == Some(known)) || path == "model" {
@@ -209,26 +208,26 @@ impl RequestReader {
 }
 
 impl Tokens {
-    /// The same without input that the vendor keeps.
+    /// Subtracts input that the vendor caches.
     pub(crate) fn without_kept(self, kept: u64) -> Self {
         Tokens { input: self.input.map(|input| input.saturating_sub(kept)), ..self }
     }
 }
 
 impl UsageReader {
-    /// The tokens of the prompt that the vendor keeps now, if it tells.
+    /// The tokens of the prompt that the vendor has now cached, if the response says.
     pub(crate) fn kept(&self) -> Option<u64> {
         models().usage.forms.iter().find_map(|form| self.sum(&form.kept)).filter(|kept| *kept > 0)
     }
 
-    /// A reader of the answer to a request that was estimated so.
+    /// Creates a reader for the response to a request with this estimate.
     #[must_use]
     pub fn new(estimate: Tokens) -> Self {
         UsageReader { estimate, ..UsageReader::default() }
     }
 
-    /// The tokens that the answer tells of. A stream without usage, or one that breaks off, took what
-    /// it has brought.
+    /// The tokens that the response reports. A stream without usage, or one that breaks off, took
+    /// what it has brought.
     fn used(&self, is_whole: bool) -> Tokens {
         let forms = models().usage.forms.iter();
         let mut told = forms.map(|form| (self.sum(&form.input), self.sum(&form.output)));
@@ -248,7 +247,6 @@ impl UsageReader {
         all.copied().reduce(u64::saturating_add)
     }
 
-    /// Takes a value of the answer.
     pub(crate) fn see(&mut self, seen: &Seen<'_>) {
         match seen.value {
             Value::Number(number) => {

@@ -1,30 +1,28 @@
-//! Whether the head of an HTTP/1 request can be read in one way only.
+//! Rejects HTTP/1 heads that can be read in several ways.
 //!
-//! Two servers that read one request differently let a client smuggle a second one past the first.
-//! Forms that hyper reads leniently are refused here. These are a line that ends without a carriage
-//! return, a body with two lengths, and a transfer coding other than `chunked`.
+//! Two servers that read a request differently let a client smuggle a second one past the first.
+//! This rejects forms that hyper accepts leniently: a line that ends without a carriage return, a
+//! body with two lengths, and a transfer coding other than `chunked`.
 
 /// The first bytes of an HTTP/2 connection.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
-/// The end of a head.
 const END: &[u8] = b"\r\n\r\n";
 
-/// What the bytes so far are.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The head has no end yet.
+    /// The head is incomplete.
     Open,
     /// An empty line in front of a request, which servers skip.
     Empty,
-    /// The head ends after this many bytes, and the body is framed like this.
+    /// The head ends after this many bytes, and its body is framed like this.
     Clear(usize, Framing),
-    /// The connection is HTTP/2, whose frames have lengths of their own.
+    /// The connection is HTTP/2, whose frames state their lengths.
     Http2,
     /// The head can be read in several ways.
     Ambiguous(&'static str),
 }
 
-/// How the body behind a head ends.
+/// How the end of a body is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// The body has this many bytes.
@@ -33,7 +31,7 @@ pub(crate) enum Framing {
     Chunked,
 }
 
-/// Looks at `bytes`, of which `seen` were looked at before.
+/// Checks `bytes`, of which `seen` were checked before.
 pub(crate) fn check(bytes: &[u8], seen: usize) -> Verdict {
     if bytes.starts_with(PREFACE) {
         return Verdict::Http2;
@@ -83,7 +81,6 @@ fn read(head: &[u8]) -> Verdict {
     }
 }
 
-/// The values of one field.
 #[derive(Default)]
 struct Fields<'a> {
     first: Option<&'a [u8]>,
@@ -108,7 +105,7 @@ fn framing(lengths: &Fields<'_>, codings: &Fields<'_>) -> Result<Framing, &'stat
     }
 }
 
-/// A number of digits alone: a sign would be read by some servers only.
+/// Parses digits alone: only some servers accept a sign.
 fn digits(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
     text.parse().ok()

@@ -1,4 +1,4 @@
-//! A connection whose requests hyper sees only after their heads were checked.
+//! A connection whose heads are checked before hyper reads them.
 
 mod head_check;
 
@@ -7,26 +7,25 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The longest head that is looked at. hyper answers a longer one with 431.
+/// Longest head that is checked. hyper answers a longer one with 431.
 pub(crate) const MAX_HEAD: usize = 32 * 1024;
-/// Bytes that are read at once while a head is open.
+/// Bytes read at once while a head is incomplete.
 const PIECE: usize = 4096;
-/// What hyper reads in place of an ambiguous head: no request begins like this, so it answers 400
+/// What hyper reads in place of an ambiguous head. No request begins like this, so it answers 400
 /// and closes the connection.
 const REFUSED: &[u8] = b"\0\r\n\r\n";
 
-/// A stream that shows its reader no ambiguous head.
+/// A stream that hides ambiguous heads from its reader.
 ///
-/// After a body in chunks nothing is checked: [`closes`] says that such a request is the last one
-/// of its connection.
+/// Nothing is checked after a chunked body: [`closes`] makes such a request the last of its
+/// connection.
 #[derive(Debug)]
 pub(crate) struct CheckedStream<S> {
     stream: S,
     expects: Expects,
-    /// Bytes that were read and not yet checked.
     unchecked: Vec<u8>,
     seen: usize,
-    /// Bytes that were checked and not yet read by hyper.
+    /// Bytes that were checked but not yet read by hyper.
     checked: Vec<u8>,
     handed: usize,
 }
@@ -36,12 +35,12 @@ enum Expects {
     Head,
     /// This many more bytes of a body.
     Body(u64),
-    /// Bytes that are not checked, up to the end of the connection.
+    /// Unchecked bytes up to the end of the connection.
     Anything,
 }
 
 impl Expects {
-    /// This many bytes of a body, and after them the next head.
+    /// This many bytes of a body, followed by the next head.
     fn rest(left: u64) -> Self {
         match left {
             0 => Expects::Head,
@@ -50,7 +49,7 @@ impl Expects {
     }
 }
 
-/// Whether the connection has to close behind a request with these headers.
+/// Returns whether the connection has to close after a request with these headers.
 pub(crate) fn closes(headers: &http::HeaderMap) -> bool {
     headers.contains_key(http::header::TRANSFER_ENCODING)
 }
@@ -60,7 +59,7 @@ impl<S> CheckedStream<S> {
         CheckedStream { stream, expects: Expects::Head, unchecked: Vec::new(), seen: 0, checked: Vec::new(), handed: 0 }
     }
 
-    /// Checks the bytes that were read, and releases to hyper those that form valid heads.
+    /// Checks the bytes read so far, and releases those that form valid heads to hyper.
     fn look(&mut self) {
         match check(&self.unchecked, self.seen) {
             Verdict::Open if self.unchecked.len() > MAX_HEAD => self.release(self.unchecked.len(), Expects::Anything),
@@ -96,7 +95,7 @@ impl<S> CheckedStream<S> {
         let had_some = !left.is_empty();
         self.handed += handed;
         if self.handed == self.checked.len() {
-            // A connection that waits keeps no memory.
+            // An idle connection keeps no memory.
             (self.checked, self.handed) = (Vec::new(), 0);
         }
         had_some

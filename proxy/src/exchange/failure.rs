@@ -1,4 +1,4 @@
-//! Answers of the proxy's own: why a request was not forwarded, or not answered.
+//! The proxy's own responses to requests that were not forwarded or not answered.
 
 use crate::pool::CallError;
 use http::header::{CONNECTION, CONTENT_TYPE, RETRY_AFTER};
@@ -20,10 +20,10 @@ const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json"
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
-/// Why the proxy answers itself.
+/// Why the proxy itself responds.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The request contradicts itself, or names something invalid.
+    /// The request contradicts itself, or contains something invalid.
     #[error("{0}")]
     Unclear(String),
     /// The request wants a tunnel where there are none.
@@ -32,31 +32,30 @@ pub(crate) enum Failure {
     /// The request came from this proxy.
     #[error("this request was here before: the upstream leads back to this proxy")]
     Loop,
-    /// A foreign web page may have sent the request.
+    /// The request may come from another site's web page.
     #[error(transparent)]
     Unwelcome(#[from] Unwelcome),
     /// The client's body breaks off.
     #[error("the body of the request breaks off")]
     BrokenBody,
-    /// The bound of held requests is reached.
+    /// The bound on held requests is reached.
     #[error("as many requests wait as this proxy holds")]
     TooManyHeld,
     /// The body waited too long to be read.
     #[error("too many bodies wait to be read for what they cost")]
     Unpriced,
-    /// The body does not tell what its request costs.
+    /// The cost of the request cannot be computed from its body.
     #[error("the body does not tell what the request costs: {0}")]
     NotUnderstood(String),
-    /// The bound of calls in flight is reached, and none ended in time.
+    /// The bound on calls in flight is reached, and none ended in time.
     #[error("no connection to the upstream became free in time")]
     NoPlace,
-    /// The proxy has nothing to show to the upstream.
+    /// No credential for the upstream is available.
     #[error("this proxy has no credential for the upstream at present")]
     NoCredential,
-    /// There is no permit.
     #[error(transparent)]
     Permit(#[from] Error),
-    /// There is no answer.
+    /// There is no response.
     #[error(transparent)]
     Call(#[from] CallError),
     /// The proxy stops.
@@ -64,10 +63,10 @@ pub(crate) enum Failure {
     Stopping,
 }
 
-/// What a failure is in HTTP.
+/// The HTTP form of a failure.
 struct StatusLine {
     status: u16,
-    /// The word for programs.
+    /// The code for programs.
     code: &'static str,
     /// The type of RFC 9209.
     proxy_status: &'static str,
@@ -75,7 +74,6 @@ struct StatusLine {
 }
 
 impl Failure {
-    /// The answer to the client.
     pub(crate) fn response(&self) -> Response<Full<bytes::Bytes>> {
         let StatusLine { status, code, proxy_status, retry_after } = self.shape();
         let status = StatusCode::from_u16(status).unwrap_or_default();
@@ -99,7 +97,7 @@ impl Failure {
         response
     }
 
-    /// The word for programs, logs and metrics.
+    /// The code for programs, logs and metrics.
     pub(crate) fn code(&self) -> &'static str {
         self.shape().code
     }
@@ -149,13 +147,13 @@ impl Failure {
         if let Failure::Permit(error) = self { error.limited_by() } else { None }
     }
 
-    /// The IETF's `RateLimit`, if a limit is in the way for a known time.
+    /// The IETF's `RateLimit`, if a limit delays the request for a known time.
     fn rate_limit(&self) -> Option<HeaderValue> {
         let limit = Name::new(self.limited_by()?).ok()?;
         HeaderValue::try_from(exhausted(&limit, self.shape().retry_after)).ok()
     }
 
-    /// Whether the connection has to close after this failure.
+    /// Returns whether the connection has to close after this failure.
     fn ends_connection(&self) -> bool {
         matches!(
             self,

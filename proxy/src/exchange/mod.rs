@@ -1,12 +1,12 @@
-//! One request, from its head to the head of its answer.
+//! One request, from its head to the head of its response.
 //!
-//! 1. The request is checked, and its route tells what it asks for.
-//! 2. It is held until its permit starts. Meanwhile the proxy reads on, so that it notices a client
-//!    that is gone. A dropped request gives its permit back.
+//! 1. The request is checked, and its route determines the permit to request.
+//! 2. It is held until its permit starts. Meanwhile the proxy reads on, to notice a client that
+//!   disconnects. A dropped request gives its permit back.
 //! 3. It is sent. The permit of a request that certainly did not leave is given back.
-//! 4. A 429 is reported to the scheduler. If the body is kept, the request is held again, at its
-//!    old age.
-//! 5. Any other answer is streamed to the client, and settled at its end.
+//! 4. A 429 is reported to the scheduler. If the body is kept, the request is held again, keeping
+//!   its age.
+//! 5. Any other response is streamed to the client, and settled at its end.
 
 pub(super) mod failure;
 pub(super) mod outgoing;
@@ -47,16 +47,15 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SetOnce};
 use trace::{Held, RequestTrace};
 use tracing::Instrument;
 
-/// The most times that one request is sent. Each 429 pauses the whole fleet; after several in a
-/// row, another try is useless.
+/// How often one request is sent at most. Each 429 pauses the whole fleet, so after several in a
+/// row another attempt is useless.
 const MAX_SENDINGS: u32 = 16;
-/// How long a body may wait to be read. The places for that are few, and each body takes a moment.
+/// How long a body may wait to be read. Few may be read at once, and each takes a moment.
 const PRICED_WITHIN: Duration = Duration::from_secs(5);
 const WAIT_MS: HeaderName = HeaderName::from_static("x-rampmeter-wait-ms");
-/// With the value `false`, OpenAI and Anthropic say that repeating after a 429 is useless.
+/// OpenAI and Anthropic send `false` if a retry after a 429 is useless.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// Answers requests.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) settings: Settings,
@@ -70,32 +69,32 @@ pub(crate) struct Exchange {
     pub(crate) held: Semaphore,
     /// One place for each call that may be in flight at a time.
     pub(crate) in_flight: Arc<Semaphore>,
-    /// One place for each body that may be read as values at a time.
+    /// One place for each body that may be parsed at a time.
     pub(crate) pricing: Semaphore,
-    /// What vendors keep of prompts. The lock is held for one look.
+    /// What vendors cache of prompts.
     pub(crate) prompts: Arc<Mutex<Prompts>>,
-    /// When a body was logged last that does not tell its cost. The lock is held for one look.
+    /// Logs bodies whose cost cannot be computed.
     pub(crate) unpriced: Mutex<LogThrottle>,
-    /// Set once held requests are refused, as the proxy stops.
+    /// Set once held requests are refused because the proxy stops.
     pub(crate) over: Arc<SetOnce<()>>,
     pub(crate) clock: Clock,
 }
 
-/// The connection that a request came on.
+/// The connection of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) address: IpAddr,
     pub(crate) is_encrypted: bool,
-    /// The name in the client's certificate, if it has shown one.
+    /// The name in the client's certificate, if it presented one.
     pub(crate) name: Option<ClientName>,
 }
 
-/// A request that was checked and is on its way.
+/// A request that was checked.
 struct CheckedRequest {
-    /// The span that its permits are asked for in.
+    /// The span in which its permits are requested.
     asked_in: Option<TraceContext>,
     requested: RequestedPermit,
-    /// The tokens that it may take, if they count.
+    /// The tokens that it may take, if tokens count.
     tokens: Option<Tokens>,
     prompt: Prompt,
     outgoing: Outgoing,
@@ -110,7 +109,6 @@ struct Ready<'a> {
 }
 
 impl Exchange {
-    /// The answer to `request`, which came from `peer`.
     pub(crate) async fn answer(&self, request: Request<Incoming>, peer: Peer) -> Response<ResponseBody> {
         let begun = self.clock.now();
         let (version, closes) = (request.version(), closes(request.headers()));
@@ -148,7 +146,7 @@ impl Exchange {
         response
     }
 
-    /// Checks a request, and makes it one to the upstream.
+    /// Checks a request and turns it into one to the upstream.
     fn check(
         &self,
         head: Parts,
@@ -188,8 +186,9 @@ impl Exchange {
         ))
     }
 
-    /// Refuses what a foreign web page may have sent. A whole URL over HTTP/1 comes from a program that
-    /// uses this as its HTTP proxy, whichever host it names: browsers send none to a server.
+    /// Refuses requests that another site's page may have sent. A whole URL over HTTP/1 comes from
+    /// a program that uses this as its HTTP proxy, whatever host it contains: browsers send none to
+    /// a server.
     fn check_page(&self, head: &Parts, peer: IpAddr) -> Result<(), Failure> {
         let host = match head.uri.authority() {
             Some(host) if head.version < Version::HTTP_2 => Some(host.clone()),
@@ -221,7 +220,7 @@ impl Exchange {
         headers
     }
 
-    /// Sends the request until it is not answered 429. Returns the answer, and how the request was
+    /// Sends the request until the response is not a 429. Returns that, and how the request was
     /// held.
     async fn run(&self, checked: CheckedRequest) -> Result<(Response<ResponseBody>, Held), Failure> {
         let checked = &self.estimated(checked).await?;
@@ -253,7 +252,7 @@ impl Exchange {
         }
     }
 
-    /// The request with the labels and the cost that its body tells. The body is read first.
+    /// Reads the body, and adds the labels and the cost that it determines.
     async fn estimated(&self, checked: CheckedRequest) -> Result<CheckedRequest, Failure> {
         let asking = &self.settings.asking;
         if !asking.reads_bodies() {
@@ -283,8 +282,8 @@ impl Exchange {
         Ok(CheckedRequest { asked_in, requested, tokens, prompt, outgoing, begun })
     }
 
-    /// The request with the price that its body tells. Without one it costs what its route says, or
-    /// else the default.
+    /// Adds the price that the body determines. Without one the request costs what its route says,
+    /// or else the default.
     async fn priced(
         &self,
         requested: RequestedPermit,
@@ -306,8 +305,8 @@ impl Exchange {
         }
     }
 
-    /// Counts and logs a body that does not tell what its request costs. The reason may quote the body,
-    /// so that the client alone learns it.
+    /// Counts and logs a body whose cost cannot be computed. The reason may quote the body, so only
+    /// the client gets it.
     ///
     /// # Errors
     /// If such requests are refused.

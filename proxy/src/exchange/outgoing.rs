@@ -1,14 +1,14 @@
-//! A request as it is sent to the upstream.
+//! Requests as they are sent to the upstream.
 
 use crate::credential::AppliedCredential;
 use crate::pool::request_body::{RequestBody, Sending};
 use http::{HeaderMap, HeaderName, Method, Request, Uri};
 
-/// Headers by which an upstream knows a request that it has seen before, whatever its method.
+/// Headers by which an upstream recognizes a repeated request, whatever its method.
 const IDEMPOTENCY_KEYS: [HeaderName; 2] =
     [HeaderName::from_static("idempotency-key"), HeaderName::from_static("x-idempotency-key")];
 
-/// A request as it is sent to the upstream, perhaps several times.
+/// A request to the upstream, perhaps sent several times.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) method: Method,
@@ -18,7 +18,7 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// The request from its beginning, which shows `credential`.
+    /// Returns the request from its beginning, with `credential`.
     pub(crate) fn request(&self, credential: Option<&AppliedCredential<'_>>) -> Request<Sending> {
         let mut request = Request::new(self.body.send());
         *request.method_mut() = self.method.clone();
@@ -30,7 +30,7 @@ impl Outgoing {
         request
     }
 
-    /// Whether a proxy may send it again though the upstream may have received it (RFC 9110,
+    /// Whether a proxy may send it again although the upstream may have received it (RFC 9110,
     /// section 9.2.2).
     pub(crate) fn is_repeatable(&self) -> bool {
         let is_known_again = IDEMPOTENCY_KEYS.iter().any(|name| self.headers.contains_key(name));

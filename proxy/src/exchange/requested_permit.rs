@@ -1,4 +1,4 @@
-//! What one request asks for.
+//! The permit that a request needs.
 
 use crate::amounts;
 use crate::models::models;
@@ -15,25 +15,25 @@ use rampmeter_worker_sdk::{Cost, Resource};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The route of requests that fit none.
+/// The route of requests that match none.
 const NO_ROUTE: &str = "-";
 
-/// The class, labels and cost of one request.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestedPermit {
     pub(crate) class: Option<String>,
     labels: Labels<'static>,
-    /// Without one, the request states no cost: limits of `requests` count it, if there are any.
+    /// `None` means that the request states no cost: limits of `requests` count it, if there are
+    /// any.
     cost: Option<Cost>,
-    /// The template of its path, which is all that logs and metrics tell of it.
+    /// The template of its path, the only part of it in logs and metrics.
     pub(crate) route: Arc<str>,
 }
 
 impl RequestedPermit {
-    /// What the request with this head, which came from `address`, asks for.
+    /// Determines the permit for the request with this head from `address`.
     ///
     /// # Errors
-    /// If the request says something twice, or something that is no label.
+    /// If the request contains something twice, or an invalid label.
     pub(crate) fn of(head: &Parts, address: IpAddr, asking: &Asking) -> Result<Self, String> {
         let labels = asking.labels.as_ref().map(|labels| (labels.0)(head, address));
         let mut labels = labels.transpose()?.unwrap_or_default();
@@ -57,7 +57,7 @@ impl RequestedPermit {
         Ok(RequestedPermit { labels, cost, ..permit })
     }
 
-    /// The same with the labels that its body has told, or else its path.
+    /// Adds the labels from its body, or else from its path.
     ///
     /// # Errors
     /// If there are too many labels.
@@ -79,23 +79,22 @@ impl RequestedPermit {
         Ok(self)
     }
 
-    /// The same with what these tokens cost.
+    /// Adds the cost of these tokens.
     pub(crate) fn with_tokens(self, units: &TokenUnits, tokens: Tokens) -> Self {
         RequestedPermit { cost: units.cost(self.cost, tokens), ..self }
     }
 
-    /// Whether it states a cost.
     pub(crate) fn has_cost(&self) -> bool {
         self.cost.is_some()
     }
 
-    /// The same with these amounts, which its body tells.
+    /// Adds these amounts, computed from its body.
     pub(crate) fn with_price(self, price: &[(String, f64)]) -> Self {
         let amounts = price.iter().map(|(unit, amount)| (unit.as_str(), *amount));
         RequestedPermit { cost: amounts::with(self.cost, amounts), ..self }
     }
 
-    /// The request for a permit that starts within `longest_wait`, by a client that has `waited`.
+    /// Requests a permit that starts within `longest_wait`, for a client that has `waited`.
     pub(crate) fn acquire(&self, resource: &Resource, waited: Span, longest_wait: Span) -> Acquire {
         let acquire = resource
             .acquire(self.cost.clone().unwrap_or_else(|| WireCost::new().into()))
@@ -121,7 +120,7 @@ fn stated<'a>(head: &Parts, asking: &'a Asking) -> Result<Vec<(&'a str, f64)>, S
     Ok(found)
 }
 
-/// The host that the client names: in the target, or in the header.
+/// The host in the target or in the header.
 fn host(head: &Parts) -> Option<&str> {
     head.uri.host().or_else(|| head.headers.get(HOST)?.to_str().ok())
 }

@@ -1,4 +1,4 @@
-//! The body of an answer, from the upstream or from the proxy itself.
+//! Bodies of responses from the upstream or the proxy itself.
 
 use crate::answer::AnswerReader;
 use crate::objection::MAX_READ;
@@ -20,16 +20,16 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 
-/// How long an answer's headers show the present state of the upstream. If the body takes longer,
+/// How long a response's headers describe the upstream's current state. If the body takes longer,
 /// the call is settled without them.
 const FRESH: Span = Span::from_secs(1);
-/// How long a refusal is waited for that is read before it is passed on.
+/// How long to wait for the beginning of a rejection's body, which is read before it is passed on.
 const PEEKED_WITHIN: Duration = Duration::from_millis(500);
 
-/// The body of any answer: from the upstream, or written by the proxy.
+/// The body of any response: from the upstream, or written by the proxy.
 pub(crate) type ResponseBody = Either<Box<Relay>, Full<Bytes>>;
 
-/// Why an answer breaks off.
+/// Why a response breaks off.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ResponseError {
     #[error("the upstream breaks off its answer")]
@@ -49,7 +49,7 @@ pub(crate) struct Relay {
     unsettled: Option<UnsettledCall>,
 }
 
-/// A wait for the upstream's next bytes. While a slow client reads, the wait does not run.
+/// Timer of the upstream's silence, which does not run while a slow client reads.
 #[derive(Debug)]
 pub(crate) struct Silence {
     longest: Span,
@@ -61,7 +61,7 @@ impl Silence {
         Silence { longest, ends: None }
     }
 
-    /// Begins the wait if there is none. Ready once it is too long.
+    /// Starts the timer if it is not running. Ready once it has run out.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let longest = self.longest.duration();
         self.ends.get_or_insert_with(|| Box::pin(tokio::time::sleep(longest))).as_mut().poll(cx)
@@ -72,7 +72,7 @@ impl Silence {
     }
 }
 
-/// A call whose answer has begun.
+/// A call whose response has begun.
 #[derive(Debug)]
 pub(crate) struct UnsettledCall {
     call: Call,
@@ -81,11 +81,11 @@ pub(crate) struct UnsettledCall {
     begun: Time,
     clock: Clock,
     answer: AnswerReader,
-    /// The prompt of the request, and where it is noted what the vendor keeps of it.
+    /// The request's prompt, and the record of what the vendor caches of it.
     prompt: (Prompt, Arc<Mutex<Prompts>>),
     /// Whether the head says when to come back.
     says_when: bool,
-    /// The place of the call among those in flight.
+    /// The call's place among those in flight.
     _place: OwnedSemaphorePermit,
 }
 
@@ -103,7 +103,7 @@ impl UnsettledCall {
         UnsettledCall { call, outcome, status, begun: clock.now(), clock, answer, prompt, says_when, _place: place }
     }
 
-    /// Reads the beginning of a refusal for its code.
+    /// Reads the beginning of a rejection for its code.
     pub(crate) async fn peek(&mut self, body: &mut Incoming) -> Bytes {
         let mut seen = BytesMut::new();
         let reading = async {
@@ -119,12 +119,12 @@ impl UnsettledCall {
         seen.freeze()
     }
 
-    /// Whether the refusal is one that no wait mends.
+    /// Whether the rejection is one that no waiting mends.
     pub(crate) fn is_final(&self) -> bool {
         self.answer.error().is_final()
     }
 
-    /// Reports the call, which is over. An answer that breaks off is not whole.
+    /// Reports the call, which is over. A response that breaks off is not whole.
     pub(crate) fn settle(self, is_whole: bool) {
         let is_fresh = self.clock.now().since(self.begun) < FRESH;
         let outcome = if is_fresh { self.outcome } else { Outcome::status(self.status) };
@@ -166,7 +166,7 @@ impl Relay {
 }
 
 impl Drop for Relay {
-    /// A client that is gone ends the call, too.
+    /// A client that disconnects also ends the call.
     fn drop(&mut self) {
         self.end(false);
     }

@@ -8,18 +8,17 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 const CONTEXT: HeaderName = HeaderName::from_static(TRACEPARENT);
-/// Methods that are named in spans (RFC 9110, RFC 5789); a client can make up others.
+/// Methods named in spans (RFC 9110, RFC 5789); clients can invent others.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
 
 /// The trace that a request belongs to.
 #[derive(Debug)]
 pub(crate) struct RequestTrace {
-    /// The span in which the permit is asked: that of this proxy, or that of the client.
+    /// The span in which the permit is requested: this proxy's, or the client's.
     context: Option<TraceContext>,
     recorded: Option<Box<Recorded>>,
 }
 
-/// A span that is not over.
 #[derive(Debug)]
 struct Recorded {
     spans: Spans,
@@ -38,8 +37,8 @@ pub(crate) struct Held {
 }
 
 impl RequestTrace {
-    /// The trace of a request with this method and these headers. If it is recorded, the upstream
-    /// sees the span of this proxy in them.
+    /// Begins the trace of a request with this method and these headers. If it is recorded, the
+    /// upstream sees this proxy's span in them.
     pub(crate) fn begin(spans: Option<&Spans>, method: &Method, headers: &mut HeaderMap, resource: &str) -> Self {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let (parent, state) = (text(TRACEPARENT).and_then(TraceContext::parse), text(TRACESTATE).and_then(trace_state));
@@ -60,12 +59,11 @@ impl RequestTrace {
         RequestTrace { context: Some(ids.context), recorded: Some(Box::new(recorded)) }
     }
 
-    /// The span that the permit is asked in.
     pub(crate) fn context(&self) -> Option<TraceContext> {
         self.context
     }
 
-    /// The span that lines of the log belong to.
+    /// The span that log lines belong to.
     pub(crate) fn for_log(&self) -> tracing::Span {
         match &self.recorded {
             Some(recorded) => tracing::error_span!("traced", trace_id = %recorded.ids.context.trace()),
@@ -73,8 +71,8 @@ impl RequestTrace {
         }
     }
 
-    /// Ends the span, because the client is answered with this status. `outcome` tells how a request
-    /// on this route was held, or why it was not forwarded.
+    /// Ends the span with the status of the client's response. `outcome` is how a request on this
+    /// route was held, or why it was not forwarded.
     pub(crate) fn answered(&mut self, route: Arc<str>, status: u16, outcome: Result<Held, &'static str>) {
         let Some(recorded) = self.recorded.take() else { return };
         let end = recorded.spans.now();

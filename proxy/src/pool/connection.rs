@@ -1,7 +1,7 @@
-//! A connection to the upstream that remembers whether it has answered.
+//! Connections to the upstream that know whether they have been answered.
 //!
-//! An upstream may end a kept connection in the moment at which the next request leaves. No server
-//! saw such a request: the connection has answered earlier requests, and this one with no byte.
+//! An upstream may close a kept connection at the moment when the next request leaves. No server
+//! saw such a request if the connection has answered earlier requests, and this one with no byte.
 
 use hyper_util::client::legacy::Error;
 use hyper_util::client::legacy::connect::{Connected, Connection};
@@ -13,14 +13,13 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// No event was a read yet.
+/// Nothing was read yet.
 const NEW: u8 = 0;
 /// The last event was a read.
 const ANSWERED: u8 = 1;
 /// The last event was a write, after an earlier read.
 const ASKED_AGAIN: u8 = 2;
 
-/// What has happened on a connection.
 #[derive(Clone, Debug)]
 struct History(Arc<AtomicU8>);
 
@@ -31,8 +30,8 @@ pub(crate) struct KnownConnection<C> {
     history: History,
 }
 
-/// Whether a call failed because its connection, which had answered earlier calls, ended before it
-/// answered this one. HTTP/2 itself reports requests that the server did not begin with.
+/// Returns whether a call failed because its connection, which had answered earlier calls, closed
+/// before it answered this one. HTTP/2 itself reports requests that the server did not process.
 pub(crate) fn was_ending(error: &Error) -> bool {
     let Some(connected) = error.connect_info().filter(|connected| !connected.is_negotiated_h2()) else { return false };
     let mut extras = http::Extensions::new();
@@ -41,7 +40,7 @@ pub(crate) fn was_ending(error: &Error) -> bool {
 }
 
 impl<C> KnownConnection<C> {
-    /// A connection that has just begun, as hyper takes it.
+    /// Wraps a new connection, as hyper takes it.
     pub(crate) fn begin(connection: C) -> TokioIo<Self> {
         let history = History(Arc::new(AtomicU8::new(NEW)));
         TokioIo::new(KnownConnection { connection: TokioIo::new(connection), history })

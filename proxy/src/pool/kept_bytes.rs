@@ -1,12 +1,12 @@
-//! The bytes of a body, kept so that they can be sent again.
+//! The bytes of a body, kept to be sent again.
 
 use bytes::{Bytes, BytesMut};
 
-/// The sizes of the blocks that bytes are copied into: the first, and the largest.
+/// The sizes of the first and of the largest block.
 const BLOCK: (usize, usize) = (1 << 10, 64 << 10);
 
-/// Bytes in few blocks, however small the pieces are in which they came. A piece that were kept as it
-/// came would take a hundred bytes beside its own, and hold the buffer that it was read into.
+/// Bytes in few blocks, however small the pieces in which they arrived. Kept as it is, each piece
+/// would take a hundred bytes besides its own and hold the buffer that it was read into.
 #[derive(Debug, Default)]
 pub(super) struct KeptBytes {
     full: Vec<Bytes>,
@@ -19,7 +19,7 @@ impl KeptBytes {
         self.len
     }
 
-    /// How much memory the next piece of `length` bytes takes beyond what is taken already.
+    /// Returns how much additional memory the next piece of `length` bytes takes.
     pub(super) fn growth(&self, length: usize) -> usize {
         if length <= self.spare() { 0 } else { (length - self.spare()).max(self.len.clamp(BLOCK.0, BLOCK.1)) }
     }
@@ -37,12 +37,13 @@ impl KeptBytes {
         self.len += piece.len();
     }
 
-    /// The bytes of one block from `start` on; nothing at the end.
+    /// Returns the bytes of one block from `start` on; nothing at the end.
     pub(super) fn from(&mut self, start: usize) -> Option<Bytes> {
         if start >= self.len {
             return None;
         }
-        // A block is cut off for a sending that reads it, and not for each piece of one that has caught up.
+        // A block is closed for a sending that reads it, but not for each piece of one that has
+        // caught up.
         if start >= self.len - self.last.len() {
             self.full.push(self.last.split().freeze());
         }
@@ -54,7 +55,6 @@ impl KeptBytes {
         })
     }
 
-    /// All bytes.
     pub(super) fn to_vec(&self) -> Vec<u8> {
         let blocks = self.full.iter().map(|block| &**block).chain([&*self.last]);
         blocks.collect::<Vec<_>>().concat()

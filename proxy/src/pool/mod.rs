@@ -22,13 +22,12 @@ use tokio::net::TcpStream;
 use tower::ServiceExt;
 use tower::util::MapResponse;
 
-/// The most idle connections that are kept.
 const MAX_IDLE: usize = 256;
 
 type Connection = MaybeHttpsStream<TokioIo<TcpStream>>;
 type Connector = MapResponse<HttpsConnector<HttpConnector>, fn(Connection) -> TokioIo<KnownConnection<Connection>>>;
 
-/// Calls the upstream over connections that are kept.
+/// Calls the upstream over kept connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     kept: Client<Connector, Sending>,
@@ -38,14 +37,14 @@ pub(crate) struct Pool {
     clock: Clock,
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     #[error("there is no connection to the upstream")]
     NoConnection(#[source] Error),
     #[error("the upstream ends the connection without an answer")]
     NoAnswer(#[source] Error),
-    /// The upstream had not begun with the request.
+    /// The upstream had not begun to process the request.
     #[error("the upstream ends a kept connection while a request leaves")]
     Ending(#[source] Error),
     #[error("the client's body breaks off")]
@@ -58,7 +57,7 @@ pub(crate) enum CallError {
 
 impl Pool {
     /// # Errors
-    /// If there are no authorities.
+    /// If the system has no authorities.
     pub(crate) fn new(
         times: Times,
         upstream: &Upstream,
@@ -73,7 +72,7 @@ impl Pool {
         let builder = match (upstream.is_encrypted(), authorities) {
             (true, None) => builder.with_native_roots().map_err(StartError::Authorities)?,
             (true, Some(file)) => builder.with_tls_config(trusting(file)?),
-            // No connection is encrypted, so that no authority counts.
+            // No connection is encrypted, so no authority is needed.
             (false, _) => builder.with_tls_config(no_authorities()),
         };
         let connector = builder.https_or_http().enable_all_versions().wrap_connector(tcp);
@@ -86,11 +85,11 @@ impl Pool {
         Ok(Pool { kept: client(MAX_IDLE), fresh: client(0), times, clock })
     }
 
-    /// The head of the answer to a request with this body. Over a new connection, it cannot meet one
-    /// that is just ending.
+    /// Sends a request with this body and returns the head of the response. A new connection cannot
+    /// be one that is just closing.
     ///
     /// # Errors
-    /// Why there is no answer.
+    /// Why there is no response.
     pub(crate) async fn call(
         &self,
         request: Request<Sending>,

@@ -1,4 +1,4 @@
-//! The body of a client's request, which may be sent more than once.
+//! Bodies of clients' requests, which may be sent more than once.
 
 use super::kept_bytes::KeptBytes;
 use bytes::Bytes;
@@ -13,19 +13,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How much of a body is read while its request waits, if the memory for bodies is half taken.
-/// Otherwise as much is read as may be kept. Reading shows that the client is still there; a client
-/// that ends a connection with an unread body is noticed later.
+/// How much of a body is read while its request waits, once the memory for bodies is half taken;
+/// before that, as much as may be kept. Reading shows that the client is still there: a client that
+/// disconnects with an unread body is noticed later.
 const READ_AHEAD: usize = 64 * 1024;
 
-/// A body that is kept while it is sent, up to a bound. Within that bound, it can be sent again.
+/// A body that is kept while it is sent. Up to a bound, it can be sent again.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestBody {
-    /// What all sendings share. The lock is held for one poll of the client's body.
+    /// What all sendings share. Locked for one poll of the client's body.
     shared: Arc<Mutex<Kept>>,
 }
 
-/// The memory for bodies of all requests.
+/// The memory for the bodies of all requests.
 #[derive(Clone, Debug)]
 pub(crate) struct BodyMemory {
     free: Arc<Semaphore>,
@@ -47,7 +47,7 @@ struct Kept {
     is_whole: bool,
     has_ended: bool,
     has_failed: bool,
-    /// The number of the present sending. Former sendings get no more pieces.
+    /// The number of the current sending. Earlier ones get no more pieces.
     sending: u32,
     length: SizeHint,
     clock: Clock,
@@ -57,7 +57,6 @@ struct Kept {
 /// A part of the body, as hyper reads and sends it.
 type Piece = Frame<Bytes>;
 
-/// One sending of a body.
 #[derive(Debug)]
 pub(crate) struct Sending {
     body: RequestBody,
@@ -91,7 +90,7 @@ impl BodyMemory {
 }
 
 impl RequestBody {
-    /// A body of which at most `most` bytes are kept.
+    /// Creates a body of which at most `most` bytes are kept.
     pub(crate) fn new(rest: Incoming, most: usize, memory: BodyMemory, clock: Clock) -> Self {
         let (has_ended, length) = (rest.is_end_stream(), rest.size_hint());
         let kept = Kept {
@@ -113,7 +112,7 @@ impl RequestBody {
         RequestBody { shared: Arc::new(Mutex::new(kept)) }
     }
 
-    /// The body from its beginning. Only for a body that [can be sent](Self::can_be_sent).
+    /// Sends the body from its beginning, which requires that it [can be sent](Self::can_be_sent).
     pub(crate) fn send(&self) -> Sending {
         let mut kept = self.lock();
         kept.sending += 1;
@@ -127,22 +126,20 @@ impl RequestBody {
         kept.is_whole && !kept.has_failed
     }
 
-    /// Whether the client has sent it to the end.
     pub(crate) fn has_ended(&self) -> bool {
         self.lock().has_ended
     }
 
-    /// Whether the client has broken it off.
     pub(crate) fn has_failed(&self) -> bool {
         self.lock().has_failed
     }
 
-    /// When a piece of it was last sent on.
+    /// When a piece of it was last sent.
     pub(crate) fn moved(&self) -> Time {
         self.lock().moved
     }
 
-    /// Reads while the request waits. Returns if the body breaks off, and otherwise never.
+    /// Reads while the request waits. Returns only if the body breaks off.
     pub(crate) async fn broken(&self) -> BodyError {
         poll_fn(|cx| {
             let mut kept = self.lock();
@@ -156,8 +153,8 @@ impl RequestBody {
         .await
     }
 
-    /// Reads the body and shows each piece to `see`. Returns whether it ended within the bounds; if not,
-    /// what was read so far is kept.
+    /// Reads the body and shows each piece to `see`. Returns whether it ended within the bounds;
+    /// otherwise what was read so far is kept.
     pub(crate) async fn read(&self, mut see: impl FnMut(&[u8])) -> bool {
         poll_fn(|cx| {
             let mut kept = self.lock();
@@ -172,7 +169,6 @@ impl RequestBody {
         .await
     }
 
-    /// All bytes that are kept.
     pub(crate) fn kept(&self) -> Vec<u8> {
         self.lock().data.to_vec()
     }
@@ -232,7 +228,7 @@ impl Kept {
         }
     }
 
-    /// Takes room for `piece`; `false` if it exceeds a bound.
+    /// Takes room for `piece`; `false` if that exceeds a bound.
     fn has_room(&mut self, piece: &Piece) -> bool {
         self.bytes += length(piece);
         let growth = piece.data_ref().map_or_else(|| length(piece), |data| self.data.growth(data.len()));
@@ -252,7 +248,6 @@ impl Kept {
         }
     }
 
-    /// The next kept piece of a sending.
     fn next_of(&mut self, sending: &Sending) -> Option<Piece> {
         if let Some(data) = self.data.from(sending.sent) {
             return Some(Frame::data(data));
@@ -262,7 +257,6 @@ impl Kept {
     }
 }
 
-/// The bytes of a piece as they were sent.
 fn length(piece: &Piece) -> usize {
     let trailers = piece.trailers_ref().into_iter().flatten();
     let trailers = trailers.map(|(name, value)| name.as_str().len() + value.len());
