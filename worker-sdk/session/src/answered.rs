@@ -15,11 +15,11 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 
-/// The shortest validity of a usable permit: no task wakes up faster.
+/// Shortest validity of a usable permit: no task wakes up faster.
 const MIN_VALID: Span = Span::from_millis(1);
-/// Tells a client that the permit under an id of its own came too late.
+/// The refusal for a client that chose its own id, if its permit came too late.
 const LATE: &str = "the permit came so late that its start is past; it was given back: ask under a new id";
-/// The most ids that one request may use up. Beyond it, another id does not help.
+/// How many new ids a request may try before its refusal is reported.
 const MAX_USED_UP: u32 = 100;
 
 /// What identifies an answer: its batch, its time on the scheduler's clock, and its epoch.
@@ -64,11 +64,11 @@ impl Session {
         }
     }
 
-    /// The pending ask that an answer of a current scheduler is about.
+    /// Returns the pending ask that an answer of a current scheduler is about.
     ///
-    /// If no caller waits for the ask any more, its permit or its place in the queue is given back
-    /// instead. If a deposed leader answered, the ask is sent again, with the known
-    /// epoch, which tells that leader that it is deposed.
+    /// If the ask was cancelled, its permit or place in the queue is given back instead. If a
+    /// deposed leader answered, the ask is sent again with the known epoch, from which that leader
+    /// learns that it is deposed.
     fn current(&mut self, now: Time, id: &str, epoch: Epoch) -> Option<AskNumber> {
         let number = self.ask_of(id)?;
         if let Some(resource) = self.cancelled.get(number) {
@@ -86,8 +86,8 @@ impl Session {
         Some(number)
     }
 
-    /// Notes the epoch of an answer; a new epoch means a new leader. Returns whether the answer
-    /// counts: that of a deposed leader does not.
+    /// Notes the epoch of an answer; a new one means a new leader. Returns whether the answer
+    /// counts, unlike that of a deposed leader.
     fn note_epoch(&mut self, now: Time, resource: ResourceNumber, epoch: Epoch) -> bool {
         if self.outbox(resource).schedulers.epoch.is_past(now, epoch) {
             return false;
@@ -97,8 +97,7 @@ impl Session {
         true
     }
 
-    /// Completes an ask. The delay counts from when the answer would have come if it had not been
-    /// late.
+    /// Completes an ask. The delay counts from when the answer would have arrived in time.
     fn granted(&mut self, now: Time, number: AskNumber, batch: BatchNumber, answer: Granted<'_>) {
         let Ok(delay) = Millis::new(answer.delay_ms) else { return };
         let (valid, lease) = (span(answer.valid_ms), span(answer.lease_ms));
@@ -117,7 +116,7 @@ impl Session {
         self.complete(number, Ok(grant));
     }
 
-    /// When a permit's call starts; `None` if that is later than the margin allows.
+    /// Returns when a permit's call starts; `None` if that is later than the margin allows.
     fn in_time(&mut self, now: Time, number: AskNumber, stamp: Stamp, delay: Span) -> Option<TimelyStart> {
         let ask = self.asks.get_mut(number)?;
         let base_delay = &mut outbox_of(&mut self.outboxes, ask.resource).schedulers.base_delay;
@@ -158,7 +157,7 @@ impl Session {
         }
     }
 
-    /// A refusal without an id is about the whole batch.
+    /// A refusal without an id concerns the whole batch.
     fn refused(&mut self, now: Time, batch: BatchNumber, refusal: &Refused<'_>) {
         let meant = match refusal.id.as_deref() {
             Some(id) => self.ask_of(id).into_iter().collect(),
@@ -172,13 +171,13 @@ impl Session {
         }
     }
 
-    /// An epoch of 0 belongs to no leader: the scheduler that refuses does not lead the resource.
+    /// An epoch of 0 belongs to no leader: the refusing scheduler does not lead the resource.
     fn refuse(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) {
         let pending = self.asks.get(number).map(|ask| ask.resource);
         let Some(resource) = pending.or_else(|| self.cancelled.get(number)) else { return };
         let remedy = refusal.code.remedy();
         if self.relays && remedy == Remedy::Repeat {
-            // To the relay's clients, a scheduler that may not answer is none.
+            // To a relay's clients, a scheduler that may not answer is none.
             return self.ask_later(now, number);
         }
         if refusal.epoch == Epoch::NONE {
@@ -203,8 +202,8 @@ impl Session {
         }
     }
 
-    /// When to ask again instead of refusing. A caller that accepts to wait in the queue also
-    /// accepts to wait until the queue has room.
+    /// Returns when to ask again instead of refusing. A caller that would wait in the queue also
+    /// waits until the queue has room.
     fn come_back_at(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) -> Option<Time> {
         let waits = |ask: &&Ask| ask.request.mode == Mode::Wait && !self.relays;
         let ask = self.asks.get(number).filter(waits)?;
@@ -219,8 +218,8 @@ impl Session {
         }
     }
 
-    /// Refuses the ask. A copy of the request may still be granted, for example if the shortage
-    /// has ended.
+    /// Refuses the ask. A copy of the request may still be granted, for example once the shortage
+    /// is over.
     fn deny(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) {
         let Some(ask) = self.remove(number) else { return };
         if ask.was_sent_again() {
@@ -236,7 +235,7 @@ impl Stamp {
     }
 }
 
-/// A duration in an answer; an invalid one is ignored.
+/// Returns a duration of an answer; an invalid one is ignored.
 fn span(millis: Option<f64>) -> Option<Span> {
     millis.and_then(|millis| Millis::new(millis).ok()).map(Millis::span)
 }

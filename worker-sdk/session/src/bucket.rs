@@ -1,9 +1,9 @@
-//! A limit of the session itself: a rate with a burst.
+//! A local limit of the session: a rate with a burst.
 
 use rampmeter_protocol::time::{Span, Time};
 
-/// One token every `interval`, and several at once after a rest: the generic cell rate algorithm in
-/// whole nanoseconds.
+/// The generic cell rate algorithm in whole nanoseconds: a token every `interval`, and several at
+/// once after a rest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     interval: Span,
@@ -13,24 +13,22 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// A full bucket, which gives `burst` tokens at once.
+    /// Creates a full bucket, which gives `burst` tokens at once.
     pub(crate) fn new(interval: Span, burst: u64) -> Self {
         assert!(interval > Span::ZERO && burst > 0, "a bucket has a rate, and holds at least one");
         let slack = Span::from_nanos(interval.nanos().saturating_mul(burst - 1));
         Bucket { interval, slack, spent_until: Time::ORIGIN }
     }
 
-    /// When the next token may be taken.
     pub(crate) fn opens(&self) -> Time {
         self.spent_until - self.slack
     }
 
-    /// When a token may be taken after `ahead` other tokens.
+    /// When a token may be taken after `ahead` others.
     pub(crate) fn opens_behind(&self, ahead: u64) -> Time {
         self.opens() + Span::from_nanos(self.interval.nanos().saturating_mul(ahead))
     }
 
-    /// The time from one token to the next.
     pub(crate) fn interval(&self) -> Span {
         self.interval
     }

@@ -1,4 +1,4 @@
-//! All that a session has its driver do.
+//! The commands of a session to its driver.
 
 use super::event::{AskNumber, BatchNumber, ResourceNumber};
 use super::freeze::{Freeze, Freezes};
@@ -11,25 +11,25 @@ use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::trace_context::TraceContexts;
 
-/// A command.
+/// A command of the session to its driver.
 #[derive(Debug, PartialEq)]
 pub enum Command {
-    /// The transport publishes requests. The number of the batch goes into the reply subject.
+    /// Publish requests. The number of the batch goes into the reply subject.
     Ask {
         /// The resource.
         resource: ResourceNumber,
-        /// The class for the subject: that of all these requests. Nothing if they have none, or if
-        /// subjects name no classes.
+        /// The class to put into the subject: that of all these requests. `None` if they have none,
+        /// or if subjects contain no classes.
         class: Option<Text<'static>>,
         /// The batch, for the reply subject.
         batch: BatchNumber,
         /// One request or an array of them.
         payload: Vec<u8>,
-        /// The spans that they are asked in, for the headers.
+        /// The spans in which the permits are requested, for the headers.
         traces: TraceContexts,
     },
-    /// The transport publishes settles. The number of the batch goes into the reply subject, on which
-    /// the scheduler confirms the receipt.
+    /// Publish settles. The number of the batch goes into the reply subject, on which the scheduler
+    /// confirms the receipt.
     Settle {
         /// The resource.
         resource: ResourceNumber,
@@ -37,11 +37,10 @@ pub enum Command {
         batch: BatchNumber,
         /// One settle or an array of them.
         payload: Vec<u8>,
-        /// The traces in which the permits were requested, for the headers.
+        /// The spans in which the permits were requested, for the headers.
         traces: TraceContexts,
     },
-    /// The transport publishes settles that renew leases. The number of the batch goes into the
-    /// reply subject.
+    /// Publish settles that renew leases. The number of the batch goes into the reply subject.
     Renew {
         /// The resource.
         resource: ResourceNumber,
@@ -50,8 +49,7 @@ pub enum Command {
         /// One settle or an array of them.
         payload: Vec<u8>,
     },
-    /// The driver reports to people that a lease was not renewed, so that another call may be in
-    /// its place.
+    /// Report to people that a lease was not renewed, so that another call may have its place.
     Unrenewed {
         /// The resource.
         resource: ResourceNumber,
@@ -62,58 +60,58 @@ pub enum Command {
         /// The reason, for people.
         message: Box<str>,
     },
-    /// The driver reports to people that no scheduler of the resource answers, and again every
-    /// minute. It comes only if the session [reports silence](super::SessionOptions::reports_silence).
+    /// Report to people that no scheduler of the resource answers, repeated every minute. Only if
+    /// the session [reports silence](super::SessionOptions::reports_silence).
     Silent {
         /// The resource.
         resource: ResourceNumber,
         /// How long an answer has been owed.
         silence: Span,
     },
-    /// The driver reports to people that a scheduler answers again after such a silence.
+    /// Report to people that a scheduler answers again after such a silence.
     SilenceOver {
         /// The resource.
         resource: ResourceNumber,
     },
-    /// The driver answers the caller. It comes exactly once for an ask that is not cancelled.
+    /// Answer the caller, exactly once for an ask that is not cancelled.
     Complete {
         /// The ask.
         ask: AskNumber,
         /// The permit, or why there is none.
         result: Result<Grant, Denial>,
     },
-    /// The driver tells all holders of permits.
+    /// Notify all holders of the resource's permits.
     Freeze {
         /// The resource of the permits.
         resource: ResourceNumber,
-        /// Which starts are void.
+        /// The starts that are void.
         freeze: Freeze,
     },
 }
 
-/// A permit, as granted.
+/// A granted permit.
 #[derive(Debug, PartialEq)]
 pub struct Grant {
     /// The request, with its id; without an id if [`Grant::is_local`].
     pub request: Box<PermitRequest<'static>>,
-    /// Since when the permit is wanted. A caller that returns the permit and asks again keeps its
-    /// age by this.
+    /// Since when the permit is wanted. A caller that returns it and asks again keeps its age by
+    /// this.
     pub since: Time,
     /// When the answer was received.
     pub received: Time,
     /// The call's start.
     pub start: Time,
-    /// How much later the start is than the scheduler meant, because the answer was late; none if
-    /// that is not known.
+    /// How much later the start is than the scheduler intended, because the answer was late; `None`
+    /// if unknown.
     pub late: Option<Span>,
-    /// How long the permit is valid after its start; without it the permit never lapses.
+    /// How long the permit is valid after its start; `None` if it never lapses.
     pub valid: Option<Span>,
     /// The scheduler's answer; the default if [`Grant::is_local`].
     pub answer: Granted<'static>,
 }
 
 impl Freezes {
-    /// Whether one of them makes the start of `grant` void.
+    /// Returns whether one of the freezes voids the start of `grant`.
     #[must_use]
     pub fn void(&self, grant: &Grant) -> bool {
         self.0.iter().any(|freeze| grant.is_voided_by(freeze))
@@ -121,14 +119,15 @@ impl Freezes {
 }
 
 impl Grant {
-    /// Whether `freeze` makes its start void.
+    /// Returns whether `freeze` voids its start.
     #[must_use]
     pub fn is_voided_by(&self, freeze: &Freeze) -> bool {
         let is_ahead = (freeze.seen..freeze.until).contains(&self.start) && self.received <= freeze.seen;
         is_ahead && freeze.concerns(&self.answer.charged)
     }
 
-    /// What limits count: the cost that the scheduler has computed, or that of the request.
+    /// Returns what limits depend on, with the cost that the scheduler has computed or else the
+    /// request's.
     #[must_use]
     pub fn asked(&self) -> Asked<'static> {
         let computed = &self.answer.cost;
@@ -136,14 +135,14 @@ impl Grant {
         Asked { cost: cost.clone(), labels: self.request.labels.clone() }
     }
 
-    /// Whether the session itself granted the permit, because no scheduler answered. No scheduler
-    /// knows this permit, and its end is not reported.
+    /// Returns whether the session itself granted the permit, because no scheduler answered. No
+    /// scheduler knows this permit, and its end is not reported.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.request.id.is_none()
     }
 
-    /// When the permit lapses, if it does. From then on it may not be used.
+    /// Returns when the permit lapses, from when on it must not be used, if it does.
     #[must_use]
     pub fn lapses(&self) -> Option<Time> {
         self.valid.map(|valid| self.start + valid)
@@ -155,11 +154,11 @@ impl Grant {
 pub enum Denial {
     /// The scheduler refused the request.
     Refused(Refused<'static>),
-    /// The deadline came first.
+    /// The deadline passed first.
     TimedOut {
         /// How long the request waited.
         waited: Span,
-        /// The limit that delayed the request when the scheduler last reported on it.
+        /// The limit that delayed the request by the scheduler's last report.
         limited_by: Option<Box<str>>,
         /// Whether a scheduler ever answered.
         answered: bool,

@@ -1,15 +1,15 @@
-//! All that happens to a session, and the numbers by which it is told.
+//! The events of a session, and the numbers in them.
 
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::time::Time;
 
-/// An event.
+/// An event that the driver passes to the session.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// The transport can publish (again).
     Connected,
-    /// A message that is published now might be delivered when it is useless.
+    /// The transport cannot publish: messages might be delivered when they are useless.
     Disconnected,
     /// A caller requests a permit.
     Asked {
@@ -17,14 +17,14 @@ pub enum Event<'a> {
         ask: AskNumber,
         /// Its resource.
         resource: ResourceNumber,
-        /// The request. The session fills in `id`, `max_wait_ms` and `epoch`. It adds its own wait
-        /// to `age_ms`, the time that the permit has already been wanted. Only a
-        /// [relay](super::Session::relaying) keeps an id that is there.
+        /// The request. The session fills in `id`, `max_wait_ms` and `epoch`, and adds its own wait
+        /// to `age_ms`, the time for which the permit has already been wanted. Only a
+        /// [relay](super::Session::relaying) keeps an existing id.
         request: Box<PermitRequest<'static>>,
         /// When to give up; [`Time::NEVER`] for no deadline.
         deadline: Time,
     },
-    /// The caller no longer wants this permit, whether or not it has been granted meanwhile.
+    /// The caller no longer wants this permit, even if it has been granted meanwhile.
     Cancelled {
         /// The ask.
         ask: AskNumber,
@@ -38,7 +38,7 @@ pub enum Event<'a> {
         /// The report for the scheduler.
         settle: Box<Settle<'static>>,
     },
-    /// A message on a reply subject. Its time is the time of its receipt.
+    /// A message arrived on a reply subject. The event's time is that of its receipt.
     Answered {
         /// The batch of the reply subject.
         batch: BatchNumber,
@@ -50,40 +50,38 @@ pub enum Event<'a> {
         /// The batch.
         batch: BatchNumber,
     },
-    /// A message on `rampmeter.event.<resource>`.
+    /// A message arrived on `rampmeter.event.<resource>`.
     News {
         /// The resource.
         resource: ResourceNumber,
         /// The payload as received.
         payload: &'a [u8],
-        /// The wall clock at the receipt, in milliseconds since 1970. An event with an epoch far
-        /// beyond it is not believed.
+        /// The wall clock at the receipt, in milliseconds since 1970. Events with epochs far beyond
+        /// it are not believed.
         unix_ms: u64,
     },
-    /// The client closes. Callers are told, and unsettled permits are settled.
+    /// The client closes. Callers are notified, and outstanding settles are sent.
     Closed,
 }
 
-/// One request for a permit. The driver numbers requests and never uses a number twice.
+/// A request for a permit. The driver numbers requests and never uses a number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AskNumber(pub u64);
 
-/// One resource of a session. The driver numbers them from 0.
+/// A resource of a session. The driver numbers them from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceNumber(pub u32);
 
-/// One message of requests or settles. It is the last token of the subject that answers arrive on.
+/// A message of requests or settles, whose number is the last token of the subject of the answers.
 /// Messages of settles count down from the largest number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchNumber(pub u64);
 
 impl BatchNumber {
-    /// The message of settles with this number.
     pub(crate) fn of_settles(number: u64) -> Self {
         BatchNumber(u64::MAX - number)
     }
 
-    /// Whether this is a message of settles.
     pub(crate) fn is_of_settles(self) -> bool {
         self.0 > u64::MAX / 2
     }

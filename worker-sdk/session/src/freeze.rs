@@ -1,28 +1,28 @@
-//! A freeze voids promised starts.
+//! Freezes, which void promised starts.
 
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::Time;
 
-/// The most freezes that are told apart.
+/// Most freezes that are distinguished.
 const MAX_FREEZES: usize = 64;
 
-/// Starts that were granted before `seen`, that fall before `until` and that are charged to one of
-/// the frozen buckets are void.
-///
-/// A permit that was granted later is valid: its limits are not frozen.
+/// A freeze. It voids starts that were granted before `seen`, fall before `until`, and are charged
+/// to one of the frozen buckets. Permits granted later are valid, because their limits are not
+/// frozen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Freeze {
-    /// When the announcement came.
+    /// When the announcement arrived.
     pub seen: Time,
     /// When the freeze ends.
     pub until: Time,
-    /// The frozen buckets: limits, and the keys of those that have keys. Without any, all are.
+    /// The frozen buckets: limits, with their keys if they have any. If empty, all buckets.
     pub buckets: Vec<(Name, Option<String>)>,
 }
 
 impl Freeze {
-    /// Whether it freezes one of these buckets. An earlier scheduler names none.
+    /// Returns whether it freezes one of these buckets. Earlier schedulers list none, which means
+    /// any.
     pub(crate) fn concerns(&self, charged: &[(Text<'_>, Option<Text<'_>>)]) -> bool {
         let is_frozen = |(limit, key): &(Text<'_>, Option<Text<'_>>)| {
             self.buckets.iter().any(|(frozen, of)| **frozen == **limit && of.as_deref() == key.as_deref())
@@ -36,8 +36,8 @@ impl Freeze {
 pub struct Freezes(pub(super) Vec<Freeze>);
 
 impl Freezes {
-    /// Adds a freeze. Beyond `MAX_FREEZES`, all count as one of every bucket. It may void a start
-    /// that none of them voids, which costs one more request.
+    /// Adds a freeze. Beyond `MAX_FREEZES`, all are treated as one freeze of every bucket, which
+    /// may void a start needlessly and so cost one more request.
     pub fn add(&mut self, freeze: Freeze) {
         self.0.retain(|known| known.until > freeze.seen);
         self.0.push(freeze);

@@ -5,9 +5,9 @@ use rampmeter_protocol::settle::Asked;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How often a lease is renewed before it ends. Two renewals may be lost.
+/// Renewals before a lease ends. Two may be lost.
 const RENEWALS: u64 = 3;
-/// The shortest interval of renewals. A shorter lease is a mistake and must not cause a flood.
+/// Shortest interval of renewals. A shorter lease is a mistake and must not cause a flood.
 const MIN_INTERVAL: Span = Span::from_millis(50);
 
 /// The leases of calls in flight, by ask. The calls of the process bound their number.
@@ -17,11 +17,10 @@ pub(super) struct Leases {
     due: BTreeSet<(Time, AskNumber)>,
 }
 
-/// The lease of one call.
 #[derive(Debug)]
 pub(super) struct Lease {
     pub(super) resource: ResourceNumber,
-    /// What a scheduler needs to count or end the call if it does not know the permit.
+    /// What a scheduler that does not know the permit needs to charge or end the call.
     pub(super) asked: Asked<'static>,
     span: Span,
     /// When the lease ends, as far as a scheduler has confirmed it.
@@ -32,8 +31,9 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// A lease that ends `span` after its call's start unless it is renewed. An old one is first
-    /// renewed at that start, because the scheduler may have counted for a long time.
+    /// Creates a lease that ends `span` after its call's start unless it is renewed. The first
+    /// renewal of an old one is at that start, because the scheduler may have counted from long
+    /// before.
     pub(super) fn new(resource: ResourceNumber, asked: Asked<'static>, start: Time, span: Span, is_old: bool) -> Self {
         let interval = Span::from_nanos(span.nanos() / RENEWALS).max(MIN_INTERVAL);
         let due = if is_old { start } else { start + interval };
@@ -53,7 +53,7 @@ impl Leases {
         Some(lease)
     }
 
-    /// Notes that a scheduler has confirmed the renewal that was sent last.
+    /// Notes that a scheduler has confirmed the last renewal.
     pub(super) fn confirm(&mut self, ask: AskNumber) {
         if let Some(lease) = self.held.get_mut(&ask) {
             // It was sent when the next one became due an interval later.
@@ -77,13 +77,13 @@ impl Leases {
         self.due.first().map(|(due, _)| *due)
     }
 
-    /// The resource of the next renewal that is due now.
+    /// Returns the resource of the next renewal that is due now.
     pub(super) fn first_due(&self, now: Time) -> Option<ResourceNumber> {
         let (due, ask) = self.due.first()?;
         (*due <= now).then(|| self.held[ask].resource)
     }
 
-    /// The next lease of this resource that is due for renewal. The renewal travels in `batch`.
+    /// Returns the next lease of this resource that is due for renewal, which travels in `batch`.
     pub(super) fn renew_next(&mut self, now: Time, of: ResourceNumber, batch: BatchNumber) -> Option<AskNumber> {
         let mut due = self.due.iter().take_while(|(due, _)| *due <= now).map(|(_, ask)| *ask);
         let ask = due.find(|ask| self.held[ask].resource == of)?;

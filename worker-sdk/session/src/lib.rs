@@ -1,10 +1,9 @@
-//! What the client decides: when to ask, when to ask again, when to give up.
+//! The decisions of a client: when to ask, to ask again, and to give up.
 //!
 //! A [`Session`] has no clock, no socket and no randomness of its own. Time is an argument, and
-//! randomness comes from a seed, which is a secret. Its driver passes an [`Event`] and then takes
-//! every [`Command`] until there is none. Then it waits for the next event or for
-//! [`Session::next_wakeup`]. The worker SDK drives it over NATS. A simulator drives it in virtual
-//! time.
+//! randomness comes from a secret seed. Its driver passes an [`Event`], takes every [`Command`]
+//! until there is none, and waits for the next event or [`Session::next_wakeup`]. The worker SDK
+//! drives it over NATS, and a simulator in virtual time.
 //!
 //! ```
 //! use rampmeter_protocol::{request::PermitRequest, time::Time};
@@ -48,7 +47,7 @@ pub use fallback::safe_rate::{SafeRate, SafeRateError};
 pub use fallback::unreachable::Unreachable;
 pub use freeze::{Freeze, Freezes};
 
-/// Tests the example of the package's page.
+/// Runs the examples of the package's README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
@@ -71,12 +70,11 @@ use rampmeter_protocol::time::Time;
 use rng::Rng;
 use std::collections::VecDeque;
 
-/// The default bound of pending asks, about 500 bytes each. It is more than a process has tasks. It
-/// also keeps a caller in an endless loop from filling the memory.
+/// Default bound on pending asks, about 500 bytes each: more than a process has tasks, and a caller
+/// in an endless loop does not fill the memory.
 pub const MAX_ASKS: usize = 1 << 18;
 
-/// The pending asks, the calls in flight and the unsent settles of one client, over all its
-/// resources.
+/// The pending asks, the calls in flight and the unsent settles of one client, over all resources.
 #[derive(Debug)]
 pub struct Session {
     ids: Ids,
@@ -90,7 +88,7 @@ pub struct Session {
     retries: Retries,
     cancelled: Cancelled,
     leases: Leases,
-    /// What the driver chooses once, before the first event.
+    /// The options, chosen before the first event.
     pub options: SessionOptions,
     /// Whether it asks on behalf of clients with sessions of their own.
     relays: bool,
@@ -99,18 +97,19 @@ pub struct Session {
     settle_batches: u64,
 }
 
-/// What a driver chooses.
+/// Options of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionOptions {
-    /// Whether the session renews leases. Otherwise the caller does, with settles that say `extend`.
+    /// Whether the session renews leases. Otherwise the caller does, with settles that say
+    /// `extend`.
     pub renews: bool,
-    /// Whether the session reports silent schedulers to the driver, for people:
-    /// [`Command::Silent`] and [`Command::SilenceOver`].
+    /// Whether the session reports silent schedulers for people, with [`Command::Silent`] and
+    /// [`Command::SilenceOver`].
     pub reports_silence: bool,
-    /// Whether a message has requests of one class only, for a driver that names the class in its
+    /// Whether a message has requests of one class only, for a driver that puts the class into its
     /// subject.
     pub one_class_per_message: bool,
-    /// Asks are refused while this many are pending.
+    /// The number of pending asks beyond which further ones are refused.
     pub most_asks: usize,
 }
 
@@ -121,9 +120,8 @@ impl Default for SessionOptions {
 }
 
 impl Session {
-    /// A session that is not connected yet. The ids of its permits come from the seed and are
-    /// bearer secrets. A worker's seed therefore has to be 128 bits that no other process can
-    /// guess.
+    /// Creates a session that is not connected yet. The ids of its permits come from the seed and
+    /// are bearer secrets, so a worker's seed has to be 128 bits that no other process can guess.
     #[must_use]
     pub fn new(seed: u128) -> Self {
         let key = SecretKey::new(seed);
@@ -166,17 +164,17 @@ impl Session {
         }
     }
 
-    /// The next command, or `None` until the next event or wake-up.
+    /// Returns the next command, or `None` until the next event or wake-up.
     pub fn poll(&mut self, now: Time) -> Option<Command> {
         self.wake(now);
         self.results.pop_front().or_else(|| self.send(now)).or_else(|| self.serve_locally(now))
     }
 
-    /// When to poll again without an event: a deadline, a silence that is too long, the end of a
-    /// back-off, or a local permit. May be early, is never late.
+    /// Returns when to poll again without an event: at a deadline, after too long a silence, at the
+    /// end of a back-off, or for a local permit. May be early but is never late.
     ///
-    /// It tells no reason, because [`poll`](Self::poll) looks at all that is due. Each part of the
-    /// session keeps its own due time, so that no reason can go stale.
+    /// It gives no reason, because [`poll`](Self::poll) checks everything that is due. Each part of
+    /// the session keeps its own due time, so that no reason can become stale.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
         let budget = self.retries.opens();
@@ -193,7 +191,7 @@ impl Session {
             .filter(|next| *next < Time::NEVER)
     }
 
-    /// The id of `ask`'s permit on the wire.
+    /// Returns the id of `ask`'s permit on the wire.
     #[must_use]
     pub fn id(&self, ask: AskNumber) -> PermitId {
         self.ids.id(ask)
@@ -230,7 +228,7 @@ impl Session {
         }
     }
 
-    /// An ask that is not known here was granted meanwhile.
+    /// An unknown ask was granted meanwhile.
     fn cancelled(&mut self, now: Time, number: AskNumber, resource: ResourceNumber) {
         match self.asks.remove(number) {
             Some(ask) => self.withdraw(now, number, &ask),
@@ -259,8 +257,8 @@ impl Session {
         self.results.push_back(Command::Complete { ask: number, result });
     }
 
-    /// Handles an event. Drops a payload that is no event, that no leader can have sent, or that a
-    /// deposed leader has sent.
+    /// Handles an event. Drops a payload that is not an event, that no leader can have sent, or
+    /// that a deposed leader has sent.
     fn news(&mut self, now: Time, resource: ResourceNumber, payload: &[u8], unix_ms: u64) {
         let Ok(news) = serde_json::from_slice::<News>(payload) else { return };
         let known = &self.outbox(resource).schedulers.epoch;
@@ -276,8 +274,8 @@ impl Session {
         self.note_contact(now, resource, false);
     }
 
-    /// Handles the beginning of a term. A scheduler with an empty store names no epoch at first: it
-    /// learns of the former terms from the repeated requests.
+    /// Handles the beginning of a term. A scheduler with an empty store announces no epoch at
+    /// first: it learns of former terms from the repeated requests.
     fn begin_term(&mut self, now: Time, resource: ResourceNumber, epoch: Epoch) {
         if epoch != Epoch::NONE {
             self.outbox(resource).schedulers.epoch.announce(now, epoch);
@@ -323,7 +321,7 @@ impl Session {
         self.complete(number, result);
     }
 
-    /// Gives back what an ask may have been granted. One that was never sent needs none.
+    /// Gives back what an ask may have been granted, unless it was never sent.
     fn withdraw(&mut self, now: Time, number: AskNumber, ask: &Ask) {
         self.outbox(ask.resource).leave(number);
         if ask.was_sent() {

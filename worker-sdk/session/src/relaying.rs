@@ -1,4 +1,4 @@
-//! What a session does differently for clients that decide for themselves.
+//! Sessions that relay for clients with sessions of their own.
 
 use super::event::{AskNumber, ResourceNumber};
 use super::{Session, SessionOptions};
@@ -9,18 +9,17 @@ impl Session {
     /// Asks on behalf of clients that have sessions of their own, as the HTTP front does. Give each
     /// of them a session.
     ///
-    /// A request keeps the id that its client chose. Where another id would help, or a later
-    /// attempt, the client is told so instead. The refusal at a deadline is the scheduler's own. A
-    /// scheduler that says `unavailable` counts as silent. Lost messages are sent again sooner, and
-    /// leases are renewed by the client.
+    /// A request keeps the id that its client chose. Where another id or a later attempt would
+    /// help, the client is notified instead. The refusal at a deadline is the scheduler's own, and
+    /// a scheduler that says `unavailable` counts as silent. Lost messages are sent again sooner,
+    /// and leases are renewed by the client.
     #[must_use]
     pub fn relaying(mut self) -> Self {
         self.longest_silence = LongestSilence::of_a_relay(&mut self.dice);
         Session { relays: true, options: SessionOptions { renews: false, ..self.options }, ..self }
     }
 
-    /// The base delay of the answers about `resource`, for sessions that share what they know of
-    /// it.
+    /// Returns the base delay of the answers about `resource`, for sessions that share it.
     pub fn base_delay(&mut self, resource: ResourceNumber) -> &mut BaseDelay {
         &mut self.outbox(resource).schedulers.base_delay
     }

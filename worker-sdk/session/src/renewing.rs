@@ -9,12 +9,13 @@ use rampmeter_protocol::code::{Code, Remedy};
 use rampmeter_protocol::settle::{Fate, Settle};
 use rampmeter_protocol::time::{Span, Time};
 
-/// The pause before a failed renewal is repeated. Up to as much again is added at random.
+/// Pause before a failed renewal is repeated, to which up to as much is added at random.
 const RETRY: Span = Span::from_millis(125);
 
 impl Session {
-    /// Queues a settle. A settle that ends the call ends its renewal. While the lease runs, it says
-    /// what the call was asked for: after a crash, the successor ends the call by that.
+    /// Queues a settle, and stops the renewal of a call that it ends. While the lease runs, the
+    /// settle contains what the call was requested for, from which a successor ends the call after
+    /// a crash.
     pub(super) fn settled(&mut self, now: Time, resource: ResourceNumber, mut settle: Settle<'static>) {
         if settle.fate != Fate::Extended && !self.leases.is_empty() {
             let lease = self.ids.ask(settle.id.as_str()).and_then(|ask| self.leases.end(ask));
@@ -23,8 +24,8 @@ impl Session {
         self.outbox(resource).settles.push(settle);
     }
 
-    /// One message with the leases that are due for renewal. Each names the cost and labels of its
-    /// permit: a successor that does not know the permit counts the call by them.
+    /// Returns one message with the leases that are due for renewal. Each contains the cost and
+    /// labels of its permit, by which a successor that does not know the permit charges the call.
     pub(super) fn renew(&mut self, now: Time) -> Option<Command> {
         let resource = self.leases.first_due(now)?;
         let batch = self.next_batch();
@@ -37,7 +38,6 @@ impl Session {
         Some(Command::Renew { resource, batch, payload: array.finish() })
     }
 
-    /// Notes that a scheduler has confirmed a renewal.
     pub(super) fn renewed(&mut self, now: Time, id: &str) {
         let number = self.ids.ask(id);
         number.into_iter().for_each(|number| self.leases.confirm(number));
@@ -62,7 +62,7 @@ impl Session {
             return self.leases.hasten(now, number, pause);
         }
         let id = self.ids.id(number);
-        // After other refusals the call may get its place again, so that its renewal goes on.
+        // After other refusals the call may get its place again, so its renewal continues.
         if matches!(code, Code::UnknownPermit | Code::InvalidRequest) {
             self.leases.end(number);
         }

@@ -1,4 +1,4 @@
-//! What a session sends, and what it repeats.
+//! What a session sends and repeats.
 
 use crate::Session;
 use crate::command::Command;
@@ -8,8 +8,8 @@ use crate::outbox::outbox_of;
 use crate::outbox::payload::ArrayPayload;
 use rampmeter_protocol::time::{Span, Time};
 
-/// The time over which workers spread their first requests to a new leader. All workers of a fleet
-/// learn of it in the same millisecond.
+/// Time over which workers spread their first requests to a new leader, of which a whole fleet
+/// learns in the same millisecond.
 const REASK_JITTER: Span = Span::from_millis(20);
 /// After an outage, workers spread their requests over this part of its length, because a long wait
 /// can become a little longer. A fail-over of a second is too short for that.
@@ -18,7 +18,7 @@ const OUTAGE_PER_JITTER: u64 = 64;
 const MAX_REASK_JITTER: Span = Span::from_millis(250);
 
 impl Session {
-    /// Notes that messages may get through (again).
+    /// Notes that messages may be delivered (again).
     pub(crate) fn connected(&mut self, now: Time) {
         let away = self.disconnected_at.take().map_or(Span::ZERO, |since| now.since(since));
         self.connected = true;
@@ -29,7 +29,7 @@ impl Session {
         }
     }
 
-    /// Notes that no answer can come from now on.
+    /// Notes that no answer can arrive from now on.
     pub(crate) fn disconnected(&mut self, now: Time) {
         if self.connected {
             self.connected = false;
@@ -51,7 +51,6 @@ impl Session {
         }
     }
 
-    /// Sends an ask again, after a back-off.
     pub(crate) fn ask_later(&mut self, now: Time, number: AskNumber) {
         let Some(resource) = self.asks.get(number).map(|ask| ask.resource) else { return };
         self.ask_again(now, number);
@@ -59,7 +58,6 @@ impl Session {
         outbox.backoff.fail(now, &mut self.dice);
     }
 
-    /// Sends an ask again.
     pub(crate) fn ask_again(&mut self, now: Time, number: AskNumber) {
         let Some(ask) = self.asks.get_mut(number) else { return };
         ask.unsend(now);
@@ -70,9 +68,9 @@ impl Session {
         outbox.schedulers.reachability.expect(now);
     }
 
-    /// Sends everything again. After a long silence the scheduler may know none of the asks. It
-    /// answers now, so that the back-off ends. Asks that were never sent wait only if other clients
-    /// have waited too.
+    /// Sends everything again. After a long silence the scheduler may know none of the asks; since
+    /// it answers now, the back-off ends. Asks that were never sent wait only if other clients have
+    /// waited too.
     pub(crate) fn ask_all_again(&mut self, now: Time, resource: ResourceNumber, silence: Span) {
         let most = reask_jitter(silence);
         let again = self.asks.unsend_all_of(now, resource);
@@ -89,23 +87,22 @@ impl Session {
         }
     }
 
-    /// Which asks this one may travel with.
     pub(crate) fn message_group(&self, number: AskNumber) -> MessageGroup {
         let Some(request) = self.asks.get(number).map(|ask| &ask.request) else { return MessageGroup::default() };
         let class = request.class.clone().filter(|_| self.options.one_class_per_message);
         MessageGroup { class, is_alone: request.price.is_some() }
     }
 
-    /// How long a resource's schedulers have owed an answer.
+    /// Returns how long a resource's schedulers have owed an answer.
     pub(crate) fn silence(&mut self, now: Time, resource: ResourceNumber) -> Span {
         let last_contact = self.outbox(resource).schedulers.reachability.last_contact();
         let unanswered = self.asks.unanswered_since(resource);
         unanswered.map_or(Span::ZERO, |since| now.since(since.max(last_contact)))
     }
 
-    /// The next message. Renewals go first, because their time is short. Settles go before asks,
-    /// because returned permits may serve the asks. Resources share one budget of resends, so they
-    /// take turns: the next one has the oldest last resend.
+    /// Returns the next message. Renewals go first, because their time is short. Settles precede
+    /// asks, which returned permits may serve. Resources share one budget of resends, so they take
+    /// turns: the next one has the oldest last resend.
     pub(crate) fn send(&mut self, now: Time) -> Option<Command> {
         if !self.connected {
             return None;
@@ -150,7 +147,6 @@ impl Session {
     }
 }
 
-/// The random delay after a silence.
 fn reask_jitter(silence: Span) -> Span {
     let part = Span::from_nanos(silence.nanos() / OUTAGE_PER_JITTER);
     part.clamp(REASK_JITTER, MAX_REASK_JITTER)

@@ -13,8 +13,8 @@ use rampmeter_protocol::answer::Granted;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 
-/// How long a local permit is valid. A permit that is kept for longer could be used at the same
-/// moment as the next one. A task wakes up far sooner.
+/// How long a local permit is valid. One kept for longer could be used at the same moment as the
+/// next one. A task wakes up far sooner.
 const LOCAL_VALID: Span = Span::from_secs(1);
 
 impl Session {
@@ -38,19 +38,19 @@ impl Session {
     fn check_resource(&mut self, now: Time, resource: ResourceNumber) {
         let oldest = self.asks.oldest_sent(resource);
         let unanswered = self.asks.unanswered_since(resource);
-        // A relay has its clients wait as long as the scheduler said that they wait.
+        // A relay has its clients wait as long as the scheduler has reported that they wait.
         let others_wait = oldest.is_some() && !self.relays;
         let verdict = self.outbox(resource).schedulers.reachability.check(now, unanswered, others_wait);
         if verdict == Verdict::Lost {
             self.stagger(now, resource);
         }
         if verdict != Verdict::Reachable {
-            // A scheduler that runs answers this message.
+            // A running scheduler answers this message.
             oldest.into_iter().for_each(|oldest| self.ask_again(now, oldest));
         }
     }
 
-    /// Tells people which schedulers do not answer, for each resource whose look is due.
+    /// Reports silent schedulers for each resource whose check is due.
     pub(super) fn report_silence(&mut self, now: Time) {
         for index in 0..self.outboxes.len() {
             if self.outboxes[index].schedulers.silence_report.next_look() > now {
@@ -69,15 +69,15 @@ impl Session {
         }
     }
 
-    /// Spreads the first local permits. A whole fleet may lose its scheduler at once, and its calls
-    /// must not all come at once.
+    /// Spreads the first local permits, because a whole fleet may lose its scheduler at once.
     fn stagger(&mut self, now: Time, resource: ResourceNumber) {
         let outbox = outbox_of(&mut self.outboxes, resource);
         outbox.schedulers.fallback.stagger(now.max(outbox.schedulers.frozen_until), &mut self.dice);
     }
 
     /// Serves requests of unreachable resources locally. This comes after all messages have been
-    /// sent: an answer to them shows a returned scheduler, even if it is too late for its request.
+    /// sent, because an answer to them proves that a scheduler is back, even if it is too late for
+    /// its request.
     pub(super) fn serve_locally(&mut self, now: Time) -> Option<Command> {
         for index in 0..self.outboxes.len() {
             if self.outboxes[index].schedulers.reachability.serves_locally(now) {
@@ -88,7 +88,7 @@ impl Session {
         self.results.pop_front()
     }
 
-    /// Serves all requests of `resource` that can be served now, and returns when the next one can.
+    /// Serves the requests of `resource` that can be served now, and returns when the next one can.
     fn serve_resource(&mut self, now: Time, resource: ResourceNumber) -> Time {
         let waiting = self.asks.of_resource(resource).collect();
         match self.outbox(resource).schedulers.fallback {
@@ -131,7 +131,7 @@ impl Session {
         self.end(now, number, &ask, Err(Denial::Unreachable { silence, retry_after }));
     }
 
-    /// Grants a permit without an id, because no scheduler knows of it.
+    /// Grants a permit without an id, because no scheduler knows it.
     fn grant_locally(&mut self, now: Time, number: AskNumber) {
         let Some(ask) = self.asks.remove(number) else { return };
         self.withdraw(now, number, &ask);

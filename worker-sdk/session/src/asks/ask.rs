@@ -1,4 +1,4 @@
-//! One request for a permit that is not answered yet.
+//! A request for a permit that is not answered yet.
 
 use crate::asks::longest_silence::LongestSilence;
 use crate::event::{BatchNumber, ResourceNumber};
@@ -9,7 +9,6 @@ use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
 
-/// A pending ask.
 #[derive(Debug)]
 pub(crate) struct Ask {
     pub(crate) resource: ResourceNumber,
@@ -20,14 +19,14 @@ pub(crate) struct Ask {
     pub(crate) deadline: Time,
     pub(crate) limited_by: Option<Box<str>>,
     pub(crate) was_answered: bool,
-    /// Whether the caller chose the id, so that the ask goes on under no other.
+    /// Whether the caller chose the id, so that the ask must not change it.
     pub(crate) keeps_id: bool,
     stage: Stage,
     longest_silence: LongestSilence,
     /// Since when a scheduler owes an answer about the ask.
     unanswered: Option<Time>,
     last_batch: Option<BatchNumber>,
-    /// When the ask was first sent under its present id.
+    /// When the ask was first sent under its current id.
     first_sent: Option<Time>,
     last_sent: Time,
     sendings: u32,
@@ -37,18 +36,16 @@ pub(crate) struct Ask {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
-    /// The ask is in its outbox, and not sent yet.
+    /// In its outbox, not sent yet.
     Unsent,
-    /// The ask is with the scheduler. It counts as lost if no answer comes until `silent_until`.
+    /// With the scheduler. It counts as lost if no answer comes until `silent_until`.
     Sent { silent_until: Time },
-    /// The ask is refused for now, and is sent again at `until`.
+    /// Refused for now, and sent again at `until`.
     Postponed { until: Time },
 }
 
-/// Why an ask is due.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Due {
-    /// The deadline of the ask has come.
     Deadline,
     /// The silence was too long, or the time to ask again has come.
     AskAgain,
@@ -82,7 +79,7 @@ impl Ask {
         }
     }
 
-    /// Marks the ask as sent and fills in the fields that change from one sending to the next.
+    /// Marks the ask as sent and fills in the fields that change with each sending.
     pub(crate) fn send(&mut self, now: Time, batch: BatchNumber, epoch: Option<Epoch>) -> &PermitRequest<'static> {
         self.stage = Stage::Sent { silent_until: now + self.longest_silence.of(self.request.mode, false) };
         self.last_batch = Some(batch);
@@ -95,7 +92,7 @@ impl Ask {
         &self.request
     }
 
-    /// The original request, without the fields that each sending fills in.
+    /// Returns the original request, without the fields that each sending fills in.
     pub(crate) fn into_request(mut self) -> Box<PermitRequest<'static>> {
         self.request.age_ms = Millis::default();
         self.request.max_wait_ms = None;
@@ -108,13 +105,12 @@ impl Ask {
         self.expect_answer(now);
     }
 
-    /// Notes that a scheduler owes an answer from now on, unless one was owed already. The
-    /// scheduler that knew of this ask may be gone.
+    /// Notes that a scheduler owes an answer from now on, if none was owed already: the scheduler
+    /// that knew of this ask may be gone.
     pub(crate) fn expect_answer(&mut self, now: Time) {
         self.unanswered.get_or_insert(now);
     }
 
-    /// Since when a scheduler owes an answer about this ask.
     pub(crate) fn unanswered(&self) -> Option<Time> {
         self.unanswered
     }
@@ -141,22 +137,20 @@ impl Ask {
         self.stage == Stage::Unsent
     }
 
-    /// Whether a scheduler may know of this ask.
+    /// Returns whether a scheduler may know of this ask.
     pub(crate) fn was_sent(&self) -> bool {
         self.sendings > 0
     }
 
-    /// Whether a copy may be on its way to a scheduler that has already answered.
+    /// Returns whether a copy may be on its way to a scheduler that has already answered.
     pub(crate) fn was_sent_again(&self) -> bool {
         self.sendings > 1
     }
 
-    /// The id of its permit.
     pub(crate) fn id(&self) -> PermitId {
         self.request.id.clone().expect("a pending ask has an id")
     }
 
-    /// Gives the request another id.
     pub(crate) fn rename(&mut self, id: PermitId) {
         self.request.id = Some(id);
         self.first_sent = None;
@@ -168,17 +162,16 @@ impl Ask {
         last.or(self.first_sent).unwrap_or(Time::ORIGIN)
     }
 
-    /// Whether the ask was sent, and may be with a scheduler.
+    /// Returns whether the ask was sent, and may be with a scheduler.
     pub(crate) fn is_sent(&self) -> bool {
         matches!(self.stage, Stage::Sent { .. })
     }
 
-    /// Whether the ask was sent in `batch` and not again since.
+    /// Returns whether the ask was sent in `batch` and not again since.
     pub(crate) fn is_sent_in(&self, batch: BatchNumber) -> bool {
         self.last_batch == Some(batch) && self.is_sent()
     }
 
-    /// When the ask is due next.
     pub(crate) fn next_due(&self) -> Time {
         match self.stage {
             Stage::Unsent => self.deadline,
@@ -200,7 +193,8 @@ impl Ask {
         (now >= self.next_due()).then_some(Due::AskAgain)
     }
 
-    /// The longest wait, for the scheduler. Mode `allow` starts now or never, which needs no bound.
+    /// The longest wait to tell the scheduler. Mode `allow` starts now or never, which needs no
+    /// bound.
     fn max_wait(&self, now: Time) -> Option<Millis> {
         let bounded = self.deadline < Time::NEVER && self.request.mode != Mode::Allow;
         bounded.then(|| self.deadline.since(now).saturating_sub(self.longest_silence.grace).into())

@@ -1,17 +1,16 @@
-//! Asks that no caller waits for, but that a scheduler may still grant.
+//! Asks that no caller waits for but that a scheduler may still grant.
 
 use crate::event::{AskNumber, ResourceNumber};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 
-/// How long a cancelled ask is remembered. A permit that a later answer grants counts as used,
-/// which is safe.
+/// How long a cancelled ask is remembered. A permit granted later counts as used, which is safe.
 const KEPT: Span = Span::from_secs(60);
-/// The most asks that are remembered. Above this the oldest is forgotten. If its permit still
-/// comes, it counts as used, which is safe.
+/// Most asks remembered. Beyond it the oldest is forgotten; if its permit still comes, it counts as
+/// used, which is safe.
 const MOST: usize = 16_384;
 
-/// The numbers of cancelled asks, for as long as an answer to them has to be given back.
+/// The cancelled asks, as long as answers to them have to be given back.
 #[derive(Debug, Default)]
 pub(crate) struct Cancelled {
     resources: BTreeMap<AskNumber, ResourceNumber>,

@@ -1,4 +1,4 @@
-//! Ids of permits, and the secret that they come from.
+//! Ids of permits and the secret that they are made from.
 
 #![expect(deprecated, reason = "the only hash of the standard library that takes a key, SipHash-2-4")]
 
@@ -8,19 +8,18 @@ use std::collections::BTreeMap;
 use std::hash::{Hasher, SipHasher};
 use uuid::{Builder, Uuid, Variant, Version};
 
-/// Renamings are rare, and the oldest asks have ended. Above this the oldest renaming is forgotten,
-/// and its ask has its first id again.
+/// Renamings are rare, and the oldest asks have ended. Beyond this the oldest renaming is
+/// forgotten, and its ask has its first id again.
 const MAX_RENAMED: usize = 16_384;
 
-/// The bits of a half of an id. Six bits of a UUID say which kind of UUID it is.
+/// The bits of a half of an id. Six bits of a UUID state its kind.
 const HALF: u64 = (1 << 61) - 1;
-/// The bits of a UUID's last two fields that are free: the clock sequence and the node.
+/// The free bits of a UUID's last two fields, the clock sequence and the node.
 const LAST: u128 = (1 << 62) - 1;
 
-/// Ids that are random UUIDs to everybody else: the number of the ask and how often it was renamed,
-/// encrypted under a key of 128 random bits. One id reveals no other, making one needs no randomness,
-/// and reading one needs no table: whatever was not made here decrypts to no ask. Only renamed asks
-/// are remembered.
+/// Ids that look like random UUIDs to everybody else: the number of the ask and of its renamings,
+/// encrypted under a random 128-bit key. One id reveals no other, making one needs no randomness,
+/// and reading one needs no table: foreign ids decrypt to no ask. Only renamed asks are remembered.
 #[derive(Debug)]
 pub(crate) struct Ids {
     key: SecretKey,
@@ -57,13 +56,12 @@ impl Ids {
         }
     }
 
-    /// How often `ask` was renamed.
     pub(crate) fn renamings(&self, ask: AskNumber) -> u32 {
         self.renamed.get(&ask).copied().unwrap_or(0)
     }
 }
 
-/// The uses of the key: the rounds of a permutation, and a seed.
+/// The purposes of hashes: the rounds of a permutation, and a seed.
 const ROUNDS: [u8; 4] = [0, 1, 3, 4];
 const SEED: u8 = 2;
 
@@ -76,23 +74,23 @@ impl SecretKey {
         SecretKey(bits)
     }
 
-    /// Encrypts a block of two halves of as many bits as `mask` has: four rounds of a Feistel network
-    /// with this key's hashes, a strong pseudo-random permutation (Luby and Rackoff, 1988).
+    /// Encrypts a block of two halves of as many bits as `mask` has, in four rounds of a Feistel
+    /// network with this key's hashes, a strong pseudo-random permutation (Luby and Rackoff, 1988).
     pub(crate) fn encrypt(&self, block: [u64; 2], mask: u64) -> [u64; 2] {
         ROUNDS.iter().fold(block, |[left, right], round| [right, left ^ self.hash(*round, right) & mask])
     }
 
-    /// Decrypts what [`encrypt`](Self::encrypt) has returned.
+    /// Inverts [`encrypt`](Self::encrypt).
     pub(crate) fn decrypt(&self, block: [u64; 2], mask: u64) -> [u64; 2] {
         ROUNDS.iter().rev().fold(block, |[left, right], round| [right ^ self.hash(*round, left) & mask, left])
     }
 
-    /// A seed for what is no secret, such as jitter.
+    /// Returns a seed for what need not be secret, such as jitter.
     pub(crate) fn seed(&self) -> u64 {
         self.hash(SEED, 0)
     }
 
-    /// Returns the same bits for the same number, other ones for each use.
+    /// Returns equal bits for equal arguments, and unrelated ones for another purpose.
     fn hash(&self, purpose: u8, number: u64) -> u64 {
         let mut hasher = SipHasher::new_with_keys(self.0 as u64, (self.0 >> 64) as u64);
         hasher.write(&[purpose]);

@@ -4,23 +4,23 @@ use crate::rng::Rng;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Span;
 
-/// A live scheduler reports on a waiting request every 5 s. Two reports may be lost.
+/// A live scheduler reports on a waiting request every 5 s; two reports may be lost.
 const WAITING: Span = Span::from_secs(12);
 /// A scheduler answers modes `allow` and `reserve` at once.
 const AT_ONCE: Span = Span::from_secs(2);
-/// The clients of a relay are told of a silence after a second. Within that time a lost message is
-/// sent again, and one report may be lost.
+/// A relay reports a silence to its clients after a second. Until then a lost message is sent
+/// again, and one report may be lost.
 const RELAY_WAITING: Span = Span::from_secs(6);
 const RELAY_AT_ONCE: Span = Span::from_millis(400);
-/// How long a relay waits for a scheduler's own refusal at a deadline. After half of this time it
+/// How long a relay waits for the scheduler's own refusal at a deadline. After half of this time it
 /// asks for it.
 const RELAY_GRACE: Span = Span::from_secs(1);
-/// A scheduler reports to a whole fleet in one moment, so that its silence begins for all at once.
-/// Up to an eighth of the longest silence is therefore added at random.
+/// A scheduler reports to a whole fleet at one moment, so its silence begins for all at once. Up to
+/// an eighth of the longest silence is therefore added at random.
 const JITTER: u64 = 8;
 
 /// How long a scheduler may be silent before a request is repeated. All requests of a client share
-/// it, so that those that fell silent together are repeated together.
+/// it, so that requests that fell silent together are repeated together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LongestSilence {
     waiting: Span,
@@ -39,8 +39,8 @@ impl LongestSilence {
         LongestSilence { waiting, at_once, grace: RELAY_GRACE }
     }
 
-    /// The longest silence by the request's mode, and whether a scheduler has told that it waits:
-    /// it does so at once, but a worker has time.
+    /// Returns the longest silence for the request's mode. A scheduler reports at once that a
+    /// request waits, but only a relay insists on that.
     pub(crate) fn of(self, mode: Mode, is_answered: bool) -> Span {
         match mode {
             Mode::Wait if is_answered || self.grace == Span::ZERO => self.waiting,

@@ -12,13 +12,13 @@ use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::time::Time;
 use std::collections::BTreeMap;
 
-/// Each ask has a caller that waits for it. The session bounds their number.
+/// The pending asks, whose number the session bounds.
 #[derive(Debug)]
 pub(super) struct Asks {
     by_number: BTreeMap<AskNumber, Ask>,
-    /// No ask is due before this. It is a bound instead of a queue, because nearly all asks are
-    /// answered long before they are due. A scan of all asks every few seconds costs less than
-    /// keeping them in order.
+    /// No ask is due before this. A bound replaces a queue, because nearly all asks are answered
+    /// long before they are due: scanning all of them every few seconds costs less than keeping
+    /// them in order.
     earliest_due: Time,
 }
 
@@ -52,7 +52,6 @@ impl Asks {
         self.by_number.remove(&number)
     }
 
-    /// The oldest ask whose permit has this id.
     pub(super) fn of_id(&self, id: &str) -> Option<AskNumber> {
         let has_id = |ask: &Ask| ask.request.id.as_ref().is_some_and(|own| own.as_str() == id);
         self.by_number.iter().find(|(_, ask)| has_id(ask)).map(|(number, _)| *number)
@@ -83,12 +82,10 @@ impl Asks {
         }
     }
 
-    /// The asks of `resource`, in the order of asking.
     pub(super) fn of_resource(&self, resource: ResourceNumber) -> impl Iterator<Item = AskNumber> {
         self.by_number.iter().filter(move |(_, ask)| ask.resource == resource).map(|(number, _)| *number)
     }
 
-    /// The oldest ask that was sent and is not postponed.
     pub(super) fn oldest_sent(&self, resource: ResourceNumber) -> Option<AskNumber> {
         let out = self.by_number.iter().find(|(_, ask)| ask.resource == resource && ask.is_sent());
         out.map(|(number, _)| *number)
@@ -123,7 +120,6 @@ impl Asks {
         (!self.by_number.is_empty()).then_some(self.earliest_due)
     }
 
-    /// The asks that are due, and why.
     pub(super) fn take_due(&mut self, now: Time) -> Vec<(AskNumber, Due)> {
         if now < self.earliest_due {
             return Vec::new();

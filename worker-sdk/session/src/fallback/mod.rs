@@ -1,4 +1,4 @@
-//! What callers choose for the case that no scheduler answers.
+//! What a session does if no scheduler answers, by the caller's choice.
 
 pub(super) mod patience;
 pub(super) mod policy;

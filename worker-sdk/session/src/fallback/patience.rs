@@ -3,13 +3,12 @@
 use rampmeter_protocol::time::Span;
 use std::time::Duration;
 
-/// The shortest patience. A hand-over takes tens of milliseconds, so that a shorter silence shows
-/// nothing.
+/// Shortest patience. A hand-over takes tens of milliseconds, so a shorter silence means nothing.
 const LEAST: Duration = Duration::from_millis(100);
-/// The longest patience. A longer one is the same as waiting.
+/// Longest patience, beyond which a client may as well wait.
 const MOST: Duration = Duration::from_secs(3600);
 
-/// How long schedulers may be silent before a client acts on its own: two seconds by default.
+/// How long schedulers may be silent before a client acts on its own, by default two seconds.
 ///
 /// ```
 /// use rampmeter_worker_session::Patience;
@@ -22,7 +21,7 @@ const MOST: Duration = Duration::from_secs(3600);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience(Span);
 
-/// A time that is no valid [`Patience`].
+/// The time is not a valid [`Patience`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("patience is from {LEAST:?} to {MOST:?}, not {0:?}")]
 pub struct PatienceError(Duration);

@@ -1,14 +1,13 @@
-//! How requests are served while no scheduler answers.
+//! The policy for requests while no scheduler answers.
 
 use super::unreachable::Unreachable;
 use crate::bucket::Bucket;
 use crate::rng::Rng;
 use rampmeter_protocol::time::{Span, Time};
 
-/// The policy of one resource, with its state.
+/// The policy of one resource and its state.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum FallbackPolicy {
-    /// Requests wait.
     #[default]
     Wait,
     /// Requests are refused, with a time to come back.

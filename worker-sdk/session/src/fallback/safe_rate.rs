@@ -1,19 +1,19 @@
-//! How often an uncoordinated client may call.
+//! The rate of an uncoordinated client.
 
 use rampmeter_protocol::time::Span;
 use std::time::Duration;
 
-/// The shortest interval: a thousand calls a second. A higher rate is practically unlimited.
+/// Shortest interval, a thousand calls a second. A higher rate is practically unlimited.
 const SHORTEST: Span = Span::from_millis(1);
-/// The longest interval: one call a day. A lower rate is practically none.
+/// Longest interval, one call a day. A lower rate is practically zero.
 const LONGEST: Span = Span::from_secs(86_400);
 
 /// The rate at which one client calls one resource while no scheduler coordinates it.
 ///
 /// Calls are evenly spaced without a burst, and the spacing is rounded up. **Only calls count, not
 /// their cost in other units**, and each client counts for itself: a hundred clients call a hundred
-/// times as often. A safe rate is the worst-case capacity of the account, divided by the number of
-/// clients and by the cost of the dearest call.
+/// times as often. A safe rate is the account's worst-case capacity divided by the number of
+/// clients and the cost of the most expensive call.
 ///
 /// ```
 /// use rampmeter_worker_session::SafeRate;
@@ -28,7 +28,7 @@ pub struct SafeRate {
     interval: Span,
 }
 
-/// Numbers that make no [`SafeRate`].
+/// The numbers are not a valid [`SafeRate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a safe rate is from one call a day to 1000 calls a second, not {calls} calls in {per:?}")]
 pub struct SafeRateError {
@@ -37,7 +37,7 @@ pub struct SafeRateError {
 }
 
 impl SafeRate {
-    /// `calls` in the time `per`, evenly spaced.
+    /// Creates a rate of `calls` evenly spaced in the time `per`.
     ///
     /// # Errors
     /// If that is more than 1000 calls a second, or less than one a day.
@@ -53,7 +53,6 @@ impl SafeRate {
         if fits { Ok(SafeRate { interval }) } else { Err(wrong) }
     }
 
-    /// The time from one call to the next.
     pub(crate) fn interval(self) -> Span {
         self.interval
     }

@@ -1,4 +1,4 @@
-//! What happens while no scheduler answers.
+//! The caller's choice for the time while no scheduler answers.
 
 use super::safe_rate::SafeRate;
 use crate::fallback::patience::Patience;
@@ -6,11 +6,10 @@ use rampmeter_protocol::time::Span;
 
 /// What happens to requests while no scheduler of their resource answers.
 ///
-/// A resource is unreachable under two conditions. A request has waited for an answer for as long
-/// as the patience. Meanwhile no scheduler of the resource has sent an answer or an event. The
-/// cause does not matter: no server, no scheduler, or silence. A request in a scheduler's queue has
-/// had its answer. After a silence as long as the patience it is sent again, and waits for another
-/// answer.
+/// A resource is unreachable when a request has waited for an answer for as long as the patience,
+/// and no scheduler of the resource has sent an answer or an event meanwhile. The cause does not
+/// matter: no server, no scheduler, or silence. A request in a scheduler's queue has been answered;
+/// after a silence as long as the patience it is sent again, and waits for another answer.
 ///
 /// Any answer or event ends this state, and the session repeats the waiting requests. The state
 /// also ends if no request comes for as long as the patience; the next request has to find out
@@ -32,21 +31,21 @@ pub enum Unreachable {
     /// Requests wait for a scheduler, or for their deadline.
     #[default]
     Wait,
-    /// Requests fail at once, with a time to come back. At that time the client tries again.
+    /// Requests fail at once, with a time to come back, at which the client tries again.
     Fail {
         /// The patience before this policy begins.
         after: Patience,
     },
-    /// The client grants permits itself, in the order of asking. Mode `allow` gets one now or none.
+    /// The client itself grants permits in the order of asking. Mode `allow` gets one now or none.
     ///
     /// The first permit comes at a random time within one interval of the rate, because a whole
-    /// fleet loses its scheduler in one moment. Schedulers neither know these permits nor charge
-    /// them, and the original requests are cancelled. Local permits respect deadlines, and freezes
-    /// that were announced before.
+    /// fleet loses its scheduler at one moment. Schedulers neither know nor charge these permits,
+    /// and the original requests are cancelled. Local permits respect deadlines, and freezes that
+    /// were announced before.
     SafeRate {
         /// The patience before this policy begins.
         after: Patience,
-        /// How often the client grants a permit, per resource.
+        /// How often the client grants a permit per resource.
         rate: SafeRate,
     },
 }

@@ -1,4 +1,4 @@
-//! Messages that wait to be sent to one resource's scheduler.
+//! Messages to be sent to one resource's scheduler.
 
 pub(super) mod payload;
 pub(super) mod retries;
@@ -12,10 +12,9 @@ use rampmeter_protocol::time::Time;
 use settles::Settles;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The messages for one resource.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    /// What is known of the schedulers that read them.
+    /// What is known of the schedulers that receive them.
     pub(super) schedulers: KnownSchedulers,
     pub(super) backoff: Backoff,
     /// When something was last sent again.
@@ -28,7 +27,6 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    /// Adds an ask that is to be sent.
     pub(super) fn enter(&mut self, number: AskNumber, was_sent: bool, group: MessageGroup) {
         let asks = if was_sent { &mut self.again } else { &mut self.fresh };
         asks.insert(number, group);
@@ -49,7 +47,7 @@ impl Outbox {
         resend.or_else(|| self.fresh.oldest_group()).cloned().unwrap_or_default()
     }
 
-    /// The ask to be sent next in a message of `group`. Resends go first, if `again` allows them.
+    /// The next ask of a message of `group`. Resends go first, if `again` allows them.
     pub(super) fn next(&mut self, again: bool, group: &MessageGroup) -> Option<AskNumber> {
         let resend = if again { self.again.pop(group) } else { None };
         resend.or_else(|| self.fresh.pop(group))
@@ -68,7 +66,7 @@ impl Outbox {
     }
 }
 
-/// The outbox of a resource that has one, while the rest of the session is borrowed.
+/// Returns the outbox of a resource that has one, while the rest of the session is borrowed.
 pub(super) fn outbox_of(outboxes: &mut [Outbox], resource: ResourceNumber) -> &mut Outbox {
     &mut outboxes[resource.0 as usize]
 }
@@ -76,15 +74,13 @@ pub(super) fn outbox_of(outboxes: &mut [Outbox], resource: ResourceNumber) -> &m
 /// Which asks may travel in one message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MessageGroup {
-    /// The class that the subject of the message names, if it names one.
+    /// The class in the subject of the message, if it contains one.
     pub(crate) class: Option<Text<'static>>,
     /// Each ask has a message of its own: a body to price may be as long as a message.
     pub(crate) is_alone: bool,
 }
 
-/// Asks by the group of their message, and of one group the oldest first.
-///
-/// No group is without an ask.
+/// Asks by the group of their message, oldest first. No group is empty.
 #[derive(Debug, Default)]
 pub(crate) struct Unsent(BTreeMap<MessageGroup, BTreeSet<AskNumber>>);
 
@@ -104,12 +100,11 @@ impl Unsent {
         self.0.is_empty()
     }
 
-    /// The group of the oldest ask.
     pub(crate) fn oldest_group(&self) -> Option<&MessageGroup> {
         self.0.iter().min_by_key(|(_, asks)| asks.first()).map(|(group, _)| group)
     }
 
-    /// Takes the oldest ask of `group`.
+    /// Removes the oldest ask of `group`.
     pub(crate) fn pop(&mut self, group: &MessageGroup) -> Option<AskNumber> {
         let asks = self.0.get_mut(group)?;
         let oldest = asks.pop_first();

@@ -3,14 +3,14 @@
 use rampmeter_protocol::trace_context::{TraceContext, TraceContexts};
 use serde::Serialize;
 
-/// The most elements of one array. More elements would save nothing, because the cost per message
-/// is already spread over 64.
+/// Most elements of one array. More would save nothing, because the cost per message is already
+/// spread over 64.
 pub(super) const MAX_ELEMENTS: usize = 64;
-/// The size above which an array is full. Another element of the largest size still fits far below
-/// the 1 MiB that servers accept.
+/// Size above which an array is full. Another element of the largest size still fits far below the
+/// 1 MiB that servers accept.
 const ENOUGH_BYTES: usize = 256 * 1024;
 
-/// A JSON array that is being written. A single element is written without brackets.
+/// A JSON array being written. A single element is written without brackets.
 #[derive(Debug, Default)]
 pub(crate) struct ArrayPayload {
     bytes: Vec<u8>,
@@ -27,7 +27,7 @@ impl ArrayPayload {
         self.elements += 1;
     }
 
-    /// The same for an element that belongs to a trace.
+    /// Adds an element that belongs to a trace.
     pub(crate) fn push_traced(&mut self, element: &impl Serialize, trace: Option<TraceContext>) {
         self.traces.add(self.elements, trace);
         self.push(element);
@@ -41,7 +41,6 @@ impl ArrayPayload {
         self.elements == 0
     }
 
-    /// The payload, and the traces of its elements.
     pub(crate) fn finish_traced(mut self) -> (Vec<u8>, TraceContexts) {
         let traces = std::mem::take(&mut self.traces).of_elements(self.elements);
         (self.finish(), traces)

@@ -7,15 +7,12 @@ use rampmeter_protocol::time::{Span, Time};
 /// The burst after a rest. A new leader receives 4 096 repeated requests at once, more than most
 /// clients have.
 pub(crate) const BURST: u64 = 64;
-/// Twenty messages a second, with 1 280 requests. At their worst, a thousand clients send a tenth
-/// of what a scheduler answers. A client with ten thousand requests repeats them all within five
-/// seconds.
+/// Twenty messages a second, with 1 280 requests. At worst, a thousand clients send a tenth of what
+/// a scheduler answers. A client with ten thousand requests repeats them all within five seconds.
 pub(crate) const PACE: Span = Span::from_millis(50);
 
-/// The budget of a whole client, over all its resources, for messages that repeat something.
-///
-/// In any time *t* it allows at most [`BURST`] + 1 + *t* / [`PACE`] of them. A first message needs
-/// no budget.
+/// A client's budget, over all resources, for messages that repeat something; first messages need
+/// none. In any time *t* it allows at most [`BURST`] + 1 + *t* / [`PACE`] of them.
 #[derive(Debug)]
 pub(crate) struct Retries {
     bucket: Bucket,
@@ -29,13 +26,12 @@ impl Default for Retries {
 }
 
 impl Retries {
-    /// When the next message may be sent.
     pub(crate) fn opens(&self) -> Time {
         self.opens
     }
 
     /// Takes the budget of one message. If that empties the budget, the next message waits for a
-    /// random part of the pace more. Otherwise clients with equally empty budgets would go on in
+    /// random part of the pace more; otherwise clients with equally empty budgets would continue in
     /// step.
     pub(crate) fn spend(&mut self, now: Time, dice: &mut Rng) {
         self.bucket.take(now);

@@ -1,8 +1,9 @@
-//! Settles that wait to be sent, and those that have just been sent.
+//! Settles to be sent, and those just sent.
 //!
-//! A scheduler confirms each message before it grants anything that follows from it. NATS says so if
-//! no scheduler was there. What is neither confirmed nor lost is sent again to the next leader. A
-//! confirmed settle is not: after a crash it might free the place of a call that came after it.
+//! A scheduler confirms each message before it grants anything that follows from it, and NATS
+//! reports if no scheduler was there. What is neither confirmed nor lost is sent again to the next
+//! leader. A confirmed settle is not: after a crash it might free the place of a call that came
+//! after it.
 
 use super::payload::{ArrayPayload, MAX_ELEMENTS};
 use crate::event::BatchNumber;
@@ -10,21 +11,20 @@ use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::trace_context::TraceContexts;
 use std::collections::VecDeque;
 
-/// How many settles wait while no scheduler takes them. Above this the oldest is dropped. Its
+/// How many settles wait while no scheduler accepts them. Beyond it the oldest is dropped; its
 /// permit counts as used at its estimated cost, which is safe.
 const MAX_SETTLES: usize = 65_536;
-/// How many messages without a confirmation are remembered: far more than are on their way at a time.
+/// How many unconfirmed messages are remembered, far more than are in transit at a time.
 const MAX_SENT: usize = 256;
-/// How many messages wait to be sent again: the oldest is dropped above this.
+/// How many messages wait to be sent again. Beyond it the oldest is dropped.
 const MAX_AGAIN: usize = MAX_SETTLES / MAX_ELEMENTS;
 
-/// The settles of one resource.
 #[derive(Debug, Default)]
 pub(crate) struct Settles {
     waiting: VecDeque<Settle<'static>>,
     /// Messages that reached no scheduler.
     again: VecDeque<Message>,
-    /// Messages that are not confirmed, the oldest first.
+    /// Unconfirmed messages, oldest first.
     sent: VecDeque<(BatchNumber, Message)>,
 }
 
@@ -43,7 +43,7 @@ impl Settles {
         self.waiting.is_empty() && self.again.is_empty()
     }
 
-    /// The next message, which travels as `batch`.
+    /// Removes the next message, which travels as `batch`.
     pub(crate) fn take(&mut self, batch: BatchNumber) -> Option<Message> {
         let message = self.again.pop_front().or_else(|| self.next_message())?;
         if self.sent.len() == MAX_SENT {
@@ -78,7 +78,7 @@ impl Settles {
         is_known
     }
 
-    /// Sends all messages again that are not confirmed.
+    /// Sends all unconfirmed messages again.
     pub(crate) fn send_all_again(&mut self) {
         self.again.extend(self.sent.drain(..).map(|(_, message)| message));
         self.again.drain(..self.again.len().saturating_sub(MAX_AGAIN));

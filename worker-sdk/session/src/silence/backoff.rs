@@ -1,16 +1,16 @@
-//! How long to wait before the next message to an absent scheduler.
+//! The back-off of messages to an absent scheduler.
 
 use crate::rng::Rng;
 use rampmeter_protocol::time::{Span, Time};
 
 /// The base of all pauses. A scheduler that hands over has a successor within milliseconds.
 const SHORTEST: Span = Span::from_millis(5);
-/// The longest pause. Without a back-off, waiting callers would send 100 thousand useless messages
-/// per second.
+/// Longest pause. Without a back-off, waiting callers would send 100 thousand useless messages per
+/// second.
 const LONGEST: Span = Span::from_millis(250);
 
-/// Exponential, capped, with full jitter. All asks of a resource share it, because they travel
-/// together.
+/// An exponential, capped back-off with full jitter, shared by all asks of a resource because they
+/// travel together.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     failures: u32,
@@ -18,7 +18,6 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// When the next attempt may be made.
     pub(crate) fn until(&self) -> Time {
         self.until
     }

@@ -1,8 +1,7 @@
-//! Whether a scheduler of a resource answers.
+//! Whether the schedulers of a resource answer.
 
 use rampmeter_protocol::time::{Span, Time};
 
-/// What is known about the schedulers of one resource.
 #[derive(Debug)]
 pub(crate) struct Reachability {
     /// How long schedulers may be silent; `None` if the policy is to wait.
@@ -17,13 +16,12 @@ pub(crate) struct Reachability {
 #[derive(Debug)]
 struct Lost {
     since: Time,
-    /// If no request comes meanwhile, the knowledge expires at this time.
+    /// When the state ends if no request comes meanwhile.
     until: Time,
     /// When waiting requests are next served locally.
     serve_at: Time,
 }
 
-/// The result of checking the silence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Verdict {
     /// The silence is short.
@@ -53,7 +51,6 @@ impl Reachability {
         self.last_contact
     }
 
-    /// Notes that a scheduler has answered or announced something.
     pub(crate) fn note_contact(&mut self, now: Time) {
         self.last_contact = now;
         self.lost = None;
@@ -74,7 +71,7 @@ impl Reachability {
         self.check_at <= now
     }
 
-    /// Judges the silence. An answer has been owed since `unanswered`. `others_wait` says whether
+    /// Judges the silence. An answer has been owed since `unanswered`. `others_wait` means that
     /// other requests wait that were answered before.
     pub(crate) fn check(&mut self, now: Time, unanswered: Option<Time>, others_wait: bool) -> Verdict {
         self.check_at = Time::NEVER;
@@ -110,17 +107,14 @@ impl Reachability {
         self.lost.is_some()
     }
 
-    /// Since when no scheduler answers, if none does.
     pub(crate) fn lost_since(&self) -> Option<Time> {
         self.lost.as_ref().map(|lost| lost.since)
     }
 
-    /// How long no scheduler has answered.
     pub(crate) fn silence(&self, now: Time) -> Span {
         self.lost.as_ref().map_or(Span::ZERO, |lost| now.since(lost.since))
     }
 
-    /// Whether waiting requests are to be served locally now.
     pub(crate) fn serves_locally(&self, now: Time) -> bool {
         self.lost.as_ref().is_some_and(|lost| lost.serve_at <= now)
     }

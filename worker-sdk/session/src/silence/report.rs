@@ -1,16 +1,15 @@
-//! When to report that no scheduler of a resource answers.
+//! Reports that no scheduler of a resource answers.
 
 use rampmeter_protocol::time::{Span, Time};
 
-/// How long schedulers may be silent. A hand-over takes tens of milliseconds, so that a longer
-/// silence usually means that the name is wrong or that no scheduler runs.
+/// Silence before a report. A hand-over takes tens of milliseconds, so a longer silence usually
+/// means that the resource's name is wrong or no scheduler runs.
 const REPORTED_AFTER: Span = Span::from_secs(2);
-/// How often a silence that goes on is reported: often enough to be found in a log, and no flood.
+/// Interval of reports about an ongoing silence: often enough to be found in a log, and no flood.
 const REPORTED_EVERY: Span = Span::from_secs(60);
 
-/// What was reported of the silence about one resource.
-///
-/// It looks every two seconds while a request is pending, whatever the policy.
+/// What was reported of the silence about one resource, which is checked every two seconds while a
+/// request is pending, whatever the policy.
 #[derive(Debug)]
 pub(crate) struct SilenceReport {
     look_at: Time,
@@ -29,13 +28,12 @@ impl SilenceReport {
         self.look_at = self.look_at.min(now + REPORTED_AFTER);
     }
 
-    /// When to look next.
     pub(crate) fn next_look(&self) -> Time {
         self.look_at
     }
 
-    /// Looks at a silence since `silent`, if an answer is owed. Returns its length if it is to
-    /// be reported.
+    /// Checks a silence since `silent`, if an answer is owed. Returns its length if it has to be
+    /// reported.
     pub(crate) fn look(&mut self, now: Time, silent: Option<Time>) -> Option<Span> {
         let next_report = self.reported_at.map_or(Time::ORIGIN, |reported| reported + REPORTED_EVERY);
         let report_at = silent.map_or(now + REPORTED_AFTER, |since| (since + REPORTED_AFTER).max(next_report));
@@ -53,7 +51,7 @@ impl SilenceReport {
         self.look_at = Time::NEVER;
     }
 
-    /// Notes that a scheduler has answered. Returns whether it was reported that none does.
+    /// Notes that a scheduler has answered. Returns whether its silence was reported.
     pub(crate) fn ends(&mut self) -> bool {
         self.reported_at.take().is_some()
     }
