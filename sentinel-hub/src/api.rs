@@ -4,7 +4,7 @@ use crate::{Error, ErrorKind};
 use std::str::FromStr;
 
 rampmeter_protocol::named! {
-    /// The API that a request goes to. Each API has its own minimum.
+    /// The API that a request goes to. Each has its own minimum.
     ///
     /// ```
     /// use rampmeter_sentinel_hub::Api;

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use std::fmt;
 use std::str::FromStr;
 
-/// How many pixels along a side, bands, samples, intervals or tiles: from 1 to [`Count::MAX`].
+/// A number of pixels along a side, bands, samples, intervals or tiles, from 1 to [`Count::MAX`].
 ///
 /// ```
 /// use rampmeter_sentinel_hub::Count;
@@ -30,7 +30,7 @@ impl Count {
         Self::checked(f64::from(count))
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub const fn get(self) -> u32 {
         self.0
@@ -44,9 +44,9 @@ impl Count {
         Err(Error::new(ErrorKind::OutOfBounds, format!("{count} is out of bounds"), remedy))
     }
 
-    /// The next whole number. The caller checks the bounds or reports an error.
+    /// Returns the next whole number. The caller checks the bounds or reports an error.
     pub(crate) fn round_up(count: f64) -> Result<Self, Error> {
-        // The division of decimal fractions leaves noise, which is not another pixel.
+        // Dividing decimal fractions leaves noise, which is not another pixel.
         let noise = count * 1e-9;
         Self::checked((count - noise).ceil().max(1.0))
     }

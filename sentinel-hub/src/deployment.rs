@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
-/// A deployment of Sentinel Hub, by its host. Data fusion charges twice for collections of another
-/// deployment.
+/// A deployment of Sentinel Hub, identified by its host. Data fusion charges twice for collections
+/// of another deployment.
 ///
 /// ```
 /// use rampmeter_sentinel_hub::Deployment;
@@ -17,7 +17,6 @@ use std::sync::LazyLock;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deployment(&'static str);
 
-/// Whether a collection is at a deployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Location {
     Local,
@@ -31,7 +30,7 @@ static COLLECTIONS: LazyLock<BTreeMap<&'static str, Vec<&'static str>>> = LazyLo
 });
 
 impl Deployment {
-    /// The host of the deployment.
+    /// Returns the host of the deployment.
     #[must_use]
     pub fn host(self) -> &'static str {
         self.0

@@ -1,8 +1,8 @@
-//! Why there is no estimate.
+//! Errors of estimates.
 
 use std::fmt;
 
-/// Why there is no estimate: the place in the body, the problem, and what to do.
+/// Why there is no estimate: the place in the body, the problem, and the remedy.
 ///
 /// ```
 /// use rampmeter_sentinel_hub::{Api, ErrorKind, Estimate, Given};
@@ -19,7 +19,7 @@ pub struct Error {
     gaps: Vec<Gap>,
 }
 
-/// A fact that neither the body nor the caller tells.
+/// A fact that neither the body nor the caller provides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gap {
     what: &'static str,
@@ -41,7 +41,7 @@ impl Gap {
         Gap { what, options, instead: "" }
     }
 
-    /// The same gap with another remedy: the caller does `instead`.
+    /// Sets another remedy: the caller does `instead`.
     pub(crate) const fn or(self, instead: &'static str) -> Self {
         Gap { instead, ..self }
     }
@@ -50,17 +50,17 @@ impl Gap {
 /// The kind of problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The body is not JSON, is too long, or has a wrong value in a relevant place: correct the
+    /// The body is not JSON, is too long, or has a wrong value in a relevant place. Correct the
     /// body.
     Malformed,
-    /// The body lacks something that the service needs too: add it.
+    /// The body lacks something that the service needs too. Add it.
     Missing,
     /// A number is too small, too large, or not whole.
     OutOfBounds,
-    /// The estimate needs a value that a correct body may leave out: pass it in
+    /// The estimate needs a value that a correct body may leave out. Pass it in
     /// [`Given`](crate::Given).
     Unknowable,
-    /// The evalscript cannot be read: correct it, or pass what it says in [`Given`](crate::Given).
+    /// The evalscript cannot be read. Correct it, or pass what it says in [`Given`](crate::Given).
     Script,
     /// No API, version of the rules or deployment has this name.
     NotKnown,
@@ -73,7 +73,7 @@ impl Error {
         Error { kind, path: None, problem: problem.into(), remedy: remedy.into(), gaps: Vec::new() }
     }
 
-    /// A problem that is solved when the caller passes what closes `gap`.
+    /// Creates an error that the caller solves by passing what closes `gap`.
     pub(crate) fn gap(kind: ErrorKind, problem: impl Into<String>, gap: Gap) -> Self {
         Error { gaps: vec![gap], ..Error::new(kind, problem, remedy(&[gap])) }
     }
@@ -82,7 +82,7 @@ impl Error {
         Error::gap(ErrorKind::Unknowable, problem, gap)
     }
 
-    /// Whether passing options solves the problem.
+    /// Returns whether passing options solves the problem.
     pub(crate) fn is_gap(&self) -> bool {
         !self.gaps.is_empty()
     }
@@ -107,19 +107,19 @@ impl Error {
         Error { path: Some(path.into()), ..self }
     }
 
-    /// The kind of problem.
+    /// Returns the kind of problem.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
 
-    /// The place in the body, such as `input.data[1].type`.
+    /// Returns the place in the body, such as `input.data[1].type`.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         self.path.as_deref()
     }
 
-    /// What to do.
+    /// Returns what to do.
     #[must_use]
     pub fn remedy(&self) -> &str {
         &self.remedy
@@ -146,7 +146,7 @@ fn remedy(gaps: &[Gap]) -> String {
     format!("{instead}pass {} ({}, or {like} in `given`)", listed(&facts), options.join(", "))
 }
 
-/// `a`, `a and b`, or `a, b and c`.
+/// Joins facts as `a`, `a and b`, or `a, b and c`.
 fn listed(facts: &[&str]) -> String {
     match facts {
         [most @ .., last] if !most.is_empty() => format!("{} and {last}", most.join(", ")),

@@ -1,10 +1,10 @@
-//! What a request costs, and why.
+//! Estimates of costs, with their factors.
 
 use crate::{Api, Error, Ratio, UNIT};
 use rampmeter_protocol::amount::Amount;
 use serde::Serialize;
 
-/// What a request costs, and why.
+/// The cost of a request and its factors.
 ///
 /// ```
 /// use rampmeter_sentinel_hub::{Api, Count, Parameters, Rules, Size};
@@ -41,11 +41,11 @@ pub struct Estimate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Factor {
-    /// What it is charged for.
+    /// What is charged for.
     pub name: &'static str,
     /// The factor.
     pub value: Ratio,
-    /// Where it comes from.
+    /// The reason for the value.
     pub why: String,
 }
 
@@ -67,8 +67,8 @@ impl Estimate {
         Estimate { notes, ..self }
     }
 
-    /// The estimate as the cost of a call: one request, and these processing units. The SDK takes
-    /// it directly, as in `hub.run(estimate.cost(), || send(&body))`.
+    /// Returns the estimate as the cost of a call: one request and these processing units. The SDK
+    /// takes it directly, as in `hub.run(estimate.cost(), || send(&body))`.
     ///
     /// ```
     /// use rampmeter_sentinel_hub::{Api, Count, Estimate, Format, Given};

@@ -1,4 +1,4 @@
-//! Facts that the caller knows and a body does not contain.
+//! Facts that the caller provides.
 
 use crate::{Count, Deployment, Format, Rules, Size};
 use serde::{Deserialize, Deserializer, de::Error};
@@ -26,21 +26,21 @@ pub struct Given {
     /// The deployment that the request goes to; `services.sentinel-hub.com` by default.
     #[serde(deserialize_with = "deployment")]
     pub deployment: Deployment,
-    /// Collections, by the `type` of their data, that are at that deployment.
+    /// Collections at that deployment, by the `type` of their data.
     pub local: Vec<String>,
-    /// The width of the output, or of one tile, in pixels. It counts only with the height.
+    /// The width of the output, or of one tile, in pixels. It counts only together with the height.
     pub width: Option<Count>,
     /// The height of the output, or of one tile, in pixels.
     pub height: Option<Count>,
-    /// How many tiles a batch request has.
+    /// Number of tiles of a batch request.
     pub tiles: Option<Count>,
-    /// How many input bands there are. `dataMask` does not count unless it is the only one.
+    /// Number of input bands. `dataMask` does not count unless it is the only one.
     pub bands: Option<Count>,
     /// The format of the output values.
     pub format: Option<Format>,
-    /// How many samples of data each pixel needs, in each interval.
+    /// Number of samples of data per pixel and interval.
     pub samples: Option<Count>,
-    /// How many intervals of time the statistics have.
+    /// Number of intervals of the statistics.
     pub intervals: Option<Count>,
 }
 

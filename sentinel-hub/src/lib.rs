@@ -1,4 +1,4 @@
-//! What a request to Sentinel Hub or the Copernicus Data Space costs, in processing units.
+//! The costs of requests to Sentinel Hub and the Copernicus Data Space, in processing units.
 //!
 //! From parameters:
 //!
@@ -39,27 +39,26 @@
 //! Bands, samples and formats are read from the evalscript's `setup()`, if it returns a literal. No
 //! script is run.
 //!
-//! **Rules are data.** [`Rules::latest`] is today's documentation, and [`Rules::named`] an earlier
-//! version. An [`Estimate`] names the version that it was made with.
+//! **Rules are data.** [`Rules::latest`] follows today's documentation, [`Rules::named`] an earlier
+//! version. An [`Estimate`] contains the version that it was made with.
 //!
 //! **Rounding never makes an estimate too low.** Products are exact fractions, rounded up once, to
-//! a millionth. If a body leaves something open, the dearer case counts, with a
+//! a millionth. If a body leaves something open, the more expensive case counts, with a
 //! [note](Estimate::notes). If something cannot be known, such as how many acquisitions
-//! `mosaicking: "ORBIT"` finds, there is an [`Error`]. It says what to pass in [`Given`].
+//! `mosaicking: "ORBIT"` finds, an [`Error`] says what to pass in [`Given`].
 //!
 //! **Assumptions** where the documentation is silent:
 //!
-//! * Each interval of a statistical request has as many samples as its mosaicking gives; one with
-//!   `SIMPLE`. Statistics are JSON, so that their sample type does not matter.
+//! * Each interval of a statistical request has as many samples as its mosaicking gives, one for
+//!   `SIMPLE`. Statistics are JSON, so their sample type does not matter.
 //! * A band counts once for each source that it is read from. An entry of `input` without
-//!   `datasource` counts as a source of its own. All factors multiply; the factors of
-//!   Sentinel-1 apply as soon as one source needs them.
-//! * Each entry of `input.data` is a collection of data fusion, even if two entries have the same
-//!   type.
+//!   `datasource` counts as its own source. All factors multiply, and those of Sentinel-1 apply as
+//!   soon as one source needs them.
+//! * Each entry of `input.data` is a collection of data fusion, even if two have the same type.
 //! * A batch request over a tiling grid is charged for the most whole tiles that its bounds could
 //!   touch.
 //!
-//! The actual charge is in the answer's `X-ProcessingUnits-Spent`.
+//! The actual charge is in the response's `X-ProcessingUnits-Spent`.
 
 mod api;
 mod body;

@@ -1,4 +1,4 @@
-//! What a request asks for.
+//! The parameters of a request that affect its cost.
 
 use crate::{Count, Error, ErrorKind};
 use serde::Deserialize;
@@ -12,9 +12,9 @@ use serde::Deserialize;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// How many columns.
+    /// Number of columns.
     pub width: Count,
-    /// How many rows.
+    /// Number of rows.
     pub height: Count,
 }
 
@@ -23,7 +23,7 @@ rampmeter_protocol::named! {
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum Format {
-        /// Up to 16 bits a value: JPEG, PNG, most TIFFs, statistics.
+        /// Up to 16 bits per value: JPEG, PNG, most TIFFs, statistics.
         #[default]
         Integer = "integer",
         /// TIFF of 32-bit floats.
@@ -45,7 +45,7 @@ pub enum Correction {
     TerrainCorrected,
 }
 
-/// Several collections in one request.
+/// The collections in one request, if there are several.
 ///
 /// ```
 /// use rampmeter_sentinel_hub::Fusion;
@@ -58,7 +58,7 @@ pub struct Fusion {
     pub(crate) remote: u32,
 }
 
-/// What a request asks for.
+/// The parameters of a request that affect its cost.
 ///
 /// ```
 /// use rampmeter_sentinel_hub::{Count, Fusion, Parameters, Size};
@@ -73,17 +73,17 @@ pub struct Fusion {
 pub struct Parameters {
     /// The pixels of the output, or of one tile.
     pub size: Size,
-    /// How many tiles of this size a batch request has.
+    /// Number of tiles of this size in a batch request.
     pub tiles: Count,
-    /// How many input bands there are.
+    /// Number of input bands.
     pub bands: Count,
     /// The format of the output values.
     pub format: Format,
-    /// How many samples of data each pixel needs, in each interval.
+    /// Number of samples of data per pixel and interval.
     pub samples: Count,
-    /// How many intervals of time the statistics have.
+    /// Number of intervals of the statistics.
     pub intervals: Count,
-    /// Several collections.
+    /// The collections, if there are several.
     pub fusion: Option<Fusion>,
     /// The correction of Sentinel-1.
     pub correction: Correction,
@@ -92,15 +92,15 @@ pub struct Parameters {
 }
 
 impl Size {
-    /// Width and height in pixels.
+    /// Creates a size of this width and height in pixels.
     ///
     /// # Errors
-    /// If one is no [`Count`].
+    /// If one is not a valid [`Count`].
     pub fn new(width: u32, height: u32) -> Result<Self, Error> {
         Ok(Size { width: Count::new(width)?, height: Count::new(height)? })
     }
 
-    /// The number of pixels.
+    /// Returns the number of pixels.
     #[must_use]
     pub fn pixels(self) -> u64 {
         u64::from(self.width.get()) * u64::from(self.height.get())
@@ -108,7 +108,7 @@ impl Size {
 }
 
 impl Fusion {
-    /// How many collections are at the request's deployment, and how many elsewhere.
+    /// Creates a fusion of collections at the request's deployment and elsewhere.
     ///
     /// # Errors
     /// If there are fewer than two.
@@ -126,9 +126,9 @@ impl Fusion {
 }
 
 impl Parameters {
-    /// Parameters with these pixels and input bands. `dataMask` does not count as a band unless it
-    /// is the only one. The rest is minimal: integers, one sample a pixel, one tile, one
-    /// collection.
+    /// Creates parameters with these pixels and input bands, of which `dataMask` does not count
+    /// unless it is the only one. The rest is minimal: integers, one sample per pixel, one tile,
+    /// one collection.
     pub fn new(size: Size, bands: Count) -> Self {
         Parameters {
             size,

@@ -7,7 +7,7 @@ use std::fmt;
 
 const MICROS: u128 = 1_000_000;
 
-/// An exact fraction, in lowest terms. Its text is a decimal number, for people only.
+/// An exact fraction in lowest terms. Its text is a decimal number, for people only.
 ///
 /// ```
 /// use rampmeter_sentinel_hub::Ratio;
@@ -24,7 +24,7 @@ impl Ratio {
     /// One.
     pub const ONE: Ratio = Ratio { numerator: 1, denominator: 1 };
 
-    /// A fraction.
+    /// Creates a fraction.
     ///
     /// # Panics
     /// If the denominator is zero.
@@ -51,20 +51,20 @@ impl Ratio {
         Ok(if ours >= theirs { self } else { other })
     }
 
-    /// Rounded up to a millionth.
+    /// Rounds up to a millionth.
     pub(crate) fn amount(self) -> Result<Amount, Error> {
         let micros = self.numerator.checked_mul(MICROS).ok_or_else(Error::too_much)?.div_ceil(self.denominator);
         let amount = u64::try_from(micros).ok().and_then(|micros| Amount::from_micros(micros).ok());
         amount.ok_or_else(Error::too_much)
     }
 
-    /// The nearest float.
+    /// Returns the nearest float.
     #[must_use]
     pub fn to_f64(self) -> f64 {
         self.numerator as f64 / self.denominator as f64
     }
 
-    /// Reads `2/3`, `1.4` or `2`.
+    /// Parses `2/3`, `1.4` or `2`.
     fn parse(text: &str) -> Option<Self> {
         if let Some((numerator, denominator)) = text.split_once('/') {
             let denominator = denominator.parse::<u64>().ok().filter(|denominator| *denominator > 0)?;

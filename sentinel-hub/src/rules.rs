@@ -1,4 +1,4 @@
-//! The rules as data.
+//! The rules of charging, as data.
 
 use crate::parameters::{Correction, Format, Fusion, Parameters};
 use crate::{Api, Error, ErrorKind, Estimate, Factor, Ratio};
@@ -68,7 +68,7 @@ struct ApiRule {
     discount: Option<Discount>,
 }
 
-/// A factor for requests, or tiles, with at least this many pixels.
+/// A factor for requests or tiles with at least this many pixels.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Discount {
@@ -76,7 +76,7 @@ struct Discount {
     pixels: u64,
 }
 
-/// The latest first.
+/// Latest first.
 const TEXTS: [&str; 2] = [include_str!("../rules/2026-11.json"), include_str!("../rules/2023-01.json")];
 
 static ALL: LazyLock<Vec<Rules>> = LazyLock::new(|| {
@@ -84,21 +84,21 @@ static ALL: LazyLock<Vec<Rules>> = LazyLock::new(|| {
 });
 
 impl Rules {
-    /// The latest version.
+    /// Returns the latest version.
     #[must_use]
     pub fn latest() -> &'static Rules {
         &ALL[0]
     }
 
-    /// All versions, the latest first.
+    /// Iterates over all versions, latest first.
     pub fn all() -> impl Iterator<Item = &'static Rules> {
         ALL.iter()
     }
 
-    /// A version by its name, which is the month in which it was taken from the documentation.
+    /// Returns the version named after the month in which it was taken from the documentation.
     ///
     /// # Errors
-    /// If there is no version with this name. The error lists the versions.
+    /// If there is no such version. The error lists the versions.
     pub fn named(version: &str) -> Result<&'static Rules, Error> {
         Rules::all().find(|rules| rules.version == version).ok_or_else(|| {
             let known: Vec<_> = Rules::all().map(Rules::version).collect();
@@ -107,16 +107,16 @@ impl Rules {
         })
     }
 
-    /// The name of this version.
+    /// Returns the name of this version.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// The cost of a request with these parameters.
+    /// Estimates the cost of a request with these parameters.
     ///
     /// # Errors
-    /// If it costs more than a [cost](rampmeter_protocol::cost) can hold.
+    /// If it exceeds what a [cost](rampmeter_protocol::cost) can hold.
     pub fn estimate(&'static self, api: Api, parameters: &Parameters) -> Result<Estimate, Error> {
         let mut factors = vec![self.area(parameters)?, self.bands(parameters), self.format(parameters.format)];
         factors.push(samples(parameters));

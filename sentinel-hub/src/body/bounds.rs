@@ -5,10 +5,10 @@ use crate::error::Gap;
 use crate::{Error, ErrorKind};
 use serde_json::Value;
 
-/// The service's CRS for a body that names none.
+/// The service's CRS for a body that states none.
 const DEFAULT_CRS: &str = "http://www.opengis.net/def/crs/OGC/1.3/CRS84";
 
-/// A box, in units of a CRS.
+/// A box in units of a CRS.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub(super) width: f64,
@@ -28,7 +28,7 @@ pub(super) enum Crs {
     Utm,
 }
 
-/// The box of the bounds at `path`: the bbox, or else the geometry's.
+/// Returns the box of the bounds at `path`: the bbox, or else the geometry's.
 pub(super) fn extent(bounds: &Bounds, path: &str) -> Result<Extent, Error> {
     match (&bounds.bbox, &bounds.geometry) {
         (Some(bbox), _) => of_bbox(&bbox.iter().map(|number| number.0).collect::<Vec<_>>())
@@ -55,7 +55,7 @@ fn of_bbox(bbox: &[f64]) -> Result<Extent, Error> {
     Err(Error::new(ErrorKind::OutOfBounds, problem, "give west < east and south < north"))
 }
 
-/// The box around a geometry.
+/// Returns the box around a geometry.
 fn of_geometry(geometry: &Geometry, path: &str) -> Result<Extent, Error> {
     let levels = match geometry.kind.as_str() {
         "Polygon" => 2,
@@ -78,7 +78,7 @@ fn of_geometry(geometry: &Geometry, path: &str) -> Result<Extent, Error> {
     of_bbox(&bbox).map_err(|error| error.at(path))
 }
 
-/// The positions in arrays that are nested `levels` deep.
+/// Returns the positions in arrays nested `levels` deep.
 fn positions(coordinates: &Value, levels: usize) -> Result<Vec<[f64; 2]>, Error> {
     let mut open = vec![coordinates];
     for _ in 0..levels {
@@ -104,7 +104,6 @@ fn no_geometry() -> Error {
     )
 }
 
-/// The CRS of the bounds at `path`.
 pub(super) fn crs(bounds: &Bounds, path: &str) -> Result<Crs, Error> {
     let name = bounds.properties.crs.as_deref().unwrap_or(DEFAULT_CRS);
     let code = name.rsplit(['/', ':']).next().unwrap_or_default();

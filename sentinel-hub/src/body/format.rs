@@ -5,10 +5,10 @@ use super::wire::Response;
 use crate::error::Gap;
 use crate::{Error, Format, Rules};
 
-/// Media types whose values have at most 16 bits.
+/// Media types with at most 16 bits per value.
 const INTEGERS: [&str; 4] = ["image/png", "image/jpeg", "application/json", "application/geo+json"];
 
-/// The dearest of the responses of the output at `path`.
+/// Returns the most expensive response format of the output at `path`.
 pub(super) fn of(
     responses: &[Response],
     script: &Script,
@@ -48,7 +48,7 @@ fn tiff(identifier: &str, script: &Script) -> Result<Format, Error> {
     Ok(if is_float { Format::Float32 } else { Format::Integer })
 }
 
-/// Without responses the header `Accept` decides, and the body does not show it.
+/// Without responses the header `Accept` decides, which the body does not show.
 fn by_header(script: &Script, path: &str, notes: &mut Vec<String>) -> Result<Format, Error> {
     let floats = script.setup(Gap::FORMAT)?.floats(script.path())?;
     if floats.is_empty() {

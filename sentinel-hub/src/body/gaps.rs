@@ -1,13 +1,13 @@
-//! What a body does not tell.
+//! Facts that a body lacks.
 
 use crate::Error;
 
-/// Collects what is missing, so that one error names all of it.
+/// Collects what is missing, so that one error lists all of it.
 #[derive(Default)]
 pub(super) struct Gaps(Vec<Error>);
 
 impl Gaps {
-    /// The fact, or `None` if the caller could pass it.
+    /// Returns the fact, or `None` if the caller could pass it.
     ///
     /// # Errors
     /// If the body has to be corrected.
@@ -22,7 +22,8 @@ impl Gaps {
         }
     }
 
-    /// All that is missing. There is a gap for each fact that was not known.
+    /// Returns one error about everything missing. There must be a gap for each fact that was not
+    /// known.
     pub(super) fn error(self) -> Error {
         self.0.into_iter().reduce(Error::and).expect("a fact is missing")
     }

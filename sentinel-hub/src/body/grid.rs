@@ -6,7 +6,7 @@ use super::wire::{Batch, Bounds, Grid};
 use crate::error::Gap;
 use crate::{Count, Error, ErrorKind, Given, Size};
 
-/// The length of the longest degree on the Earth, in metres.
+/// The length of the longest degree on Earth, in metres.
 const LONGEST_DEGREE_M: f64 = 111_700.0;
 
 /// A tiling grid of the service.
@@ -24,7 +24,7 @@ const TILINGS: [Tiling; 4] = [
     Tiling { id: 3.0, side: 1.0, crs: Crs::Degrees },
 ];
 
-/// The pixels of one tile, and the largest possible number of tiles.
+/// Returns the pixels of one tile, and the largest possible number of tiles.
 pub(super) fn tiles(
     batch: &Batch,
     bounds: &Bounds,
@@ -57,7 +57,7 @@ fn unknowable_tiles(problem: &str) -> Error {
     Error::unknowable(problem, Gap::TILES)
 }
 
-/// The pixels of one tile, with its buffer on both sides.
+/// Returns the pixels of one tile, with its buffer on both sides.
 fn tile(grid: Option<&Grid>, path: &str) -> Result<Size, Error> {
     let tiling = tiling(grid, path)?;
     let resolution = grid.and_then(|grid| grid.resolution.0).ok_or_else(|| {
@@ -73,7 +73,7 @@ fn tile(grid: Option<&Grid>, path: &str) -> Result<Size, Error> {
     Ok(Size { width: buffered(x, "bufferX")?, height: buffered(y, "bufferY")? })
 }
 
-/// The most tiles that the bounds can touch, wherever the lines of the grid are.
+/// Returns the most tiles that the bounds can touch, wherever the lines of the grid are.
 fn most_tiles(tiling: &Tiling, bounds: &Bounds, notes: &mut Vec<String>) -> Result<Count, Error> {
     let path = "processRequest.input.bounds";
     let extent = bounds::extent(bounds, path)?;
@@ -83,7 +83,7 @@ fn most_tiles(tiling: &Tiling, bounds: &Bounds, notes: &mut Vec<String>) -> Resu
     Count::checked(touched(width) * touched(height)).map_err(|error| error.at(path))
 }
 
-/// Width and height in units of the grid, never too small.
+/// Returns width and height in units of the grid, never too small.
 fn lengths(extent: &Extent, from: Crs, to: Crs) -> Result<(f64, f64), Error> {
     match (from, to) {
         (Crs::Degrees, Crs::Degrees) => Ok((extent.width, extent.height)),

@@ -10,7 +10,6 @@ use jiff::{Span, Timestamp};
 /// Three centuries of days.
 const MAX_INTERVALS: u32 = 110_000;
 
-/// The intervals of an aggregation.
 pub(super) fn of(aggregation: &Aggregation) -> Result<Count, Error> {
     let Some(range) = &aggregation.time_range else { return Err(missing("timeRange")) };
     let Some(interval) = &aggregation.aggregation_interval else { return Err(missing("aggregationInterval")) };
@@ -45,7 +44,7 @@ fn length(text: &str) -> Result<Span, Error> {
     })
 }
 
-/// How many whole intervals there are, and whether a part is left.
+/// Returns how many whole intervals there are, and whether a part is left.
 fn whole(from: DateTime, to: DateTime, length: Span) -> Result<(u32, bool), Error> {
     if from >= to {
         let problem = "the time range ends before it begins";
@@ -68,7 +67,7 @@ fn whole(from: DateTime, to: DateTime, length: Span) -> Result<(u32, bool), Erro
     Ok((whole, true))
 }
 
-/// The end of the interval; `None` beyond the end of time.
+/// Returns the end of the interval; `None` beyond the end of time.
 fn end_of(from: DateTime, length: Span, intervals: u32) -> Option<DateTime> {
     let span = length.checked_mul(i64::from(intervals)).ok()?;
     from.checked_add(span).ok()

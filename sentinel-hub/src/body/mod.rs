@@ -1,4 +1,4 @@
-//! From the body of a request to an estimate.
+//! Estimates from the bodies of requests.
 
 mod bounds;
 mod format;
@@ -21,7 +21,7 @@ use script::Script;
 use wire::{Batch, Process, Statistical};
 
 impl Estimate {
-    /// What a request with this body costs.
+    /// Estimates the cost of a request with this body.
     ///
     /// ```
     /// use rampmeter_sentinel_hub::{Api, ErrorKind, Estimate, Given};
@@ -30,7 +30,7 @@ impl Estimate {
     /// ```
     ///
     /// # Errors
-    /// If the body is wrong or incomplete. The error names the place, and what to correct or to
+    /// If the body is wrong or incomplete. The error states the place, and what to correct or to
     /// pass in `given`.
     pub fn of_body(api: Api, body: impl AsRef<[u8]>, given: &Given) -> Result<Self, Error> {
         let body = body.as_ref();

@@ -1,13 +1,12 @@
-//! Reading a body.
+//! Parsing of bodies.
 
 use crate::{Error, ErrorKind};
 use serde::de::DeserializeOwned;
 
-/// The longest body that is read, in bytes: an evalscript of a megabyte, escaped, and a large
-/// geometry.
+/// Longest body that is read, in bytes: an evalscript of a megabyte, escaped, and a large geometry.
 pub const MAX_BODY: usize = 4 * 1024 * 1024;
 
-/// What to pass in place of a text that is no JSON.
+/// What to pass in place of a text that is not JSON.
 const NO_JSON: &str = "pass the body of a request to Sentinel Hub, such as `{\"input\": …, \"output\": …}`";
 
 /// Unknown keys are left to the service, which knows more keys than matter here.
@@ -39,7 +38,7 @@ fn malformed(error: &serde_json::Error) -> Error {
     Error::new(ErrorKind::Malformed, problem, NO_JSON)
 }
 
-/// An object is called by the name of its type, which no person knows.
+/// Replaces the names of types, which mean nothing to the user.
 fn for_people(message: &str) -> String {
     let Some((before, behind)) = message.split_once("expected struct ") else { return message.to_owned() };
     let (_name, rest) = behind.split_once(' ').unwrap_or((behind, ""));

@@ -1,11 +1,10 @@
-//! An evalscript, which is read only if needed.
+//! The evalscript of a body, which is read only if needed.
 
 use super::setup::Setup;
 use crate::error::Gap;
 use crate::{Error, ErrorKind, evalscript};
 use std::cell::OnceCell;
 
-/// The evalscript of a body.
 pub(super) struct Script<'a> {
     source: Option<&'a str>,
     path: String,
@@ -24,12 +23,12 @@ impl<'a> Script<'a> {
         Script { source, path, setup: OnceCell::new() }
     }
 
-    /// The script's place in the body.
+    /// The script's position in the body.
     pub(super) fn path(&self) -> &str {
         &self.path
     }
 
-    /// The result of `setup()`, which is needed unless the caller closes this gap.
+    /// Returns the result of `setup()`, which is needed unless the caller closes this gap.
     pub(super) fn setup(&self, gap: Gap) -> Result<&Setup, Error> {
         let setup = self.setup.get_or_init(|| read(self.source).map(Setup::new));
         setup

@@ -11,10 +11,9 @@ const DATA_MASK: &str = "dataMask";
 /// Sample types of at most 16 bits.
 const INTEGERS: [&str; 5] = ["AUTO", "INT8", "UINT8", "INT16", "UINT16"];
 
-/// The most characters of an unknown value that an error shows.
+/// Most characters of an unknown value that an error shows.
 const MAX_SHOWN: usize = 40;
 
-/// The result of `setup()`.
 pub(super) struct Setup(Value);
 
 impl Setup {
@@ -22,7 +21,7 @@ impl Setup {
         Setup(answer)
     }
 
-    /// The number of input bands that are charged. A band counts once for each source.
+    /// Returns the number of input bands charged. A band counts once for each source.
     pub(super) fn bands(&self, path: &str, notes: &mut Vec<String>) -> Result<Count, Error> {
         let wrong = |at: &str| {
             let remedy = "return `input` as an array of band names, or of objects with `bands`";
@@ -52,7 +51,7 @@ impl Setup {
         }
     }
 
-    /// The samples of data for each pixel.
+    /// Returns the samples of data per pixel.
     pub(super) fn samples(&self, path: &str) -> Result<Count, Error> {
         check_mosaicking(&self.0["mosaicking"], &format!("{path}: setup().mosaicking"))?;
         let entries = self.0["input"].as_array().map_or(&[][..], Vec::as_slice);
@@ -62,7 +61,7 @@ impl Setup {
         Ok(Count::ONE)
     }
 
-    /// The outputs that are 32-bit floats.
+    /// Returns the outputs that are 32-bit floats.
     pub(super) fn floats(&self, path: &str) -> Result<Vec<String>, Error> {
         let output = &self.0["output"];
         let outputs = output.as_array().map_or(std::slice::from_ref(output), Vec::as_slice);
@@ -87,17 +86,17 @@ fn check_mosaicking(mosaicking: &Value, path: &str) -> Result<(), Error> {
     Err(Error::unknowable(problem, Gap::SAMPLES).at(path))
 }
 
-/// Where bands are read from.
+/// The source that bands are read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Source<'a> {
-    /// The only one there is.
+    /// The only source.
     Sole,
     Named(&'a str),
-    /// An entry that names no source. Entries may read from different sources.
+    /// An entry without a source. Entries may read from different sources.
     Entry(usize),
 }
 
-/// The source of an entry of `input`, and its bands.
+/// Returns the source of an entry of `input`, and its bands.
 fn source_and_bands(index: usize, entry: &Value) -> Option<(Source<'_>, &[Value])> {
     if entry.is_string() {
         return Some((Source::Sole, std::slice::from_ref(entry)));
@@ -106,7 +105,7 @@ fn source_and_bands(index: usize, entry: &Value) -> Option<(Source<'_>, &[Value]
     Some((source, entry["bands"].as_array()?))
 }
 
-/// The bands that more than one entry without a source names.
+/// Returns the bands listed by more than one entry without a source.
 fn repeated<'a>(bands: &BTreeSet<(Source<'a>, &'a str)>) -> impl Iterator<Item = &'a str> {
     let mut counts = BTreeMap::<&str, usize>::new();
     for (_, name) in bands.iter().filter(|(source, _)| !matches!(source, Source::Named(_))) {
@@ -127,7 +126,7 @@ fn is_float(sample_type: &Value, path: &str) -> Result<bool, Error> {
     }
 }
 
-/// The beginning of a value, for error messages.
+/// Returns the beginning of a value, for error messages.
 fn beginning_of(value: &Value) -> String {
     format!("`{}`", value.to_string().chars().take(MAX_SHOWN).collect::<String>())
 }

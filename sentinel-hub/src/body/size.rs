@@ -5,10 +5,10 @@ use super::wire::{Bounds, Frame};
 use crate::error::Gap;
 use crate::{Count, Error, ErrorKind, Size};
 
-/// The service's side for a body without pixels and resolution.
+/// The service's width and height for a body without pixels and resolution.
 const DEFAULT_SIDE: u32 = 256;
 
-/// The pixels of a frame at `path`, over the bounds of the input at `at`.
+/// Returns the pixels of a frame at `path`, over the bounds of the input at `at`.
 pub(super) fn of(frame: &Frame, bounds: &Bounds, path: &str, at: &str, notes: &mut Vec<String>) -> Result<Size, Error> {
     match (frame.width, frame.height, frame.resx, frame.resy) {
         (Some(width), Some(height), None, None) => {
@@ -39,7 +39,7 @@ fn by_resolution(extent: &Extent, x: f64, y: f64, path: &str) -> Result<Size, Er
     Ok(Size { width: pixels(extent.width, x, path, "resx")?, height: pixels(extent.height, y, path, "resy")? })
 }
 
-/// How many pixels of a resolution a length has, rounded up.
+/// Returns how many pixels of a resolution a length has, rounded up.
 pub(super) fn pixels(length: f64, resolution: f64, path: &str, name: &str) -> Result<Count, Error> {
     let path = format!("{path}.{name}");
     if !(resolution > 0.0 && resolution.is_finite()) {

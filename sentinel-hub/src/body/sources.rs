@@ -48,7 +48,7 @@ fn is_filtered(processing: &Processing) -> bool {
     kind.is_some_and(|kind| !kind.is_some_and(|kind| kind.eq_ignore_ascii_case("NONE")))
 }
 
-/// The data fusion of the entries. A collection that is not known to be local counts as remote.
+/// Returns the data fusion of the entries. A collection not known to be local counts as remote.
 fn fusion(data: &[Data], path: &str, given: &Given, notes: &mut Vec<String>) -> Result<Option<Fusion>, Error> {
     if data.len() == 1 {
         return Ok(None);

@@ -4,12 +4,12 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
-/// A number, which the service also takes as a text.
+/// A number, which the service also accepts as text.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Number(#[serde(deserialize_with = "required")] pub(super) f64);
 
-/// A number or a truth value, also as a text: `"true"`. An empty text is none.
+/// A number or a boolean, also as text (`"true"`). An empty text is none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lenient<T>(pub(super) Option<T>);
 
@@ -30,7 +30,6 @@ fn required<'a, D: Deserializer<'a>>(written: D) -> Result<f64, D::Error> {
     Lenient::deserialize(written)?.0.ok_or_else(|| D::Error::custom("a number is missing"))
 }
 
-/// The body of a process request.
 #[derive(Debug, Deserialize)]
 pub(super) struct Process {
     pub(super) input: Input,
@@ -39,7 +38,6 @@ pub(super) struct Process {
     pub(super) evalscript: Option<String>,
 }
 
-/// The body of a statistical request.
 #[derive(Debug, Deserialize)]
 pub(super) struct Statistical {
     pub(super) input: Input,

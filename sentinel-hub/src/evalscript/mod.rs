@@ -1,13 +1,13 @@
 //! Reads what an evalscript's `setup()` returns, without running the script.
 //!
 //! Sentinel Hub's evalscripts are JavaScript, and nearly all of them return a literal from
-//! `setup()`. Literals are read here: strings, numbers, arrays, objects, spread, members of
+//! `setup()`. Only literals are read: strings, numbers, arrays, objects, spread, members of
 //! `SampleType` and `Mosaicking`, and names of earlier constants with such values. Anything else is
-//! refused. A value is JavaScript's, or there is none.
+//! refused, so that a value is never wrong.
 //!
-//! A constant counts only if nothing can have changed it when `setup()` runs. All code of the top
-//! level runs before, and all functions do if one of their names occurs there. In such code every
-//! mention of the constant has to be a part of a literal that is read. Other functions, such as
+//! A constant counts only if nothing can have changed it when `setup()` runs. All top-level code
+//! runs before that, and so do all functions if one of their names occurs there. In such code every
+//! mention of the constant has to be part of a literal that is read. Other functions, such as
 //! `evaluatePixel`, run later and may do anything.
 //!
 //! Time and memory are linear in the length of a script. A constant is read again for each mention,
@@ -22,13 +22,13 @@ use outline::{Mentions, Outline};
 use serde_json::{Map, Value};
 use tokens::{Fallible, Kind, Tokens};
 
-/// The longest script, in bytes. Scripts that contain a model have some hundred thousand.
+/// Longest script, in bytes. Scripts that contain a model have some hundred thousand.
 const MAX_SOURCE: usize = 1024 * 1024;
 
-/// The most bytes of literals that `setup()` may return. Two hundred bands and outputs have 10 KiB.
+/// Most bytes of literals that `setup()` may return. Two hundred bands and outputs have 10 KiB.
 const MAX_READ: usize = 64 * 1024;
 
-/// The most values inside one another, and constants that name constants.
+/// Deepest nesting of values, and of constants that refer to constants.
 const MAX_DEPTH: u32 = 64;
 
 /// Reads what the script's `setup()` returns. Names that do not affect the price become null.
@@ -45,7 +45,6 @@ pub(crate) fn setup(source: &str) -> Fallible<Value> {
     reader.outline.check(&reader.read).map(|()| value)
 }
 
-/// Reads literals from `at` on.
 struct Reader<'a> {
     tokens: &'a Tokens<'a>,
     outline: Outline<'a>,
@@ -60,7 +59,6 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Refuses the token at `at`.
     fn unexpected<T>(&self, at: usize) -> Fallible<T> {
         let shown: String = self.tokens.text(at).chars().take(20).collect();
         self.tokens.refuse(at, &format!("`{shown}` is no part of a literal that `setup` returns"))
@@ -85,12 +83,12 @@ impl<'a> Reader<'a> {
         if self.eat(mark) { Ok(()) } else { self.unexpected(self.at) }
     }
 
-    /// Checks that the value is not a part of a longer expression.
+    /// Checks that the value is not part of a longer expression.
     fn end(&self) -> Fallible<()> {
         if self.tokens.ends_expression(self.at) { Ok(()) } else { self.unexpected(self.at) }
     }
 
-    /// The result of the function, from behind its name.
+    /// Reads the result of the function, from behind its name.
     fn setup(&mut self) -> Fallible<Value> {
         let is_value = self.eat("=");
         let is_arrow = is_value && self.tokens.word(self.at) != "function";
@@ -102,7 +100,7 @@ impl<'a> Reader<'a> {
         if is_value { self.end().map(|()| value) } else { Ok(value) }
     }
 
-    /// The value of a body that only returns it.
+    /// Reads the value of a body that only returns it.
     fn body(&mut self) -> Fallible<Value> {
         self.expect("{")?;
         let at = self.next()?;
@@ -147,7 +145,7 @@ impl<'a> Reader<'a> {
         Ok(elements)
     }
 
-    /// Passes a comma, which only a closing mark may replace.
+    /// Reads a comma, which only a closing mark may replace.
     fn separate(&mut self, close: &str) -> Fallible<()> {
         if self.tokens.is(self.at, close) { Ok(()) } else { self.expect(",") }
     }
@@ -187,13 +185,13 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The number at `at`, if JSON writes it so, too.
+    /// Reads the number at `at`, if it is also valid JSON.
     fn number(&self, at: usize, sign: &str) -> Fallible<Value> {
         let number = serde_json::from_str(&format!("{sign}{}", self.tokens.text(at)));
         number.map(Value::Number).or_else(|_| self.unexpected(at))
     }
 
-    /// The content of a string, or of a template that is one piece, without escapes.
+    /// Reads a string, or a template without expressions, that has no escapes.
     fn text(&self, at: usize) -> Fallible<String> {
         let text = self.tokens.text(at);
         let content = ['"', '\'', '`'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
@@ -225,7 +223,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The value of the constant whose name is declared at `name`.
+    /// Reads the value of the constant declared at `name`.
     fn constant(&mut self, name: usize) -> Fallible<Value> {
         let back = std::mem::replace(&mut self.at, name + 1);
         self.expect("=")?;

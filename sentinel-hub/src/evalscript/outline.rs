@@ -1,27 +1,25 @@
-//! The top level of a script: what it declares, and what may run before `setup()`.
+//! The top level of a script: its declarations, and what may run before `setup()`.
 
 use super::tokens::{Fallible, Tokens};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Words that can change a name without a mention of it.
+/// Words by which code can change a name without mentioning it.
 const REACHING: [&str; 8] =
     ["eval", "Function", "globalThis", "window", "self", "prototype", "__proto__", "getPrototypeOf"];
 
 /// Where names of the top level are read as literals, and declared.
 pub(super) type Mentions<'a> = BTreeMap<&'a str, BTreeSet<usize>>;
 
-/// The top level of a script.
 pub(super) struct Outline<'a> {
     tokens: &'a Tokens<'a>,
-    /// The first declaration of each name that has a value, and whether any of them is a function.
+    /// The first declaration of each name with a value, and whether any of them is a function.
     declared: BTreeMap<&'a str, (usize, bool)>,
     /// The parameters and bodies of functions, which run only if the function is called.
     deferred: Vec<Range<usize>>,
 }
 
 impl<'a> Outline<'a> {
-    /// Walks the top level.
     pub(super) fn of(tokens: &'a Tokens<'a>) -> Self {
         let mut outline = Outline { tokens, declared: BTreeMap::new(), deferred: Vec::new() };
         let mut at = 0;
@@ -35,7 +33,7 @@ impl<'a> Outline<'a> {
         outline
     }
 
-    /// The place of the name's first declaration.
+    /// The position of the name's first declaration.
     pub(super) fn declaration(&self, name: &str) -> Option<usize> {
         self.declared.get(name).map(|(at, _)| *at)
     }
@@ -52,8 +50,8 @@ impl<'a> Outline<'a> {
         tokens.next(body)
     }
 
-    /// Notes `a = …, b = …`, up to a declaration that has no name or no value. It does not matter
-    /// if an assignment follows instead, in a statement of its own.
+    /// Notes `a = …, b = …`, up to a declaration without a name or a value. It does not matter if
+    /// an assignment follows instead, in a statement of its own.
     fn constants(&mut self, mut name: usize) -> usize {
         let tokens = self.tokens;
         while !tokens.word(name).is_empty() && tokens.is(name + 1, "=") {
@@ -74,8 +72,8 @@ impl<'a> Outline<'a> {
         begins.zip(ends).flat_map(|(begin, end)| begin..end)
     }
 
-    /// Checks that code which runs before `setup()` mentions names only where they are read. A
-    /// function may run if its name occurs outside of all functions; then all may.
+    /// Checks that code which runs before `setup()` mentions names only where they are read. If a
+    /// function's name occurs outside of all functions, all functions may run.
     pub(super) fn check(mut self, read: &Mentions<'_>) -> Fallible<()> {
         let is_call = |at| self.declared.get(self.tokens.word(at)).is_some_and(|name| name.1 && name.0 != at);
         if self.top().any(is_call) {

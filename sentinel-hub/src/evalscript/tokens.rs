@@ -1,10 +1,9 @@
 //! The tokens of a script.
 //!
-//! Whether a slash divides or begins a regular expression depends on the syntax around it. Where
-//! the token before it does not tell, the script is refused, so that no bracket or quote inside a
+//! Whether a slash divides or begins a regular expression depends on the syntax around it. If the
+//! token before it does not decide that, the script is refused, so that no bracket or quote in a
 //! regular expression is taken for one of the script.
 
-/// Words that are no names.
 const RESERVED: &str = "await break case catch class const continue debugger default delete do else enum export \
     extends finally for function if import in instanceof let new of return switch throw try typeof var void while \
     with yield";
@@ -12,7 +11,6 @@ const RESERVED: &str = "await break case catch class const continue debugger def
 /// A value, or the reason why there is none, with its line.
 pub(super) type Fallible<T> = Result<T, String>;
 
-/// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A name, a keyword or a number.
@@ -23,7 +21,7 @@ pub(super) enum Kind {
     Mark,
 }
 
-/// A token. It takes 16 bytes, and a script may have one for each of its bytes.
+/// A token, of 16 bytes. A script may have one for each of its bytes.
 #[derive(Clone, Copy, Debug)]
 struct Token {
     kind: Kind,
@@ -35,14 +33,14 @@ struct Token {
     pair: u32,
 }
 
-/// All tokens of a script, whose brackets match. Behind the end there are marks without text.
+/// All tokens of a script, whose brackets match. After the end there are marks without text.
 pub(super) struct Tokens<'a> {
     source: &'a str,
     tokens: Vec<Token>,
 }
 
 impl<'a> Tokens<'a> {
-    /// Reads the script.
+    /// Tokenizes the script.
     pub(super) fn of(source: &'a str) -> Fallible<Self> {
         let tokens = Tokens { source, tokens: Vec::with_capacity(source.len()) };
         let mut lexer = Lexer { tokens, at: 0, first: true, open: Vec::new() };
@@ -54,7 +52,7 @@ impl<'a> Tokens<'a> {
         self.tokens.len()
     }
 
-    /// A refusal that names the token's line.
+    /// Refuses the script with the token's line.
     pub(super) fn refuse<T>(&self, at: usize, reason: &str) -> Fallible<T> {
         let byte = self.tokens.get(at).map_or(self.source.len(), |token| token.start as usize);
         Err(in_line(self.source, byte, reason))
@@ -81,7 +79,7 @@ impl<'a> Tokens<'a> {
         self.tokens.get(at).is_some_and(|token| token.first)
     }
 
-    /// The token behind this one, or behind the bracket that it opens.
+    /// Returns the token after this one, or after the bracket that it opens.
     pub(super) fn next(&self, at: usize) -> usize {
         at.max(self.tokens.get(at).map_or(0, |token| token.pair as usize)) + 1
     }
@@ -116,7 +114,7 @@ struct Lexer<'a> {
     tokens: Tokens<'a>,
     at: usize,
     first: bool,
-    /// The brackets that are open.
+    /// The open brackets.
     open: Vec<usize>,
 }
 
@@ -163,7 +161,7 @@ impl<'a> Lexer<'a> {
         self.at += bytes;
     }
 
-    /// The kind of the next token, and its length.
+    /// Returns the kind of the next token, and its length.
     fn token(&self, next: char) -> Result<(Kind, usize), &'static str> {
         let rest = self.rest();
         let word = rest.find(|c| !(is_word(c) || (c == '.' && next.is_ascii_digit()))).unwrap_or(rest.len());
@@ -177,8 +175,8 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    /// The length of a string, a regular expression, or a piece of a template. The piece ends with
-    /// the template or before an expression.
+    /// Returns the length of a string, a regular expression, or a piece of a template, which ends
+    /// with the template or before an expression.
     fn quoted(&self, quote: char, begin: usize) -> Result<usize, &'static str> {
         let (mut is_escaped, mut in_class) = (false, false);
         for (index, c) in self.rest().char_indices().skip(begin) {
@@ -215,7 +213,7 @@ impl<'a> Lexer<'a> {
         (self.at, self.first) = (end, false);
     }
 
-    /// Reads on after a piece of a template.
+    /// Continues after a piece of a template.
     fn push_substitution(&mut self) {
         if self.rest().starts_with("${") {
             self.open.push(self.tokens.len());
