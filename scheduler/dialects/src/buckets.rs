@@ -1,4 +1,4 @@
-//! The buckets that the headers of one response tell of.
+//! The buckets that the headers of one response describe.
 
 use crate::header_name::{BucketName, HeaderName, Told};
 use crate::value::{self, Wait};
@@ -10,47 +10,44 @@ use rampmeter_protocol::settle::Headers;
 use rampmeter_protocol::time::Span;
 use std::borrow::Cow;
 
-/// The longest time until a reset: a month, plus a day because clocks differ.
+/// Longest time until a reset: a month, plus a day because clocks differ.
 pub const MAX_RESET: Span = Span::from_secs(32 * 86_400);
 
-/// The unit of a number whose header does not say it.
+/// The unit of a number whose header states none.
 const SECOND_MS: f64 = 1e3;
 const THOUSAND: Amount = Amount::whole(1000);
 /// The IETF's structured fields. An earlier draft has a header for each figure.
 const FIELD: &str = "ratelimit";
 const POLICY: &str = "ratelimit-policy";
 
-/// What the headers tell.
+/// What the headers state.
 #[derive(Debug, Default)]
 pub(crate) struct Buckets {
     pub(crate) readings: Vec<Reading>,
-    /// The longest pause before the next call.
     pub(crate) pause: Option<Span>,
-    /// When a window ends of which nothing else is told.
+    /// When a window ends of which nothing else is stated.
     pub(crate) lone_reset: Option<Span>,
-    /// The names of headers with values that could not be read.
+    /// The names of headers that could not be parsed.
     pub(crate) unreadable: Vec<String>,
 }
 
-/// Reads the headers of one response.
 pub(crate) struct HeaderReader<'a> {
     pub(crate) headers: &'a Headers<'a>,
     /// The time by the clock that wrote the dates in the headers.
     pub(crate) unix_ms: u64,
     /// The unit of a bare number in `Retry-After`.
     pub(crate) retry_after_ms: f64,
-    /// Tells what a header is about, if it is about limits.
+    /// Returns what a header is about, if it is about limits.
     pub(crate) name: &'a dyn for<'n> Fn(&'n str) -> Option<HeaderName<'n>>,
 }
 
-/// The figures of one bucket.
 #[derive(Default)]
 struct Bucket {
-    /// None of a bucket that is unlimited.
+    /// `Some(None)` if the bucket is unlimited.
     capacity: Option<Option<Amount>>,
     remaining: Option<Amount>,
     used: Option<Amount>,
-    /// Whether it is used up, of a bucket that tells no more.
+    /// Whether it is used up, for a bucket that states no more.
     is_used_up: Option<bool>,
     window: Option<Span>,
     reset: Option<Wait>,
@@ -59,7 +56,7 @@ struct Bucket {
 }
 
 impl HeaderReader<'_> {
-    /// Reads all headers; without `all`, only those that [`name`](HeaderReader::name) tells.
+    /// Reads all headers, or without `all` only those that [`name`](HeaderReader::name) recognizes.
     pub(crate) fn read(&self, all: bool) -> Buckets {
         let mut found = Buckets::default();
         let named: Vec<(Cow<'_, str>, &str)> = self.headers.iter().map(|(name, value)| (lower(name), value)).collect();
@@ -91,7 +88,7 @@ impl HeaderReader<'_> {
         found
     }
 
-    /// Notes one header; false if its value can't be read.
+    /// Notes one header; false if its value cannot be parsed.
     fn note<'n>(
         &self,
         header: HeaderName<'n>,
@@ -157,7 +154,7 @@ impl HeaderReader<'_> {
     }
 }
 
-/// Keeps what was read; false if nothing was.
+/// Stores what was parsed; false if nothing was.
 fn set<T>(place: &mut Option<T>, read: Option<T>) -> bool {
     let is_read = read.is_some();
     *place = read;
@@ -170,7 +167,7 @@ fn lower(name: &str) -> Cow<'_, str> {
 }
 
 impl Bucket {
-    /// A reading, if it is told what remains.
+    /// Returns a reading if the remaining amount is known.
     fn reading(self, name: BucketName<'_>) -> Option<Reading> {
         let capacity = match self.capacity {
             // It has no limit.
@@ -181,7 +178,7 @@ impl Bucket {
         let empty = self.is_used_up.filter(|is_used_up| *is_used_up).map(|_| Amount::ZERO);
         let remaining = self.remaining.or(unused).or(empty)?;
         let (scope, window) = name.scope();
-        // Windows of which no capacity is told can't be told apart.
+        // Windows without a stated capacity cannot be distinguished.
         if window.is_some() && scope == Scope::Unnamed && capacity.is_none() {
             return None;
         }
@@ -201,7 +198,7 @@ impl Bucket {
         })
     }
 
-    /// The reset of a bucket without a name, if it tells neither what remains nor what is used.
+    /// The reset of a bucket without a name that states neither what remains nor what is used.
     fn lone_reset(&self, name: BucketName<'_>) -> Option<Span> {
         let tells_no_stock = self.remaining.is_none() && self.used.is_none();
         let reset = self.reset_after.or(self.reset).filter(|_| tells_no_stock && name.of.is_empty())?;

@@ -17,7 +17,7 @@ rampmeter_protocol::named! {
         /// Sentinel Hub and Copernicus Data Space: `Retry-After` in milliseconds, and the cost of a
         /// call in `X-ProcessingUnits-Spent`.
         SentinelHub = "sentinel-hub",
-        /// The IETF's draft: `RateLimit` with `RateLimit-Policy`; `RateLimit-Limit`, `-Remaining` and
+        /// The IETF draft: `RateLimit` with `RateLimit-Policy`; `RateLimit-Limit`, `-Remaining` and
         /// `-Reset` of earlier drafts.
         Ietf = "ietf",
         /// Discord: `X-RateLimit-Limit`, `-Remaining` and `-Reset-After` of a `-Bucket`.
@@ -26,19 +26,20 @@ rampmeter_protocol::named! {
         /// `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`.
         Openai = "openai",
         /// Anthropic:
-        /// `anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-{limit,remaining,reset}`.
-        /// Of windows that are used up, `anthropic-ratelimit-unified-{5h,7d}-{utilization,reset}`.
+        /// `anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-{limit,remaining,reset}`,
+        /// and for windows that are used up
+        /// `anthropic-ratelimit-unified-{5h,7d}-{utilization,reset}`.
         Anthropic = "anthropic",
         /// GitHub: `x-ratelimit-{limit,remaining,used,reset}` of a `-resource`.
         Github = "github",
-        /// Shopify: `throttleStatus` of a body, which a worker passes on as the header
+        /// Shopify: `throttleStatus` of the body, which a worker passes on as the header
         /// `throttle-status`, and `X-Shopify-Shop-Api-Call-Limit`.
         Shopify = "shopify",
-        /// The headers of all dialects, and those that others use: `x-rate-limit-remaining`,
-        /// `retry-after-ms`. A reset is a time or a moment by its size.
+        /// The headers of all dialects, and others such as `x-rate-limit-remaining` and
+        /// `retry-after-ms`. The size of a reset decides whether it is a duration or a moment.
         #[default]
         Generic = "generic",
-        /// HTTP and nothing else: `Retry-After`, which all other dialects have too.
+        /// HTTP alone: `Retry-After`, which all other dialects have too.
         Plain = "plain",
     }
 }

@@ -1,7 +1,8 @@
-//! What a header tells of limits, by its name.
+//! What the name of a header says about limits.
 //!
-//! Most upstreams name them alike: `x-ratelimit-remaining`, `RateLimit-Reset`, `X-Rate-Limit-Limit`,
-//! `x-ratelimit-remaining-tokens`, `X-RateLimit-Requests-Reset`, `retry-after-ms`.
+//! Most upstreams use similar names: `x-ratelimit-remaining`, `RateLimit-Reset`,
+//! `X-Rate-Limit-Limit`, `x-ratelimit-remaining-tokens`, `X-RateLimit-Requests-Reset`,
+//! `retry-after-ms`.
 
 use rampmeter_policy::observation::Scope;
 use rampmeter_protocol::time::Span;
@@ -12,7 +13,7 @@ pub(crate) enum Told {
     Capacity,
     Remaining,
     Used,
-    /// Which share of the capacity is used.
+    /// The fraction of the capacity that is used.
     UsedShare,
     Reset,
     /// A time from now, which is more exact than a moment.
@@ -23,7 +24,7 @@ pub(crate) enum Told {
     Name,
 }
 
-/// A header by its name.
+/// The parsed name of a header.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct HeaderName<'a> {
     pub(crate) told: Told,
@@ -32,18 +33,18 @@ pub(crate) struct HeaderName<'a> {
     pub(crate) unit_ms: Option<f64>,
 }
 
-/// The bucket that a header is about: `x-` and `tokens` in `x-ratelimit-remaining-tokens`.
+/// The bucket that a header describes: `x-` and `tokens` in `x-ratelimit-remaining-tokens`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BucketName<'a> {
     pub(crate) vendor: &'a str,
     pub(crate) of: &'a str,
-    /// Whether the figure comes first, as at OpenAI and those who copy it.
+    /// Whether the figure comes first, as at OpenAI and its imitators.
     is_last: bool,
 }
 
 const MARKS: [&str; 2] = ["ratelimit", "rate-limit"];
 const PAUSE: &str = "retry-after";
-/// The words for figures. One that begins or ends as another comes first.
+/// The words for figures. A word that begins or ends as another one comes before it.
 const WORDS: [(&str, Told); 13] = [
     ("reset-after", Told::ResetAfter),
     ("reset-in", Told::ResetAfter),
@@ -82,7 +83,7 @@ const UNITS: [(&str, &str); 7] = [
 ];
 
 impl HeaderName<'_> {
-    /// Reads the name of a header, in lower case; none if it tells nothing of limits.
+    /// Parses the lower-case name of a header; `None` if it is not about limits.
     pub(crate) fn parse(name: &str) -> Option<HeaderName<'_>> {
         let timed = TIMES.iter().find_map(|(suffix, ms)| Some((name.strip_suffix(suffix)?, Some(*ms))));
         let (name, unit_ms) = timed.unwrap_or((name, None));
@@ -102,7 +103,7 @@ impl HeaderName<'_> {
     }
 }
 
-/// The figure in the end of a name, what it is of, and whether that comes last.
+/// The figure at the end of a name, what it describes, and whether that comes last.
 fn figure(name: &str) -> Option<(Told, &str, bool)> {
     WORDS.iter().find_map(|(word, told)| {
         let first = name.strip_prefix(word).and_then(|of| if of.is_empty() { Some(of) } else { of.strip_prefix('-') });
@@ -112,7 +113,7 @@ fn figure(name: &str) -> Option<(Told, &str, bool)> {
 }
 
 impl BucketName<'_> {
-    /// The limit that the bucket belongs to, as far as the name says it, and the length of its window.
+    /// The limit that the bucket belongs to, as far as the name says, and the length of its window.
     pub(crate) fn scope(&self) -> (Scope, Option<Span>) {
         let window =
             WINDOWS.iter().find_map(|(word, secs)| Some((self.of.strip_suffix(word)?, Span::from_secs(*secs))));
@@ -125,14 +126,14 @@ impl BucketName<'_> {
         (unit.or(unnamed).unwrap_or_else(|| Scope::Policy(of.to_owned())), window)
     }
 
-    /// Whether the bucket refills all the time, and its reset tells when it is full. Those who count
-    /// in windows either name none or name them.
+    /// Whether the bucket refills all the time, and its reset is when it is full. Upstreams that
+    /// count in windows either name none or name them.
     pub(crate) fn is_gradual(&self) -> bool {
         let (scope, window) = self.scope();
         matches!(scope, Scope::Unit(_)) && window.is_none() && (self.is_last || self.is_coarse_vendor())
     }
 
-    /// Anthropic, which tells tokens in thousands.
+    /// Whether this is Anthropic, which states tokens in thousands.
     pub(crate) fn is_coarse(&self) -> bool {
         self.is_coarse_vendor() && self.of.ends_with("tokens")
     }

@@ -1,34 +1,34 @@
 //! Reads rate limits from an upstream's responses, dialect by dialect.
 //!
-//! A [`Reader`] turns the status and headers that a worker has settled into an
-//! [`Observation`](rampmeter_policy::observation::Observation). It reads no
-//! clock: the wall time, which dates are compared with, is an argument.
+//! A [`Reader`] turns the status and headers of a settle into an
+//! [`Observation`](rampmeter_policy::observation::Observation). It reads no clock: the wall time,
+//! with which dates are compared, is an argument.
 //!
-//! One [`Reader`] reads all dialects by the names of headers and the notations that
-//! docs/upstreams.md lists, and by these rules. A dialect adds what is peculiar to it, and a
-//! configuration adds [headers](OddHeaders) and [objections](Objection).
+//! One [`Reader`] reads all dialects by the names of headers and the notations listed in
+//! docs/upstreams.md, and by these rules. A dialect adds its peculiarities, and a configuration
+//! adds [headers](OddHeaders) and [objections](Objection).
 //!
-//! * A missing header tells nothing. An unreadable header counts as missing, and is
+//! * A missing header says nothing. An unreadable header counts as missing, and is
 //!   [listed](DialectReading::unreadable).
-//! * A number in `Retry-After` is in seconds, perhaps with a fraction, unless the dialect or the
-//!   resource says milliseconds; a number as large as the present is a moment. A moment that has passed
-//!   is no pause, and a pause is [bounded](MAX_PAUSE). Moments are compared with the answer's `Date` if
-//!   the server's clock is another.
+//! * A number in `Retry-After` is in seconds, possibly with a fraction, unless the dialect or the
+//!   resource says milliseconds; a number as large as the present is a moment. A past moment is no
+//!   pause, and a pause is [bounded](MAX_PAUSE). Moments are compared with the response's `Date` if
+//!   the server's clock differs.
 //! * **429** means that a limit objected. Without `Retry-After`, the pause lasts until the last
-//!   empty window ends. The limit is known if the answer shows exactly one empty bucket.
+//!   empty window ends. The limit is known if the response shows exactly one empty bucket.
 //! * **403** equals a 429 if it has `Retry-After` or shows an empty bucket, as at GitHub. Sentinel
 //!   Hub answers 403 when a quota is spent, but also when an account lacks a permission; only the
-//!   body tells which. A wrong guess would stop all calls until the next month; a missed one costs
-//!   calls that fail for nothing. A 403 therefore counts as a spent quota if the worker passes a
-//!   code from the body that says so. Without a code, it counts as one if it has `Retry-After`. Any
-//!   other code is about permissions. A worker that reads the body itself says that a quota is
-//!   spent ([`Response::quota_spent`](rampmeter_protocol::settle::Response)).
-//! * **A code** of the body's error goes before the status: `THROTTLED` of Shopify objects with status
-//!   200, and `lock_timeout` of Stripe is no objection though its status is 429.
+//!   body distinguishes the two. A wrong guess would stop all calls until the next month; a missed
+//!   one costs calls that fail for nothing. A 403 therefore counts as a spent quota if the worker
+//!   passes a code from the body that says so, or passes none and it has `Retry-After`. Any other
+//!   code is about permissions. A worker that reads the body itself reports a spent quota by
+//!   [`Response::quota_spent`](rampmeter_protocol::settle::Response).
+//! * **A code** of the body's error takes precedence over the status: `THROTTLED` of Shopify
+//!   objects with status 200, and `lock_timeout` of Stripe is no objection despite status 429.
 //! * **Any other 4xx** with `Retry-After` equals a 429.
-//! * **5xx** with `Retry-After` asks all clients to pause, as in HTTP. It teaches nothing about a
-//!   limit. A 503 without that header means that the upstream is busy: it may have a cap on calls in
-//!   flight.
+//! * **5xx** with `Retry-After` asks all clients to pause, as in HTTP, and says nothing about a
+//!   limit. A 503 without that header means that the upstream is busy: it may have a cap on calls
+//!   in flight.
 //!
 //! An empty bucket means a pause only if it refills at once. OpenAI and Anthropic report the time
 //! until the bucket is full; it has stock long before.

@@ -1,4 +1,4 @@
-//! Which responses object to a call, and what they mean.
+//! Responses that object to a call, and their meaning.
 
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::settle::Response;
@@ -6,11 +6,11 @@ use rampmeter_protocol::time::Span;
 use serde::Deserialize;
 use std::borrow::Cow;
 
-/// The header with the code of an error at AWS. Other upstreams have it in the body.
+/// The header with the code of an error at AWS. Other upstreams put it into the body.
 const CODE: &str = "x-amzn-errortype";
 
-/// A response that means something about limits, or nothing although it looks so. A part that is
-/// absent fits every response.
+/// A kind of responses, and what it says about limits, even if nothing. An absent part matches
+/// every response.
 ///
 /// ```
 /// use rampmeter_dialects::{Dialect, Means, Objection, Reader, Statuses};
@@ -23,24 +23,24 @@ const CODE: &str = "x-amzn-errortype";
 pub struct Objection {
     /// The statuses.
     pub statuses: Statuses,
-    /// A header, and its value; any, if none is given. A value may end with `*`.
+    /// A header and its value; any value if absent. A value may end with `*`.
     pub header: Option<(Cow<'static, str>, Option<Cow<'static, str>>)>,
-    /// The code of the error. Only letters and digits count, in any case.
+    /// The code of the error. Only letters and digits are compared, ignoring case.
     pub code: Option<Cow<'static, str>>,
-    /// A text in the body, in any case. Only who has the body can find it, and passes on
-    /// [`code`](Objection::code), or this text if there is none.
+    /// A text in the body, ignoring case. Whoever has the body looks for it, and passes on
+    /// [`code`](Objection::code), or this text without one.
     pub body: Option<Cow<'static, str>>,
     /// What the response means.
     pub means: Means,
     /// How long calls pause if the response does not say.
     pub pause: Option<Span>,
-    /// The limit that is meant; without it, the one that the response names, if it does.
+    /// The limit that objected; if absent, the one that the response names, if it does.
     pub limit: Option<Name>,
     /// What else the response needs.
     pub when: When,
 }
 
-/// Some HTTP statuses.
+/// The HTTP statuses that match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statuses {
     /// All of them.
@@ -57,18 +57,18 @@ pub enum Statuses {
 pub enum Means {
     /// A limit objected: the call came too early.
     Limit,
-    /// The upstream wants a pause, which tells nothing of limits.
+    /// The upstream wants a pause, which says nothing about limits.
     Pause,
     /// A quota is spent.
     Quota,
-    /// It is not about limits.
+    /// The response is not about limits.
     Ignore,
     /// The upstream has no room for the call, and says nothing more.
     #[serde(skip)]
     Busy,
 }
 
-/// What a response needs besides, so that it objects.
+/// What else a response needs to be an objection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// Nothing.
@@ -83,7 +83,6 @@ pub enum When {
     HasPauseOrEmptyBucket,
 }
 
-/// What the headers tell besides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub(crate) has_pause: bool,
@@ -91,7 +90,7 @@ pub(crate) struct Times {
 }
 
 impl Objection {
-    /// An objection of every response; the fields say of which.
+    /// Creates an objection of every response; its fields restrict it.
     #[must_use]
     pub fn new(means: Means) -> Self {
         Objection {
@@ -114,12 +113,11 @@ impl Objection {
         Objection { code: Some(Cow::Borrowed(code)), ..Objection::new(means) }
     }
 
-    /// The code that says that the text in the body was found.
+    /// The code that reports that the text was found in the body.
     fn code_of_body(&self) -> Option<&str> {
         self.code.as_deref().or(self.body.as_deref())
     }
 
-    /// Whether this is about `response`.
     pub(crate) fn fits(&self, response: &Response<'_>, times: Times) -> bool {
         let code = response.code.as_deref().or(response.headers.get(CODE));
         let needed = self.code_of_body();

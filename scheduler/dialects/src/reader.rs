@@ -1,4 +1,4 @@
-//! Reads the responses of an upstream.
+//! The reader of an upstream's responses.
 
 use crate::buckets::{Buckets, HeaderReader, MAX_RESET};
 use crate::dialect::Dialect;
@@ -13,17 +13,16 @@ use rampmeter_protocol::settle::Response;
 use rampmeter_protocol::time::Span;
 use std::sync::Arc;
 
-/// The longest pause that a response can ask for. An upstream that asks for more is called again
-/// after this time.
+/// Longest pause that a response can ask for. An upstream that asks for more is called again after
+/// this time.
 pub const MAX_PAUSE: Span = Span::from_secs(3600);
 
-/// How far the clock of the upstream may differ from ours by rounding and by the way. Beyond that, its
+/// How far the upstream's clock may differ from ours by rounding and latency. Beyond that, its
 /// dates are compared with its own time.
 const SAME_CLOCK_MS: u64 = 5_000;
 
 /// The name that dialects give to the limit of a whole account.
 const GLOBAL: &str = "global";
-/// The header that all dialects read.
 const RETRY_AFTER: &str = "retry-after";
 
 /// Reads the responses of one upstream.
@@ -38,14 +37,14 @@ pub struct Reader {
     dialect: Dialect,
     retry_after: RetryAfterUnit,
     headers: Arc<OddHeaders>,
-    /// All objections; the first that fits a response decides.
+    /// All objections, of which the first that matches a response decides.
     objections: Arc<[Objection]>,
 }
 
-/// The names of headers, in lower case, that mean what no name of theirs says.
+/// Lower-case names of headers whose meaning their names do not reveal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OddHeaders {
-    /// The amount in a full bucket or window.
+    /// The capacity of the bucket or window.
     pub limit: Option<String>,
     /// The remaining amount.
     pub remaining: Option<String>,
@@ -53,23 +52,23 @@ pub struct OddHeaders {
     pub used: Option<String>,
     /// When the window ends.
     pub reset: Option<String>,
-    /// The unit of a bare number in that.
+    /// The unit of a bare number in `reset`.
     pub reset_unit: Option<RetryAfterUnit>,
     /// The pause before the next call.
     pub retry_after: Option<String>,
 }
 
-/// What a response tells about limits.
+/// What a response says about limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialectReading {
     /// What could be read.
     pub observation: Observation,
-    /// Headers with values that could not be read.
+    /// Headers whose values could not be parsed.
     pub unreadable: Vec<String>,
 }
 
 impl Reader {
-    /// A reader for an upstream that uses `dialect`.
+    /// Creates a reader for an upstream that uses `dialect`.
     #[must_use]
     pub fn of(dialect: Dialect) -> Self {
         let table = dialect.table();
@@ -77,54 +76,54 @@ impl Reader {
         Reader { dialect, retry_after: table.retry_after, headers: Arc::default(), objections }
     }
 
-    /// The same reader, with bare numbers in `Retry-After` counted in `unit` if it is given.
+    /// Sets the unit of bare numbers in `Retry-After`, if it is given.
     #[must_use]
     pub fn counting_in(self, unit: Option<RetryAfterUnit>) -> Self {
         Reader { retry_after: unit.unwrap_or(self.retry_after), ..self }
     }
 
-    /// The same reader, which reads these headers, too.
+    /// Also reads these headers.
     #[must_use]
     pub fn with_headers(self, headers: OddHeaders) -> Self {
         Reader { headers: Arc::new(headers), ..self }
     }
 
-    /// The same reader, for which the first of these objections that fits a response decides.
+    /// Lets the first of these objections that matches a response decide.
     #[must_use]
     pub fn with_objections(self, objections: Vec<Objection>) -> Self {
         let objections = objections.into_iter().chain(self.objections.iter().cloned()).collect();
         Reader { objections, ..self }
     }
 
-    /// The dialect that it reads.
+    /// Returns the dialect that it reads.
     #[must_use]
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// Returns whether some objection is about a text in the body.
+    /// Returns whether some objection depends on a text in the body.
     #[must_use]
     pub fn reads_bodies(&self) -> bool {
         self.objections.iter().any(|objection| objection.body.is_some())
     }
 
-    /// Returns the code that says which text of an objection is in `body`; who has the body of a
-    /// response passes it on as the [code](Response::code) of the settle. It goes before the code that
-    /// the body itself states.
+    /// Returns the code for the text of an objection in `body`, if there is one. Whoever has the
+    /// body passes it on as the [code](Response::code) of the settle, in preference to the code in
+    /// the body itself.
     #[must_use]
     pub fn code_in(&self, status: u16, body: &str) -> Option<&str> {
         let lower = body.to_ascii_lowercase();
         self.objections.iter().find_map(|objection| objection.code_in(status, &lower))
     }
 
-    /// Returns whether some objection is about this code. Of several codes in a body, such as
-    /// `status` and `reason`, the first known one is the one to pass on.
+    /// Returns whether some objection depends on this code. Of several codes in a body, such as
+    /// `status` and `reason`, the first known one is to be passed on.
     #[must_use]
     pub fn knows_code(&self, status: u16, code: &str) -> bool {
         self.objections.iter().any(|objection| objection.knows(status, code))
     }
 
-    /// Reads a response that came at `unix_ms`, milliseconds since 1970. It accepts any response.
+    /// Reads any response, received at `unix_ms`, milliseconds since 1970.
     #[must_use]
     pub fn read(&self, response: &Response<'_>, unix_ms: u64) -> DialectReading {
         let headers = HeaderReader {
@@ -140,7 +139,7 @@ impl Reader {
         DialectReading { observation, unreadable: buckets.unreadable }
     }
 
-    /// What the header with this name, in lower case, tells.
+    /// What the header with this lower-case name says.
     fn header_name<'n>(&self, name: &'n str) -> Option<HeaderName<'n>> {
         let odd = &*self.headers;
         let reset_ms = odd.reset_unit.map(RetryAfterUnit::in_millis);
@@ -168,7 +167,7 @@ impl Reader {
 }
 
 impl Default for Reader {
-    /// A reader for an upstream without a known dialect.
+    /// Creates a reader for an upstream without a known dialect.
     fn default() -> Self {
         Reader::of(Dialect::default())
     }
@@ -181,7 +180,6 @@ fn server_time(response: &Response<'_>, unix_ms: u64) -> u64 {
     stated.filter(|stated| stated.abs_diff(unix_ms) > SAME_CLOCK_MS).unwrap_or(unix_ms)
 }
 
-/// What decides whether a response is an objection.
 struct Judged<'a> {
     reader: &'a Reader,
     response: &'a Response<'a>,
@@ -218,7 +216,7 @@ impl Judged<'_> {
         Verdict::Exhausted { scope: self.scope(objection), reset: reset.map(|reset| reset.min(MAX_RESET)) }
     }
 
-    /// The pause in a header, or else the time until the last of the empty windows ends. A bucket that
+    /// The pause in a header, or else the time until the last empty window ends. A bucket that
     /// refills all the time has stock long before its reset.
     fn stated_pause(&self) -> Option<Span> {
         let windows = self.empty().filter(|reading| !reading.described.is_gradual);

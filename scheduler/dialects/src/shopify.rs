@@ -1,4 +1,4 @@
-//! Headers that tell all figures of a bucket: those of Shopify and Salesforce.
+//! Headers with all figures of a bucket: those of Shopify and Salesforce.
 
 use crate::value;
 use rampmeter_policy::observation::{Described, Reading, Scope};
@@ -8,7 +8,6 @@ use serde::Deserialize;
 
 type Read = fn(&str) -> Option<Reading>;
 
-/// The headers, and how they are read.
 pub(crate) const FIGURES: [(&str, Read); 3] = [
     ("throttle-status", throttle_status),
     ("x-shopify-shop-api-call-limit", |text| call_limit(text, true)),
@@ -24,8 +23,8 @@ struct ThrottleStatus {
     restore_rate: f64,
 }
 
-/// `{"maximumAvailable":1000,"currentlyAvailable":954,"restoreRate":50}`, in points and points a
-/// second.
+/// Reads `{"maximumAvailable":1000,"currentlyAvailable":954,"restoreRate":50}`, in points and
+/// points per second.
 fn throttle_status(text: &str) -> Option<Reading> {
     let status: ThrottleStatus = serde_json::from_str(text).ok()?;
     let (most, left, rate) = (status.maximum_available, status.currently_available, status.restore_rate);
@@ -36,7 +35,7 @@ fn throttle_status(text: &str) -> Option<Reading> {
     reading("points", left, most, takes(most - left), takes(most), true)
 }
 
-/// `32/40`: 32 of 40 requests are used.
+/// Reads `32/40`: 32 of 40 requests are used.
 fn call_limit(text: &str, is_gradual: bool) -> Option<Reading> {
     let (used, most) = text.split_once('/')?;
     let (used, most) = (value::number(used)?, value::number(most)?);

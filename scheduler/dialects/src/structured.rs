@@ -15,11 +15,10 @@ pub(crate) struct Policy {
     partition: Option<Vec<u8>>,
     capacity: Option<Amount>,
     unit: Option<String>,
-    /// The length of its window.
     period: Option<Span>,
 }
 
-/// The policies of `RateLimit-Policy`; nothing if it is not a structured field.
+/// Parses the policies of `RateLimit-Policy`; `None` if it is not a structured field.
 pub(crate) fn policies(text: &str) -> Option<Vec<Policy>> {
     let policy = |item: &Item| Policy {
         name: text_of(&item.bare_item),
@@ -31,8 +30,8 @@ pub(crate) fn policies(text: &str) -> Option<Vec<Policy>> {
     Some(items(text)?.iter().map(policy).collect())
 }
 
-/// The buckets of `RateLimit`, such as `"burst";r=50;t=30`. An earlier draft wrote `limit=100,
-/// remaining=50, reset=30`. Nothing if the text is neither.
+/// Parses the buckets of `RateLimit`, such as `"burst";r=50;t=30`, or
+/// `limit=100, remaining=50, reset=30` of an earlier draft. `None` if the text is neither.
 pub(crate) fn readings(text: &str, policies: &[Policy]) -> Option<Vec<Reading>> {
     match items(text) {
         Some(items) => Some(items.iter().filter_map(|item| reading(item, policies)).collect()),
@@ -40,7 +39,7 @@ pub(crate) fn readings(text: &str, policies: &[Policy]) -> Option<Vec<Reading>> 
     }
 }
 
-/// The bucket of one item; nothing without the parameter `r`.
+/// The bucket of one item; `None` without the parameter `r`.
 fn reading(item: &Item, policies: &[Policy]) -> Option<Reading> {
     let name = text_of(&item.bare_item);
     let partition = partition(&item.params);
@@ -62,7 +61,7 @@ fn reading(item: &Item, policies: &[Policy]) -> Option<Reading> {
     })
 }
 
-/// The unit if the policy states one, since tokens left say nothing about requests. Otherwise the
+/// The unit if the policy states one, since tokens left say nothing about requests; otherwise the
 /// name.
 fn scope(name: Option<String>, unit: Option<String>) -> Scope {
     let valid = |name: String| Name::new(&name).is_ok().then_some(name);

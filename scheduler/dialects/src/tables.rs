@@ -1,30 +1,30 @@
-//! The dialects, as data.
+//! The dialects as data.
 
 use crate::objection::{Means, Objection, Statuses, When};
 use crate::unit::RetryAfterUnit;
 use std::borrow::Cow;
 
-/// What is peculiar to a dialect.
+/// The peculiarities of a dialect.
 #[derive(Debug)]
 pub(crate) struct Table {
     /// The unit of a bare number in `Retry-After`.
     pub(crate) retry_after: RetryAfterUnit,
-    /// Returns the responses that object, before those of all dialects.
+    /// The responses that object, before those of all dialects.
     pub(crate) objections: fn() -> Vec<Objection>,
     /// A header with the cost of the call, and its unit.
     pub(crate) spent: Option<(&'static str, &'static str)>,
-    /// Whether quotas are reset on the first of each month, in UTC, if the response does not say.
+    /// Whether quotas are reset on the first of each month in UTC if the response does not say.
     pub(crate) is_monthly: bool,
 }
 
 /// A property of the limit that objected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Tells {
-    /// The limit is that of the whole account, called `global`.
+    /// It is the limit of the whole account, called `global`.
     Global,
-    /// The limit is another one.
+    /// It is another limit.
     NotGlobal,
-    /// The limit is shared with other clients, which have used it up.
+    /// It is shared with other clients, who have used it up.
     SharedLimit,
 }
 
@@ -45,7 +45,7 @@ pub(crate) static SENTINEL_HUB: Table = Table {
     is_monthly: true,
 };
 
-/// GitHub tells of a secondary limit in the message of the body alone.
+/// GitHub reports a secondary limit only in the message of the body.
 pub(crate) static GITHUB: Table =
     Table { objections: || vec![secondary("secondary rate limit"), secondary("abuse detection mechanism")], ..USUAL };
 
@@ -53,7 +53,7 @@ fn secondary(body: &'static str) -> Objection {
     Objection { body: Some(Cow::Borrowed(body)), ..Objection::coded("secondary_rate_limit", Means::Limit) }
 }
 
-/// Discord's headers that, with these values, describe the limit that objected.
+/// Discord's headers that describe, with these values, the limit that objected.
 pub(crate) const REMARKS: [(&str, &str, Tells); 5] = [
     ("x-ratelimit-global", "true", Tells::Global),
     ("x-ratelimit-scope", "global", Tells::Global),
@@ -62,7 +62,8 @@ pub(crate) const REMARKS: [(&str, &str, Tells); 5] = [
     ("x-ratelimit-scope", "shared", Tells::SharedLimit),
 ];
 
-/// What the codes of errors mean in every dialect. `RATE_LIMITED` is `rateLimited` and `ratelimited`, too.
+/// The meanings of error codes in every dialect. `RATE_LIMITED` also matches `rateLimited` and
+/// `ratelimited`.
 const CODES: [(Means, &[&str]); 7] = [
     // OpenAI: no money is left, and the content. Stripe: another call changes the same object.
     (Means::Ignore, &["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "lock_timeout"]),
@@ -95,7 +96,7 @@ const CODES: [(Means, &[&str]); 7] = [
     (Means::Pause, &["overloaded_error", "engine_overloaded", "server_overloaded", "SlowDown"]),
 ];
 
-/// Returns the responses that object in every dialect; the first that fits counts.
+/// Returns the responses that object in every dialect, of which the first that matches decides.
 pub(crate) fn objections() -> Vec<Objection> {
     // Amazon's Selling Partner API means a rate by the word that Google has for a day.
     let rate = Objection { statuses: Statuses::One(429), ..Objection::coded("QuotaExceeded", Means::Limit) };

@@ -1,4 +1,4 @@
-//! Values of headers, in the notations that upstreams use.
+//! Values of headers in the notations of upstreams.
 
 use jiff::civil::DateTime;
 use jiff::fmt::{rfc2822, strtime};
@@ -13,9 +13,9 @@ use rampmeter_protocol::time::Span;
 /// Moments since 1970 by their size: the least number, and its unit in milliseconds. They begin in
 /// 2001 (seconds) and 1973. A smaller number counts from now.
 const EPOCHS: [(f64, f64); 4] = [(1e17, 1e-6), (1e14, 1e-3), (1e11, 1.0), (1e9, 1e3)];
-/// Numbers from here on are no moments: the year 5138 in nanoseconds.
+/// Numbers from here on are not moments: the year 5138 in nanoseconds.
 const NO_MOMENT: f64 = 1e20;
-/// Dates that RFC 9110 still allows, and those of JavaScript and of programs that forget the zone.
+/// Dates that RFC 9110 still allows, and those of JavaScript and of programs that omit the zone.
 const DATES: [&str; 5] =
     ["%d-%b-%y %H:%M:%S", "%a %b %d %H:%M:%S %Y", "%d %b %Y %H:%M:%S", "%a %d %b %Y %H:%M:%S", "%d-%b-%Y %H:%M:%S"];
 const JAVASCRIPT_DATE: &str = "%a %b %d %Y %H:%M:%S gmt%z";
@@ -30,21 +30,21 @@ pub(crate) struct Wait {
     pub(crate) grain: Span,
 }
 
-/// The amount in a header, with the length of its window if that is stated: `76;w=21600`.
+/// The amount in a header, with the length of its window if stated: `76;w=21600`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Figure {
     pub(crate) number: f64,
     pub(crate) window: Option<Span>,
 }
 
-/// A number: digits, perhaps with a sign and a fraction.
+/// Parses a number: digits, possibly with a sign and a fraction.
 pub(crate) fn number(text: &str) -> Option<f64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let plain = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     text.parse().ok().filter(|_| plain)
 }
 
-/// The figures of a list. A repeated header and a second proxy join values by commas.
+/// The figures of a list. Repeated headers and a second proxy join values by commas.
 pub(crate) fn figures(text: &str) -> impl Iterator<Item = Figure> {
     text.split(',').filter_map(|part| {
         let mut params = part.split(';').map(|param| param.trim().trim_matches('"'));
@@ -54,8 +54,9 @@ pub(crate) fn figures(text: &str) -> impl Iterator<Item = Figure> {
     })
 }
 
-/// The longest of the waits in a list: a number in `unit_ms` or since 1970, a duration, or a moment by
-/// a clock that shows `unix_ms`. What has passed is a wait of zero. None if nothing can be read.
+/// Returns the longest wait of a list of numbers in `unit_ms` or since 1970, durations, or moments
+/// by a clock that shows `unix_ms`. A past moment is a wait of zero. `None` if nothing can be
+/// parsed.
 pub(crate) fn wait(text: &str, unit_ms: f64, unix_ms: u64) -> Option<Wait> {
     let lower = text.to_ascii_lowercase();
     let parts = lower.split(',').map(|part| part.split(';').next().unwrap_or_default().trim().trim_matches('"'));
@@ -81,14 +82,14 @@ fn epoch_ms(number: f64, unit_ms: f64) -> Option<f64> {
     (epoch.1 <= 1.0 || unit_ms >= 1e3).then_some(number * epoch.1)
 }
 
-/// `6m0s`, `120 ms`, `2 seconds`, `PT30S`, `00:01:30`.
+/// Parses `6m0s`, `120 ms`, `2 seconds`, `PT30S` or `00:01:30`.
 fn duration(text: &str) -> Option<Span> {
     let parsed: jiff::Span = text.parse().ok()?;
     span(parsed.total(SpanTotal::from(Unit::Millisecond).days_are_24_hours()).ok()?)
 }
 
-/// The moment of a date of HTTP or of RFC 3339, with the usual slips, in milliseconds since 1970.
-/// The day of the week does not count.
+/// Parses a date of HTTP or of RFC 3339, with the usual slips, into milliseconds since 1970. The
+/// day of the week is ignored.
 pub(crate) fn moment(text: &str) -> Option<i64> {
     let text = text.to_ascii_lowercase();
     let text = text.split_once(',').filter(|(day, _)| is_day(day)).map_or(&*text, |(_, date)| date).trim();
@@ -101,7 +102,7 @@ fn is_day(text: &str) -> bool {
     DAYS.iter().any(|day| text.trim().starts_with(day)) && text.trim().bytes().all(|byte| byte.is_ascii_alphabetic())
 }
 
-/// `Wed Oct 21 2026 09:28:00 GMT+0200 (Central European Summer Time)`
+/// Parses `Wed Oct 21 2026 09:28:00 GMT+0200 (Central European Summer Time)`.
 fn javascript(text: &str) -> Option<Timestamp> {
     let date = text.split('(').next()?.trim();
     strtime::parse(JAVASCRIPT_DATE, date).ok()?.to_timestamp().ok()
@@ -114,7 +115,6 @@ fn in_utc(text: &str) -> Option<Timestamp> {
     Some(date.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
-/// The time until the month ends, in UTC.
 pub(crate) fn until_next_month(unix_ms: u64) -> Option<Span> {
     let now = Timestamp::from_millisecond(i64::try_from(unix_ms).ok()?).ok()?;
     let first = now.to_zoned(TimeZone::UTC).date().first_of_month();
@@ -126,8 +126,8 @@ fn until(moment_ms: f64, unix_ms: u64) -> Option<Span> {
     span(moment_ms - unix_ms as f64)
 }
 
-/// The rest of a bucket, rounded down to a millionth and capped at the largest amount. What is
-/// negative counts as nothing.
+/// The rest of a bucket, rounded down to a millionth and capped at the largest amount. A negative
+/// one is zero.
 pub(crate) fn left(units: f64) -> Option<Amount> {
     let units = units.clamp(0.0, MAX_AMOUNT as f64);
     let rounded_down = |above: Amount| Amount::from_micros(above.micros().saturating_sub(1));
@@ -139,13 +139,13 @@ pub(crate) fn spent(units: f64) -> Option<Amount> {
     Amount::round_up(units).ok()
 }
 
-/// What is used, rounded up to a millionth. What is negative counts as nothing.
+/// A used amount, rounded up to a millionth. A negative one is zero.
 pub(crate) fn used(units: f64) -> Option<Amount> {
     spent(units.clamp(0.0, MAX_AMOUNT as f64))
 }
 
-/// A span, rounded up to a nanosecond and capped at what a message can carry. What is negative counts
-/// as zero.
+/// A span, rounded up to a nanosecond and capped at what a message can carry. A negative one is
+/// zero.
 pub(crate) fn span(millis: f64) -> Option<Span> {
     Millis::new(millis.clamp(0.0, MAX_MILLIS)).ok().map(Millis::span)
 }

@@ -1,4 +1,4 @@
-//! A discovered limit, and the evidence for it.
+//! Discovered limits and their evidence.
 
 use rampmeter_policy::spec::{Algorithm, Alignment, Applies, Learn, LimitSpec, MAX_PERIOD, Pattern};
 use rampmeter_protocol::amount::Amount;
@@ -7,13 +7,13 @@ use rampmeter_protocol::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// A limit is dropped after this many responses in a row without it, to calls that it was charged.
+/// A limit is dropped after this many responses in a row without it, to calls charged to it.
 const DENIALS: u32 = 8;
 /// This many responses establish a limit. Until then, it is dropped if no response repeats it for
 /// [`UNREPEATED`].
 const ESTABLISHED: u32 = 20;
 const UNREPEATED: Span = Span::from_secs(60);
-/// A limit changes after this many responses in a row that state the same.
+/// A limit changes after this many responses in a row that state the same change.
 const CONSISTENT: u32 = 3;
 
 rampmeter_protocol::named! {
@@ -21,16 +21,16 @@ rampmeter_protocol::named! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum Evidence {
-        /// Headers that tell of it.
+        /// Headers that describe it.
         Headers = "headers",
-        /// Refused calls whose responses name no limit.
+        /// Rejected calls whose responses name no limit.
         Refusals = "refusals",
-        /// Refusals and slow responses while calls were in flight.
+        /// Rejections and slow responses while calls were in flight.
         InFlight = "in-flight",
     }
 }
 
-/// A discovered limit, for a successor, as records have it.
+/// A discovered limit as records have it, for a successor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiscoveredSnapshot {
     /// Its name.
@@ -54,7 +54,7 @@ pub struct DiscoveredSnapshot {
     /// The labels of its key.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub key: Vec<String>,
-    /// For how long it has been known.
+    /// How long it has been known.
     pub age: Span,
 }
 
@@ -71,7 +71,6 @@ mod micros {
     }
 }
 
-/// A discovered limit.
 #[derive(Clone, Debug)]
 pub(crate) struct DiscoveredLimit {
     pub(crate) spec: LimitSpec,
@@ -79,9 +78,8 @@ pub(crate) struct DiscoveredLimit {
     /// The capacity in force.
     pub(crate) in_force: Amount,
     pub(crate) since: Time,
-    /// The stock that was left when the limit was discovered, until the limit is in force.
+    /// The stock that was left on discovery, until the limit is in force.
     pub(crate) left: Option<Amount>,
-    /// Responses that tell of it.
     answers: u32,
     /// Responses in a row with headers about other limits only.
     pub(crate) denials: u32,
@@ -99,7 +97,7 @@ impl DiscoveredLimit {
         DiscoveredLimit { spec, evidence, in_force, since, left, answers, denials: 0, last, longer: 0, other }
     }
 
-    /// A limit that a predecessor has discovered. `route` is the label that names routes.
+    /// Restores a limit that a predecessor discovered. `route` is the label with routes.
     pub(crate) fn restored(known: &DiscoveredSnapshot, route: Option<&str>, now: Time) -> Self {
         let capacity = if known.capacity > Amount::ZERO { known.capacity } else { Amount::SMALLEST };
         let period = known.period.max(Span::from_nanos(1));
@@ -129,8 +127,8 @@ impl DiscoveredLimit {
         }
     }
 
-    /// The limit as a configuration would state it. A steered rate becomes a number of calls in a
-    /// second or, below one call a second, one call in a longer period.
+    /// Returns the limit as a configuration would state it. A steered rate becomes a number of
+    /// calls per second or, below that, one call in a longer period.
     pub(crate) fn as_configuration(&self) -> LimitSpec {
         let (capacity, period) = (self.in_force, self.spec.period);
         let learn = if self.spec.is_steered() { Learn::Never } else { self.spec.learn };
@@ -159,27 +157,26 @@ impl DiscoveredLimit {
         }
     }
 
-    /// Notes that a response has headers about the limit.
     pub(crate) fn confirm(&mut self, now: Time) {
         self.answers = self.answers.saturating_add(1);
         (self.denials, self.last) = (0, now);
     }
 
-    /// Whether the limit is to be dropped: [`DENIALS`] responses in a row lack it, or none repeats it
-    /// in time.
+    /// Returns whether to drop the limit: [`DENIALS`] responses in a row lack it, or none repeats
+    /// it in time.
     pub(crate) fn is_doubtful(&self, now: Time) -> bool {
         let is_unrepeated = self.lapses().is_some_and(|lapse| lapse <= now);
         self.evidence == Evidence::Headers && (self.denials >= DENIALS || is_unrepeated)
     }
 
-    /// When the limit is dropped unless a response repeats it.
+    /// Returns when the limit is dropped unless a response repeats it.
     pub(crate) fn lapses(&self) -> Option<Time> {
         let may_lapse = self.evidence == Evidence::Headers && self.answers < ESTABLISHED;
         may_lapse.then_some(self.last + UNREPEATED + Span::from_nanos(1))
     }
 
-    /// Adopts a longer period that a response shows, once [`CONSISTENT`] responses in a row show a
-    /// longer one. Returns whether the period changes.
+    /// Adopts a longer period once [`CONSISTENT`] responses in a row show a longer one. Returns
+    /// whether the period changes.
     pub(crate) fn lengthen(&mut self, shown: Span) -> bool {
         self.longer = if shown > self.spec.period { self.longer + 1 } else { 0 };
         let counts = self.longer >= CONSISTENT;
@@ -189,9 +186,9 @@ impl DiscoveredLimit {
         counts
     }
 
-    /// Adopts another capacity that a response states, once [`CONSISTENT`] responses in a row state
-    /// it. Returns whether the capacity changes. A lower capacity of a limit without keys is left
-    /// to the bucket, which follows it as a written limit does.
+    /// Adopts another capacity once [`CONSISTENT`] responses in a row state it. Returns whether the
+    /// capacity changes. A lower capacity of a limit without keys is left to the bucket, which
+    /// follows it as for a configured limit.
     pub(crate) fn resize(&mut self, stated: Amount) -> bool {
         let (other, answers) = self.other;
         let counts_itself = stated < self.spec.capacity && !self.spec.applies.is_keyed();
@@ -206,9 +203,9 @@ impl DiscoveredLimit {
     }
 }
 
-/// The algorithm of a limit that was discovered by headers. Nothing tells when the upstream's windows
-/// begin, so the limit gets windows that begin with their first call. These count as sliding
-/// windows, which are safe for every beginning.
+/// The algorithm of a limit discovered by headers. As nothing tells when the upstream's windows
+/// begin, the limit gets windows that begin with their first call, which count as sliding windows
+/// and so are safe for every beginning.
 pub(crate) fn algorithm(is_gradual: bool) -> Algorithm {
     if is_gradual { Algorithm::TokenBucket } else { Algorithm::FixedWindow(Alignment::FirstUse) }
 }

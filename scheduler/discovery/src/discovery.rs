@@ -1,4 +1,4 @@
-//! The discovery of limits between the driver of a scheduler and its core.
+//! The discovery of limits, between the driver of a scheduler and its core.
 
 use crate::discovered_limit::{DiscoveredLimit, DiscoveredSnapshot, Evidence};
 use crate::headers::{described_limit, name_of, period};
@@ -18,12 +18,12 @@ use rampmeter_scheduler_core::scheduler::settle::EndedCall;
 use rampmeter_scheduler_core::scheduler::{Scheduler, Wakeup, WakeupReason};
 use std::collections::BTreeMap;
 
-/// The most limits that are discovered by headers. No response names so many, and a lying worker
-/// cannot fill a resource with them.
+/// Most limits discovered by headers. No response names so many, and a lying worker cannot fill a
+/// resource with them.
 const MAX_DISCOVERED: usize = 24;
-/// The most routes of one limit.
+/// Most routes of one limit.
 const MAX_ROUTES: usize = 256;
-/// With this many bytes of routes, no limit gets another one: the state record has to hold them.
+/// Bytes of routes beyond which no limit gets another one: the state record has to hold them.
 const ROUTES_BYTES: usize = 16 << 10;
 
 /// The name of the limit for a discovered rate.
@@ -31,24 +31,24 @@ const RATE: &str = "learned-rate";
 /// The name of the limit for a discovered cap on calls in flight.
 const IN_FLIGHT: &str = "learned-in-flight";
 
-/// The pause after a refusal that names none.
+/// The pause after a rejection that states none.
 const SILENT_PAUSE: Span = Span::from_secs(1);
-/// The bucket of a discovered rate holds the refill of this time, so that calls come evenly.
+/// The bucket of a discovered rate holds the refill of this time, so that calls are evenly spaced.
 const BURST: Span = Span::from_millis(50);
-/// The limit for a discovered rate has one of these rates, in calls a second, as its nominal rate,
-/// and steers the discovered one below it.
+/// The nominal rates in calls per second, one of which the limit for a discovered rate has, to
+/// steer the discovered one below it.
 const BRACKETS: [f64; 5] = [4.0, 64.0, 1024.0, 16_384.0, 262_144.0];
-/// A discovered rate is at most `HIGH` and at least `LOW` of the nominal rate that it is a part of.
+/// A discovered rate lies between these fractions of its nominal rate.
 const HIGH: f64 = 0.95;
 const LOW: f64 = 0.02;
-/// The most calls in flight that a cap allows.
+/// Highest cap on calls in flight.
 const MAX_IN_FLIGHT: u64 = 65_536;
-/// A place is held for longer than calls take, in this proportion and within these bounds.
+/// A place is held longer than calls take, by this proportion and within these bounds.
 const LEASE: (u64, u64) = (11, 10);
 const MIN_LEASE: Span = Span::from_secs(1);
 const LONGEST_LEASE: Span = Span::from_secs(60);
 
-/// The cause of a refused call.
+/// The cause of a rejection.
 enum RejectionSource {
     /// A limit that the response names, or that other accounts have used up.
     KnownLimit,
@@ -61,12 +61,12 @@ enum RejectionSource {
 /// The discovery of limits for one resource, if the resource wants it.
 ///
 /// The core has to begin with the [extended](Discovery::extended) resource. From then on, all
-/// events go through [`handle`](Discovery::handle), and the driver asks for
-/// [`next_wakeup`](Discovery::next_wakeup) here.
+/// events go through [`handle`](Discovery::handle), and the driver takes
+/// [`next_wakeup`](Discovery::next_wakeup) from here.
 ///
-/// What an answer or a wake-up teaches is in force in the core before the core handles it, so that
-/// all commands that follow from an event number limits alike. During a hand-over the limits stay as
-/// they are.
+/// What a response or a wake-up teaches is in force in the core before the core handles it, so that
+/// all commands that follow from an event number limits alike. During a hand-over the limits do not
+/// change.
 #[derive(Clone, Debug)]
 pub struct Discovery {
     /// The resource without the discovered limits.
@@ -79,7 +79,7 @@ pub struct Discovery {
     rate: RateSearch,
     /// Whether the limits have changed since the last [`Discovery::take_event`].
     is_changed: bool,
-    /// Discovered limits that the driver has not asked for yet.
+    /// Discovered limits that the driver has not taken yet.
     news: Vec<Name>,
     is_over: bool,
     /// The time of the latest event.
@@ -87,7 +87,7 @@ pub struct Discovery {
 }
 
 impl Discovery {
-    /// Begins to discover limits that `written` lacks. Those of a predecessor are known from then on.
+    /// Begins to discover limits that `written` lacks, with those that a predecessor discovered.
     #[must_use]
     pub fn begin(written: &Resource, now: Time, known: &[DiscoveredSnapshot]) -> Self {
         let (scope, route) = (written.spec().discover, written.spec().discover_route.as_deref());
@@ -119,19 +119,19 @@ impl Discovery {
         discovery
     }
 
-    /// Returns the resource with the written limits, followed by the discovered ones.
+    /// Returns the resource with the configured limits, followed by the discovered ones.
     #[must_use]
     pub fn extended(&self, written: Resource) -> Resource {
         if self.scope == Discover::Nothing { written } else { self.resource() }
     }
 
-    /// Returns the resource without discovered limits, of a core with the resource `in_force`.
+    /// Returns the resource `in_force` in a core without its discovered limits.
     #[must_use]
     pub fn written<'a>(&'a self, in_force: &'a Resource) -> &'a Resource {
         if self.scope == Discover::Nothing { in_force } else { &self.written }
     }
 
-    /// Handles an event in `core`. What an answer teaches about limits comes into force first.
+    /// Handles an event in `core`. What a response teaches about limits comes into force first.
     ///
     /// # Panics
     /// If `now` is before the time of an earlier event.
@@ -149,7 +149,7 @@ impl Discovery {
             self.learn(core.resource(), now, call, answer);
             may_change = true;
         }
-        // Other events number limits as they are, and must not meet other ones.
+        // Other events number limits as they are, and must not meet others.
         if may_change {
             self.review(now);
             if self.is_changed {
@@ -166,7 +166,7 @@ impl Discovery {
         self.steer(core, now);
     }
 
-    /// Returns when to handle [`Event::Wake`], and why. An overdue wake-up is returned with the time of the last
+    /// Returns when to handle [`Event::Wake`], and why. An overdue wake-up has the time of the last
     /// event.
     #[must_use]
     pub fn next_wakeup<R: Clone>(&self, core: &Scheduler<R>) -> Option<Wakeup> {
@@ -177,7 +177,7 @@ impl Discovery {
         core.next_wakeup().into_iter().chain(review).min()
     }
 
-    /// Returns the limits that were discovered since the last call, as a configuration would state them.
+    /// Returns the limits discovered since the last call, as a configuration would state them.
     pub fn take_news(&mut self) -> Vec<(LimitSpec, Evidence)> {
         let news = std::mem::take(&mut self.news);
         let described = |name: &Name| self.limit(name).map(|limit| (limit.as_configuration(), limit.evidence));
@@ -192,8 +192,8 @@ impl Discovery {
         resource.spec().limits.iter().map(stated).collect()
     }
 
-    /// Adds to the status of limits which of them were discovered, and by what evidence. Shows these as
-    /// a configuration would state them.
+    /// Marks the discovered limits in their status with the evidence, and shows them as a
+    /// configuration would state them.
     pub fn describe(&self, limits: &mut [LimitStatus], now: Time) {
         for status in limits {
             let Some(limit) = self.limit(&status.name) else { continue };
@@ -217,8 +217,8 @@ impl Discovery {
         self.discovered.iter().map(|limit| limit.snapshot(now)).collect()
     }
 
-    /// Returns the resource with the discovered limits. A written limit takes precedence over a discovered
-    /// one of the same name.
+    /// Returns the resource with the discovered limits. A configured limit takes precedence over a
+    /// discovered one of the same name.
     fn resource(&self) -> Resource {
         let places = MAX_LIMITS.saturating_sub(self.written.spec().limits.len());
         let specs = self.discovered.iter().map(|limit| &limit.spec);
@@ -226,7 +226,7 @@ impl Discovery {
         self.written.extended(unwritten.take(places).cloned()).expect("a discovered limit is valid")
     }
 
-    /// Returns the limit of this name, if it was discovered and is not written.
+    /// Returns the limit of this name, if it was discovered and is not configured.
     fn limit(&self, name: &str) -> Option<&DiscoveredLimit> {
         let limit = self.discovered.iter().find(|limit| *limit.spec.name == *name);
         limit.filter(|_| self.written.limit(name).is_none())
@@ -244,7 +244,7 @@ impl Discovery {
     }
 
     /// Returns the change of limits to the [resource](Discovery::resource), with what is left of
-    /// limits that are new in it.
+    /// new ones.
     fn take_event<R>(&mut self) -> Event<R> {
         self.is_changed = false;
         let left = |limit: &mut DiscoveredLimit| Some((limit.spec.name.clone(), limit.left.take()?));
@@ -252,8 +252,8 @@ impl Discovery {
         Event::Discovered { resource: Box::new(self.resource()), left }
     }
 
-    /// Learns from the answer to a call. If the number of calls in flight is to blame for a refusal,
-    /// the verdict becomes [`Verdict::Crowded`]. `in_force` is the resource of the core.
+    /// Learns from the response to a call. If the number of calls in flight caused a rejection, the
+    /// verdict becomes [`Verdict::Crowded`]. `in_force` is the resource of the core.
     fn learn(&mut self, in_force: &Resource, now: Time, call: EndedCall<'_>, answer: &mut Observation) {
         self.in_flight = call.beside;
         match self.refused_by(in_force, call.bill, answer) {
@@ -279,10 +279,10 @@ impl Discovery {
         answer.readings.iter().for_each(|reading| self.take_reading(now, call.bill.traits.as_deref(), reading));
     }
 
-    /// Returns the cause if the call was refused.
+    /// Returns the cause if the call was rejected.
     fn refused_by(&self, in_force: &Resource, bill: &Bill, answer: &Observation) -> Option<RejectionSource> {
         let is_used_up = |reading: &Reading| is_used_up(in_force, bill, reading);
-        // Far below the cap, places are free, so a refusal without explanation has another cause.
+        // Far below the cap, places are free, so an unexplained rejection has another cause.
         let is_near_cap = self.cap.cap.is_none_or(|cap| (self.in_flight + 1) * 2 > cap);
         let blames_places = self.scope == Discover::InFlight && self.in_flight > 0 && is_near_cap;
         match &answer.verdict {
@@ -337,7 +337,6 @@ impl Discovery {
         self.is_changed |= self.discovered.len() < before;
     }
 
-    /// Updates the limits for the rate and for calls in flight.
     fn estimate(&mut self, now: Time) {
         if self.scope == Discover::All {
             self.put_rate(now);
@@ -350,7 +349,7 @@ impl Discovery {
 
     fn put_rate(&mut self, now: Time) {
         let rate = self.rate.rate;
-        // In calls a second.
+        // In calls per second.
         let present = self.by(Evidence::Refusals).map(|limit| limit.spec.capacity.units() / BURST.secs());
         let present = present.filter(|bracket| (LOW * bracket..=HIGH * bracket).contains(&rate));
         let bracket = stock(present.unwrap_or_else(|| bracket_of(rate)));
@@ -367,13 +366,14 @@ impl Discovery {
         self.put(now, Evidence::InFlight, limit, calls(cap));
     }
 
-    /// The limit with this evidence, of which at most one limit has refusals or calls in flight.
+    /// Returns the limit with this evidence. Refusals and calls in flight have at most one limit
+    /// each.
     fn by(&self, evidence: Evidence) -> Option<&DiscoveredLimit> {
         self.discovered.iter().find(|limit| limit.evidence == evidence)
     }
 
-    /// Puts `in_force` into force as the capacity of a steered limit. The amount with which the limit
-    /// began stays in its specification: a limit whose specification changes begins anew in the core.
+    /// Puts `in_force` into force as the capacity of a steered limit. Its specification keeps the
+    /// first amount: a limit whose specification changes starts anew in the core.
     fn put(&mut self, now: Time, evidence: Evidence, spec: LimitSpec, in_force: Amount) {
         let learn = Learn::Steered(in_force);
         let Some(known) = self.discovered.iter_mut().find(|limit| limit.evidence == evidence) else {
@@ -402,7 +402,7 @@ impl Discovery {
     }
 }
 
-/// Whether the configuration of `resource` still wants this limit of a predecessor's search.
+/// Returns whether the configuration of `resource` still wants this limit of a predecessor.
 fn is_wanted(resource: &Resource, known: &DiscoveredSnapshot) -> bool {
     let spec = resource.spec();
     let has_routes = || known.routes.is_empty() || spec.discover_route.is_some();
@@ -415,7 +415,7 @@ fn is_wanted(resource: &Resource, known: &DiscoveredSnapshot) -> bool {
     }
 }
 
-/// A limit that counts requests, to be [put](Discovery::put) into force.
+/// A limit of requests, to be [put](Discovery::put) into force.
 fn steered(name: &str, algorithm: Algorithm, capacity: Amount, period: Span) -> LimitSpec {
     let valid = |name| Name::new(name).expect("a valid name");
     LimitSpec {
@@ -429,7 +429,6 @@ fn is_steered(name: &str) -> bool {
     [RATE, IN_FLIGHT].contains(&name)
 }
 
-/// The capacity of the bucket for a rate in calls a second.
 fn stock(rate: f64) -> Amount {
     Amount::round_up((rate * BURST.secs()).max(1e-6)).unwrap_or(Amount::ONE)
 }
@@ -438,7 +437,8 @@ fn bracket_of(rate: f64) -> f64 {
     BRACKETS.into_iter().find(|bracket| rate <= HIGH * bracket).unwrap_or(BRACKETS[BRACKETS.len() - 1])
 }
 
-/// Whether the remaining amount of a reading does not suffice for another call with this bill.
+/// Returns whether the remaining amount of a reading does not suffice for another call with this
+/// bill.
 fn is_used_up(in_force: &Resource, bill: &Bill, reading: &Reading) -> bool {
     let unit = if let Scope::Unit(unit) = &reading.scope { Some(unit) } else { None };
     let counts = |limit: &LimitId| unit.is_none_or(|unit| *in_force[*limit].spec().unit == **unit);

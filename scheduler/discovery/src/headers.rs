@@ -1,7 +1,7 @@
-//! Derives a limit from the headers of an answer.
+//! Derives a limit from the headers of a response.
 //!
 //! A window is as long as the longest time until its end that headers stated. For a bucket that
-//! refills all the time, headers tell when it is full. Its period follows from this time and from
+//! refills all the time, headers state when it is full, and its period follows from this time and
 //! the missing amount. Headers are coarse, so both periods are rounded to usual ones.
 
 use crate::discovered_limit::algorithm;
@@ -17,7 +17,7 @@ const USUAL_SECS: [u64; 19] =
     [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18_000, 43_200, 86_400, 604_800];
 /// A reset of at least this many grains is precise.
 const PRECISE_GRAINS: u64 = 100;
-/// A reset of fewer grains does not tell the period of a bucket that refills all the time.
+/// A reset of fewer grains does not reveal the period of a bucket that refills all the time.
 const MIN_GRAINS: u64 = 10;
 /// How far a usual period may be from a precise one and from a coarse one, in percent.
 const PRECISELY: u64 = 3;
@@ -25,8 +25,8 @@ const COARSELY: u64 = 40;
 /// The name of a limit that no header names.
 const UNNAMED: &str = "learned-limit";
 
-/// The limit that a reading describes; none if the reading tells too little. The answered call had
-/// this route, with the label that names routes, and these labels for keys.
+/// Returns the limit that a reading describes, if it says enough. The call had this route, with its
+/// label, and these labels for keys.
 pub(crate) fn described_limit(reading: &Reading, route: Option<(&str, &str)>, keys: &[String]) -> Option<LimitSpec> {
     let capacity = reading.capacity.filter(|capacity| *capacity >= Amount::ONE)?;
     let unit = if let Scope::Unit(unit) = &reading.scope { unit } else { REQUESTS };
@@ -40,7 +40,7 @@ pub(crate) fn described_limit(reading: &Reading, route: Option<(&str, &str)>, ke
     })
 }
 
-/// The name of the limit that a reading is about.
+/// Returns the name of the limit in a reading.
 pub(crate) fn name_of(reading: &Reading) -> Option<Name> {
     let of_scope = match &reading.scope {
         Scope::Limit(name) | Scope::Policy(name) | Scope::Unit(name) => name,
@@ -49,7 +49,7 @@ pub(crate) fn name_of(reading: &Reading) -> Option<Name> {
     Name::new(reading.described.name.as_deref().unwrap_or(of_scope)).ok()
 }
 
-/// The period of the limit that a reading is about; none if the reading does not show it.
+/// Returns the period of the limit in a reading, if it shows.
 pub(crate) fn period(reading: &Reading) -> Option<Span> {
     if let Some(stated) = reading.described.period {
         return Some(stated).filter(|stated| *stated > Span::ZERO && *stated <= MAX_PERIOD);
@@ -71,7 +71,7 @@ pub(crate) fn period(reading: &Reading) -> Option<Span> {
     Some(rounded).filter(|period| *period <= MAX_PERIOD)
 }
 
-/// The nearest usual period, if it differs by at most `percent`; otherwise `shown`.
+/// Returns the nearest usual period, if it differs by at most `percent`; otherwise `shown`.
 fn usual(shown: Span, percent: u64) -> Span {
     let distance = |usual: &Span| {
         let (less, more) = (shown.nanos().min(usual.nanos()), shown.nanos().max(usual.nanos()));

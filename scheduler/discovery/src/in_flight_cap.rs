@@ -1,34 +1,33 @@
-//! Finds how many calls the upstream serves at the same time.
+//! Finds how many calls the upstream serves at once.
 //!
 //! Additive increase, multiplicative decrease, as TCP does with its window (Chiu and Jain, 1989;
-//! RFC 5681), and as `AIMDLimit` of Netflix's concurrency-limits does with calls. A refusal tells
-//! more than a lost packet: of the calls in flight at the first refusal, the served ones had
-//! places. Their number is the new cap, but at least half the old one. After calls have used the
-//! cap for a while, a higher one is tried. Each refused try doubles this time, so that few calls
-//! are refused in the long run.
+//! RFC 5681), and `AIMDLimit` of Netflix's concurrency-limits with calls. A rejection says more
+//! than a lost packet: of the calls in flight at the first rejection, the served ones had places.
+//! Their number is the new cap, but at least half the old one. After calls have used the cap for a
+//! while, a higher one is tried. Each rejected try doubles this time, so that few calls are
+//! rejected in the long run.
 //!
 //! A queue in the upstream delays every call. So the median time of some dozen calls is compared
 //! with the least median, as TCP Vegas compares round trips (Brakmo and Peterson, 1995). Of n calls
-//! in flight, n × (1 − least / now) wait in that queue. If a lower number of calls
-//! in flight does not shorten them, there is no queue: the calls or the upstream have changed.
+//! in flight, n × (1 − least / now) wait in that queue. If a lower number does not make calls
+//! faster, there is no queue: the calls or the upstream have changed.
 
 use rampmeter_protocol::time::{Span, Time};
 
-/// The number of served calls before a higher cap is tried, so that a refused try costs half a
-/// percent of calls.
+/// Calls served before a higher cap is tried, so that a rejected try costs half a percent of calls.
 const CALLS_BEFORE_TRY: u64 = 200;
-/// The same after several refused tries.
+/// The same after several rejected tries.
 const MOST_CALLS_BEFORE_TRY: u64 = 3200;
-/// The part of a cap that calls must use before a higher one is tried. Reserved starts leave some
-/// of it unused.
+/// The fraction of a cap that calls must use before a higher one is tried. Reserved starts leave
+/// some of it unused.
 const USED: (u64, u64) = (3, 4);
 
-/// The cap on calls in flight, once refusals or slow calls suggest one.
+/// The cap on calls in flight, once rejections or slow calls suggest one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InFlightCap {
     pub(crate) cap: Option<u64>,
     cohort: Option<CallsAtRefusal>,
-    /// The number of calls served since the cap changed, while calls used it.
+    /// Calls served since the cap changed, while calls used it.
     served: u64,
     /// How many such calls precede a try of a higher cap.
     calls_before_try: u64,
@@ -37,15 +36,15 @@ pub(crate) struct InFlightCap {
     slowdown: SlowdownDetector,
     /// The cap before a queue was suspected.
     before: Option<Option<u64>>,
-    /// How long a call takes at most, as far as is known.
+    /// The longest known duration of a call.
     pub(crate) longest: Span,
 }
 
-/// The calls that were in flight when the first of them was refused.
+/// The calls that were in flight when the first of them was rejected.
 #[derive(Clone, Copy, Debug)]
 struct CallsAtRefusal {
     until: Time,
-    /// The number of them that were not refused so far.
+    /// How many of them have not been rejected so far.
     left: u64,
     /// The least cap that may follow from them.
     least: u64,
@@ -56,8 +55,7 @@ impl InFlightCap {
         InFlightCap { cap: Some(cap.max(1)), longest, ..InFlightCap::default() }
     }
 
-    /// Notes that a call that started at `at` was refused, while `in_flight` other calls are in
-    /// flight.
+    /// Notes that a call that started at `at` was rejected while `in_flight` others were in flight.
     pub(crate) fn note_refused(&mut self, now: Time, at: Time, in_flight: u64) {
         match &mut self.cohort {
             Some(cohort) if at <= cohort.until => cohort.left = cohort.left.saturating_sub(1),
@@ -65,7 +63,7 @@ impl InFlightCap {
                 let least = self.cap.map_or(1, |cap| cap / 2);
                 self.cohort = Some(CallsAtRefusal { until: now, left: in_flight, least });
                 if self.step > 1 {
-                    // The last try of a higher cap was refused.
+                    // The last try of a higher cap was rejected.
                     self.calls_before_try = (self.calls_before_try() * 2).min(MOST_CALLS_BEFORE_TRY);
                 }
                 self.step = 1;
@@ -76,7 +74,7 @@ impl InFlightCap {
         (self.served, self.before) = (0, None);
     }
 
-    /// Notes that a call was served after `taken`, while `in_flight` other calls are in flight.
+    /// Notes that a call was served after `taken` while `in_flight` others were in flight.
     pub(crate) fn note_served(&mut self, taken: Span, in_flight: u64) {
         self.longest = self.longest.max(taken);
         match self.slowdown.note(taken, in_flight + 1) {
@@ -92,7 +90,7 @@ impl InFlightCap {
         self.served += 1;
         if self.served >= self.calls_before_try() {
             if self.step > 1 {
-                // The last try was not refused.
+                // The last try was not rejected.
                 self.calls_before_try = CALLS_BEFORE_TRY;
             }
             self.cap = Some(cap + self.step.max(1));
@@ -109,7 +107,7 @@ impl InFlightCap {
 /// The fewest and the most calls of a round.
 const MIN_CALLS: u64 = 64;
 const MAX_CALLS: u64 = 256;
-/// Calls that may wait in the upstream, so that the upstream never idles.
+/// Calls that may wait in the upstream, so that it never idles.
 const QUEUE: u64 = 3;
 /// Calls have to take this many times as long before a queue is suspected.
 const SUSPICIOUS: u64 = 3;
@@ -118,7 +116,6 @@ const MIN_IN_FLIGHT: u64 = 4;
 /// Fewer calls in flight have to be faster by one part in this many.
 const FASTER_PART: u64 = 8;
 
-/// The result of a round of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Finding {
     /// The number of calls that can be in flight with a very short queue.

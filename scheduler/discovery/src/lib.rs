@@ -1,5 +1,5 @@
-//! Discovers limits that the configuration lacks, from the upstream's answers. It is pure: events
-//! and times go in, limits come out.
+//! Discovers limits that the configuration lacks from the upstream's responses. The crate is pure:
+//! events and times go in, limits come out.
 //!
 //! | limits | discovered from |
 //! |---|---|
@@ -7,10 +7,10 @@
 //! | a rate | refused calls, by additive increase and multiplicative decrease: `rate_search` |
 //! | a cap on calls in flight | refused calls, and calls that take longer: `in_flight_cap` |
 //!
-//! Discovered limits are in force like written ones, and come after these. A limit from headers
-//! begins with the amount that the headers say is left. The rate and the cap are
-//! [steered](rampmeter_policy::spec::Learn::Steered): their capacities in force
-//! change without a change of limits.
+//! Discovered limits are in force like configured ones, and come after them. A limit from headers
+//! begins with the amount that the headers state. The rate and the cap are
+//! [steered](rampmeter_policy::spec::Learn::Steered): their capacities in force change without a
+//! change of limits.
 //!
 //! [`Discovery`] stands between the driver of a scheduler and its core:
 //!

@@ -1,65 +1,62 @@
 //! Finds the rate that an upstream serves, if no header states it.
 //!
 //! Additive increase and multiplicative decrease (Chiu and Jain, 1989), with the slow start of TCP
-//! (RFC 5681) and the growth of CUBIC (RFC 9438). After a refusal, the rate comes close to the
-//! refused one, stays near it for a while (the plateau), and only then goes beyond. The longer the
+//! (RFC 5681) and the growth of CUBIC (RFC 9438). After a rejection, the rate approaches the
+//! rejected one, stays near it for a while (the plateau), and only then exceeds it. The longer the
 //! pause that the upstream asks for, the longer the plateau. The rate does not grow while calls do
 //! not use it.
 
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::VecDeque;
 
-/// The first rate, in calls a second.
+/// The first rate, in calls per second.
 pub(crate) const FIRST_RATE: f64 = 2.0;
-/// The lowest rate.
 const LOWEST_RATE: f64 = 0.01;
-/// The highest rate.
 const HIGHEST_RATE: f64 = 65_536.0;
 const SECOND: u64 = 1_000_000_000;
 
 /// How often the rate grows.
 const REVIEW: Span = Span::from_millis(250);
-/// Growth in each review before the first refusal: the rate doubles in four seconds.
+/// Growth in each review before the first rejection: the rate doubles in four seconds.
 const GROWTH: f64 = 1.0443;
-/// Above this rate it grows more slowly, because a refusal there costs more calls.
+/// Above this rate it grows more slowly, because a rejection there costs more calls.
 const SLOWER_ABOVE: f64 = 32.0;
 /// The slower growth in each review: the rate doubles in twelve seconds.
 const SLOWER_GROWTH: f64 = 1.0145;
-/// The share of the rate that a refusal in slow start leaves.
+/// The fraction of the rate that a rejection in slow start leaves.
 const LEFT_IN_SLOW_START: f64 = 0.5;
-/// The share that an early refusal leaves.
+/// The fraction that an early rejection leaves.
 const LEFT_AFTER_EARLY_REFUSAL: f64 = 0.8;
-/// The share that a later refusal leaves.
+/// The fraction that a later rejection leaves.
 const LEFT_AFTER_LATER_REFUSAL: f64 = 0.95;
-/// A refusal is early if calls have used the rate for less than one part in this many of the
+/// A rejection is early if calls have used the rate for less than one part in this many of the
 /// plateau.
 const EARLY_PART: u64 = 4;
-/// A longer pause teaches no more. The calls of a resource pause for no longer on one answer, either.
+/// A longer pause teaches no more, and no single response pauses a resource's calls for longer.
 const LONGEST_PAUSE: Span = Span::from_secs(60);
-/// The shortest plateau. It also lasts at least this many times the pause that the upstream asked
-/// for.
+/// Shortest plateau. It also lasts at least this many times the pause that the upstream asked for.
 const PLATEAU: Span = Span::from_secs(30);
 const PAUSES: u64 = 10;
-/// A plateau also covers at least this many calls, because each return to the refused rate costs a
-/// refused call.
+/// A plateau also covers at least this many calls, because each return to the rejected rate costs a
+/// rejected call.
 const CALLS: f64 = 200.0;
-/// After a refusal with a long pause, the rate is at most this share of the rate served before.
-/// That rate is measured over about as long a time as the pause.
+/// After a rejection with a long pause, the rate is at most this fraction of the rate served
+/// before, measured over about as long a time as the pause.
 const SUSTAINED: f64 = 0.95;
-/// The number of past seconds whose calls are known.
+/// Number of past seconds whose calls are known.
 const SECONDS: usize = 64;
-/// The rate counts as used if at least this share of it is served.
+/// The rate counts as used if at least this fraction of it is served.
 const USED: f64 = 0.7;
 
-/// A rate in calls a second.
+/// A rate in calls per second.
 #[derive(Clone, Debug)]
 pub(crate) struct RateSearch {
     pub(crate) rate: f64,
-    /// The rates at the last refusal and right after it; none in slow start.
+    /// The rates at the last rejection and right after it; `None` in slow start.
     refused: Option<(f64, f64)>,
-    /// For how long calls have to use the rate until the refused rate is reached again.
+    /// How long calls have to use the rate until the rejected rate is reached again.
     plateau: Span,
-    /// For how long calls have used the rate since the last refusal.
+    /// How long calls have used the rate since the last rejection.
     grown: Span,
     last_refusal: Option<Time>,
     reviewed: Time,
@@ -79,7 +76,7 @@ impl RateSearch {
         }
     }
 
-    /// A predecessor's rate, which was refused before.
+    /// Restores a predecessor's rate, which was rejected before.
     pub(crate) fn restored(now: Time, rate: f64) -> Self {
         let rate = rate.clamp(LOWEST_RATE, HIGHEST_RATE);
         RateSearch {
@@ -94,11 +91,11 @@ impl RateSearch {
         self.served.note(now);
     }
 
-    /// Notes that a call that started at `at` was refused, and the pause that the upstream asks
+    /// Notes that a call that started at `at` was rejected, and the pause that the upstream asks
     /// for.
     pub(crate) fn note_refused(&mut self, now: Time, at: Time, pause: Span) {
         let pause = pause.min(LONGEST_PAUSE);
-        // A call that started before the last refusal teaches nothing new.
+        // A call that started before the last rejection teaches nothing new.
         if self.last_refusal.is_some_and(|last| at <= last) {
             return;
         }
@@ -149,7 +146,7 @@ impl RateSearch {
     }
 }
 
-/// The rate after calls have used it for this many plateaus since the refusal.
+/// The rate after calls have used it for this many plateaus since the rejection.
 fn cubic(refused: f64, after: f64, plateaus: f64) -> f64 {
     let past = plateaus - 1.0;
     let beyond = past * past * past;
@@ -157,7 +154,7 @@ fn cubic(refused: f64, after: f64, plateaus: f64) -> f64 {
     refused + height * beyond
 }
 
-/// How many calls were served in each of the last seconds.
+/// The number of calls served in each of the last seconds.
 #[derive(Clone, Debug)]
 struct ServedCalls {
     /// The last seconds with calls, and how many each had.
@@ -175,8 +172,7 @@ impl ServedCalls {
         self.seconds.pop_front_if(|(first, _)| *first + SECONDS as u64 <= second);
     }
 
-    /// The calls served per second, in the whole seconds before the present one that make up about
-    /// `window`.
+    /// The calls served per second, in the whole past seconds that make up about `window`.
     fn rate(&self, now: Time, window: Span) -> f64 {
         let (seconds, calls) = self.past(now, window);
         calls.map(f64::from).sum::<f64>() / seconds as f64
@@ -187,8 +183,8 @@ impl ServedCalls {
         self.past(now, window).1.max().unwrap_or(0)
     }
 
-    /// How many whole seconds before the present one make up about `window` and are known, and the
-    /// calls of each that had any.
+    /// The number of whole past seconds that make up about `window` and are known, and the calls of
+    /// each that had any.
     fn past(&self, now: Time, window: Span) -> (u64, impl Iterator<Item = u32>) {
         let asked = (window.secs().ceil() as u64).clamp(1, SECONDS as u64 - 1);
         let seconds = asked.min(now.since(self.since).secs() as u64).max(1);

@@ -1,4 +1,4 @@
-//! A nats-server binary and its version. Only a checked one can be started.
+//! A nats-server binary whose version was checked, as required to start it.
 
 use std::fmt;
 use std::fs::File;
@@ -9,11 +9,11 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// The longest wait for the version. A server prints it in milliseconds; the bound is for a machine
-/// under full load, or a wrapper that hangs.
+/// Timeout of `--version`. A server takes milliseconds; the bound is for a machine under full load,
+/// or a wrapper that hangs.
 const VERSION_BOUND: Duration = Duration::from_secs(20);
-/// The bytes that are kept of a process's output, some forty lines: enough for an error with its
-/// context, short enough for a message.
+/// The bytes kept of a process's output, some forty lines: enough for an error with its context,
+/// and short enough for a message.
 const TAIL_BYTES: usize = 4096;
 
 /// A nats-server that has printed its version and is new enough.
@@ -27,7 +27,7 @@ impl Binary {
     /// Runs the file at `path` with `--version`, and accepts it if it is new enough.
     ///
     /// # Errors
-    /// If it cannot be run, is no nats-server, or is older than [`Version::OLDEST`].
+    /// If it cannot be run, is not a nats-server, or is older than [`Version::OLDEST`].
     pub async fn at(path: impl Into<PathBuf>) -> Result<Self, NoServer> {
         let path = path.into();
         match version_of(&path).await {
@@ -49,7 +49,7 @@ impl Binary {
     }
 }
 
-/// Why a file, or a download, is no nats-server to run.
+/// Why a file or a download is not a nats-server to run.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct NoServer(pub(crate) String);
@@ -71,7 +71,7 @@ pub(crate) fn tail_of(output: &Output) -> String {
     tail(&[output.stdout.as_slice(), &output.stderr].concat())
 }
 
-/// Returns the end of a file. Only this part is read.
+/// Reads only the end of a file.
 pub(crate) fn tail_of_file(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let start = file.metadata()?.len().saturating_sub(TAIL_BYTES as u64);
@@ -85,8 +85,7 @@ fn tail(output: &[u8]) -> String {
     String::from_utf8_lossy(&output[output.len().saturating_sub(TAIL_BYTES)..]).trim().to_owned()
 }
 
-/// The version of a nats-server: major, minor and patch. A pre-release counts as its release:
-/// 2.12.0-RC.1 is read as 2.12.0.
+/// The version of a nats-server. A pre-release counts as its release: 2.12.0-RC.1 as 2.12.0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version([u32; 3]);
 

@@ -1,9 +1,10 @@
-//! The mark that a clean stop leaves in a store, by which the next server there keeps the name of
-//! the one before.
+//! The mark that a clean stop leaves in a store, so that the next server there keeps the name of
+//! the previous one.
 //!
-//! The store may be copied and put back at any time. The mark counts only if nothing of that has
+//! The store may be copied and put back at any time. The mark counts only if none of that has
 //! happened: it is the same file, written when it says, in the same boot of the machine, and
-//! nothing in the store has changed since. The system sets the time of a change of a file; no
+//! nothing in the store has changed since. The system sets the time of a file's change, which no
+//! program can set back.
 //! program can set it back.
 
 use std::collections::hash_map::RandomState;
@@ -14,18 +15,17 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// The file with the mark.
 const MARK: &str = "clean-stop";
-/// Linux names the present boot of the machine here. After another boot the store may lack what the
-/// disk did not get.
+/// Identifies the current boot on Linux. After another boot the store may lack what did not reach
+/// the disk.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// The longest time in which a mark is written. A copy that is made later is told by that.
+/// Longest time in which a mark is written, which reveals a copy made later.
 const WRITTEN_WITHIN_SECS: i64 = 1;
 
-/// Linux dates changes of files by a clock that moves at least this often (with `CONFIG_HZ=100`).
+/// Linux dates changes of files by a clock that ticks at least this often (with `CONFIG_HZ=100`).
 const CLOCK_TICK: Duration = Duration::from_millis(10);
 
-/// Leaves a mark that the server called `name` has ended, and waits until every later change of a
+/// Leaves a mark that the server called `name` has stopped, and waits until every later change of a
 /// file has a later date. Without a mark the next start is only more careful.
 pub(crate) async fn leave(store: &Path, name: &str) -> io::Result<()> {
     let mut file = File::create(store.join(MARK))?;
@@ -35,8 +35,8 @@ pub(crate) async fn leave(store: &Path, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the name of the server that `store` is exactly as it left it, if there is one, or else
-/// one that no server had. The mark is used up: this server may end in another way.
+/// Returns the name of the server that left `store` exactly as it is, if there is one, or else a
+/// new name. The mark is used up: this server may not stop cleanly.
 pub(crate) fn name(store: &Path, prefix: &str) -> io::Result<String> {
     let kept = left_by(store).ok().flatten();
     if let Err(error) = fs::remove_file(store.join(MARK))
@@ -58,7 +58,7 @@ fn left_by(store: &Path) -> io::Result<Option<String>> {
     Ok(is_whole.then(|| name.to_owned()))
 }
 
-/// Whether nothing at `path` or below it has changed after `mark`.
+/// Returns whether nothing at `path` or below it has changed after `mark`.
 fn unchanged_since(mark: &Metadata, path: &Path) -> io::Result<bool> {
     let found = fs::symlink_metadata(path)?;
     if changed(&found) > changed(mark) {
@@ -74,7 +74,7 @@ fn unchanged_since(mark: &Metadata, path: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// When a file was last changed, written, or moved here: seconds and nanoseconds.
+/// When a file was last changed, written, or moved here, in seconds and nanoseconds.
 fn changed(file: &Metadata) -> (i64, i64) {
     (file.ctime(), file.ctime_nsec())
 }

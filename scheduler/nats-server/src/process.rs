@@ -1,5 +1,5 @@
-//! A run of nats-server: its private folder, its addresses, the lock of its store, and what ends it with
-//! its owner.
+//! A run of nats-server: its private folder, its addresses, the lock of its store, and the guard
+//! that ends it with its owner.
 
 use crate::binary::{Binary, tail_of_file};
 use crate::clean_stop;
@@ -15,33 +15,33 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
-/// The longest wait for a server to be ready. It is ready within 10 ms; the bound is for a machine
-/// under full load and a large store to recover.
+/// Longest start of a server, which usually takes 10 ms; the bound is for a machine under full load
+/// that recovers a large store.
 const START_BOUND: Duration = Duration::from_secs(30);
-/// The interval of checks on a starting server: a fraction of its start time.
+/// Interval of checks on a starting server, a fraction of its start time.
 const START_POLL: Duration = Duration::from_millis(2);
-/// How long a server that is ending may keep its store: it ends within milliseconds of its owner.
+/// How long a stopping server may keep its store: it ends within milliseconds of its owner.
 const ENDING_BOUND: Duration = Duration::from_secs(5);
-/// The interval of tries: a fraction of the time that a server takes to end.
+/// Interval of attempts, a fraction of the time that a server takes to end.
 const ENDING_POLL: Duration = Duration::from_millis(20);
-/// How the system says that a port is taken.
+/// How the system reports that a port is taken.
 const TAKEN: &str = "address already in use";
 /// The environment variable with the folder of the store, for configuration files.
 const STORE: &str = "NATS_STORE";
 /// Waits for the end of its standard input, which only the owner holds open, and ends the server. A
-/// paused server goes on, so that it can end.
+/// paused server is resumed so that it can end.
 const GUARD: &str = r#"read -r _; kill "$1"; kill -CONT "$1""#;
 
 /// Why a server could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Its folder or a file in it could not be made.
+    /// Its folder or a file in it could not be created.
     #[error("cannot make a folder for nats-server")]
     Folder(#[source] io::Error),
     /// The running server could not be stopped before its restart.
     #[error("cannot stop the nats-server that is to be restarted")]
     Stop(#[source] io::Error),
-    /// The system could not run the server, or does not know its status any more.
+    /// The system could not run the server, or no longer knows its status.
     #[error("cannot run {}", program.display())]
     Process {
         /// The program.
@@ -92,28 +92,27 @@ impl StartError {
     }
 }
 
-/// Returns the last complaint in the log of a nats-server, without its time; otherwise the last
-/// line.
+/// Returns the last complaint in a nats-server's log, without its time, or else the last line.
 fn last_complaint(log: &str) -> &str {
     let complaint = |line| ["[FTL] ", "[ERR] "].iter().find_map(|level| Some(str::split_once(line, level)?.1));
     let last_line = log.lines().rfind(|line| !line.trim().is_empty());
     log.lines().rev().find_map(complaint).or(last_line).unwrap_or("its log is empty")
 }
 
-/// Everything that is needed to run the same server again.
+/// Everything needed to run the same server again.
 #[derive(Debug)]
 pub(crate) struct Launch {
     program: PathBuf,
     options: Options,
     pub(crate) store: PathBuf,
     configuration: Option<PathBuf>,
-    /// The private folder of the server, removed with it: log, ports, configuration, and the store
-    /// by default.
+    /// The server's private folder, removed with it: log, ports, configuration, and by default the
+    /// store.
     folder: TempDir,
 }
 
 impl Launch {
-    /// Prepares the folder of the server; runs nothing yet.
+    /// Prepares the server's folder without running anything.
     pub(crate) fn new(binary: &Binary, options: Options) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("nats-server-").tempdir()?;
         let own = folder.path().join("nats.conf");
@@ -126,8 +125,8 @@ impl Launch {
         Ok(Self { program: binary.path().to_path_buf(), options, store, configuration, folder })
     }
 
-    /// Runs the server on `port` (0: any free one), and returns once it is ready. A child that is
-    /// not returned is killed.
+    /// Runs the server on `port` (0 for any free one), and returns once it is ready. A child that
+    /// is not returned is killed.
     pub(crate) async fn run(&self, port: u16) -> Result<Running, StartError> {
         let lock = StoreLock::take(&self.store).await?;
         let name = self.options.name_prefix.map(|prefix| clean_stop::name(&self.store, prefix));
@@ -142,7 +141,6 @@ impl Launch {
         }
     }
 
-    /// Returns the end of the log of all runs.
     pub(crate) fn log_tail(&self) -> String {
         tail_of_file(&self.log()).unwrap_or_else(|error| format!("(its log cannot be read: {error})"))
     }
@@ -176,8 +174,8 @@ impl Launch {
         command.kill_on_drop(true).spawn()
     }
 
-    /// Returns the folder in which the server writes its addresses, without the file of an earlier
-    /// run, which a killed server leaves behind.
+    /// Returns the folder in which the server writes its addresses, without the file that a killed
+    /// server has left behind.
     fn empty_ports_folder(&self) -> io::Result<PathBuf> {
         let ports = self.ports();
         if ports.exists() {
@@ -216,16 +214,16 @@ impl Launch {
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) addresses: Addresses,
-    /// Ends the server if its owner dies without having done so. `None` once the process is known
-    /// to have ended, since its id may belong to another one.
+    /// Ends the server if its owner dies first. `None` once the process is known to have ended,
+    /// because its id may belong to another one.
     pub(crate) guard: Option<Child>,
-    /// The name of the server, if it may keep it over a clean stop.
+    /// The server's name, if it may keep it over a clean stop.
     pub(crate) name: Option<String>,
 }
 
-/// Starts a process that ends the server with this process id when its owner dies. It has a process
-/// group of its own: a Ctrl-C does not end it before its owner. Dropping it ends it and leaves the
-/// server alone.
+/// Starts a process that ends the server with this process id when its owner dies. It has its own
+/// process group, so that a Ctrl-C does not end it before its owner. Dropping it ends it and leaves
+/// the server alone.
 ///
 /// The system closes the owner's end of a pipe even after a `kill -9`. A parent-death signal would
 /// need unsafe code, which this workspace forbids.
@@ -242,7 +240,7 @@ fn guard(server: u32) -> io::Result<Child> {
 pub(crate) struct Addresses {
     pub(crate) url: String,
     pub(crate) port: u16,
-    /// The URL of HTTP monitoring, if it is enabled.
+    /// The URL of HTTP monitoring, if enabled.
     pub(crate) monitor: Option<String>,
 }
 
@@ -253,7 +251,7 @@ impl Addresses {
         Self::parse(&fs::read_to_string(file.path()).ok()?)
     }
 
-    /// Reads a ports file. `None` for half a file, since the server does not write it in one step.
+    /// Parses a ports file; `None` for half a file, which the server does not write atomically.
     fn parse(text: &str) -> Option<Self> {
         let file: Value = serde_json::from_str(text).ok()?;
         let first = |kind: &str| file[kind][0].as_str().map(str::to_owned);
@@ -263,16 +261,16 @@ impl Addresses {
     }
 }
 
-/// The lock of a store, for the server that is about to run there: one folder of `JetStream`'s data
+/// The lock of a store for the server that is about to run there: one folder of `JetStream`'s data
 /// has one server at a time.
 ///
-/// The lock belongs to the open file. The server inherits it as its standard input. It therefore
-/// holds the lock exactly as long as it lives, whatever becomes of its owner.
+/// The lock belongs to the open file, which the server inherits as its standard input. The server
+/// therefore holds the lock exactly as long as it lives, whatever becomes of its owner.
 #[derive(Debug)]
 struct StoreLock(File);
 
 impl StoreLock {
-    /// Locks the store, which is made if it does not exist. Waits for a server that is ending.
+    /// Locks the store, creating it if needed. Waits for a server that is ending.
     async fn take(store: &Path) -> Result<Self, StartError> {
         let mut file = open_lock(store).map_err(StartError::Folder)?;
         for _ in 0..ENDING_BOUND.as_millis() / ENDING_POLL.as_millis() {

@@ -1,4 +1,4 @@
-//! Finds a nats-server on this machine, or downloads one.
+//! The search for a nats-server on this machine, or its download.
 
 use crate::binary::{Binary, NoServer, Version};
 use crate::download::Cache;
@@ -8,16 +8,15 @@ use std::path::PathBuf;
 /// Where to look for a nats-server: first in these folders, then in a cache that can download one.
 #[derive(Debug, Clone)]
 pub struct SearchPath {
-    /// The folders that may hold an installed `nats-server`.
+    /// The folders that may contain an installed `nats-server`.
     pub path: Vec<PathBuf>,
     /// The cache for a downloaded server; `None` if there is no folder for it.
     pub cache: Option<Cache>,
 }
 
 impl SearchPath {
-    /// Returns the `PATH`, the folder of this program, and the cache of this process:
-    /// [`Cache::of_this_process`]. pip installs both programs into one folder, which is on the
-    /// `PATH` of an activated environment only.
+    /// Returns the `PATH`, the folder of this program, and [`Cache::of_this_process`]. pip installs
+    /// both programs into one folder, which is on the `PATH` of an activated environment only.
     #[must_use]
     pub fn of_this_process() -> Self {
         let path = env::var_os("PATH").unwrap_or_default();
@@ -25,7 +24,7 @@ impl SearchPath {
         Self { path: env::split_paths(&path).chain(own).collect(), cache: Cache::of_this_process() }
     }
 
-    /// Returns the first nats-server that is new enough. Unfit ones before it are skipped.
+    /// Returns the first nats-server that is new enough, skipping unfit ones.
     ///
     /// # Errors
     /// [`NotFound`], which lists what was tried and what to install.
@@ -47,8 +46,7 @@ impl SearchPath {
 }
 
 impl Binary {
-    /// Finds a nats-server on this machine, or downloads one: [`SearchPath::of_this_process`], then
-    /// [`SearchPath::find`].
+    /// Searches [`SearchPath::of_this_process`] by [`SearchPath::find`].
     ///
     /// The first call on a machine may download a few megabytes; concurrent calls and processes
     /// share one download.

@@ -1,5 +1,4 @@
-//! The public handle of a server: start, stop, restart, pause and kill. Tests of faults need all
-//! five.
+//! The handle of a server: start, stop, restart, pause and kill, all of which fault tests need.
 
 use std::io;
 use std::path::Path;
@@ -16,24 +15,24 @@ use crate::clean_stop;
 use crate::options::Options;
 use crate::process::{Launch, Running, StartError};
 
-/// The longest wait for a stop. A server stops within milliseconds; one that does not is killed.
+/// Timeout of a stop, which takes milliseconds, before the server is killed.
 const STOP_BOUND: Duration = Duration::from_secs(5);
 
-/// How long a restart waits for its port. A connection of another process may use it meanwhile.
+/// How long a restart waits for its port, which a connection of another process may use meanwhile.
 const PORT_BOUND: Duration = Duration::from_secs(10);
 
-/// The time between two attempts to get the port.
+/// Time between two attempts to get the port.
 const PORT_POLL: Duration = Duration::from_millis(200);
 
 /// A nats-server with `JetStream` that runs as a child process and listens on 127.0.0.1 only.
 ///
-/// Dropping it kills the process. The server therefore ends when its owner returns, panics or stops
-/// its runtime. It also ends when a signal kills the owner, even by `kill -9`. It keeps its store
+/// Dropping it kills the process, so the server ends when its owner returns, panics or stops its
+/// runtime. It also ends when a signal kills the owner, even by `kill -9`. It keeps its store
+/// locked while it lives: no other [`Server`] starts there.
 /// locked while it lives: no other [`Server`] starts there.
 #[derive(Debug)]
 pub struct Server {
-    // This field stands before `launch`, so that the process is killed before its folder is
-    // removed.
+    // This field precedes `launch`, so that the process is killed before its folder is removed.
     running: Running,
     launch: Launch,
 }
@@ -50,38 +49,38 @@ impl Server {
         Ok(Self { running, launch })
     }
 
-    /// The address for clients: `nats://127.0.0.1:<port>`. It never changes.
+    /// Returns the address for clients, `nats://127.0.0.1:<port>`, which never changes.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.running.addresses.url
     }
 
-    /// The port on 127.0.0.1. It never changes.
+    /// Returns the port on 127.0.0.1, which never changes.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.running.addresses.port
     }
 
-    /// The URL of HTTP monitoring, `http://127.0.0.1:<port>`; `None` if it is not enabled. It
-    /// changes with a restart, unless its port was given.
+    /// Returns the URL of HTTP monitoring, `http://127.0.0.1:<port>`, if enabled. It changes with a
+    /// restart, unless its port was given.
     #[must_use]
     pub fn monitor(&self) -> Option<&str> {
         self.running.addresses.monitor.as_deref()
     }
 
-    /// The process id; `None` once the process is known to have ended.
+    /// Returns the process id; `None` once the process is known to have ended.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.running.child.id()
     }
 
-    /// The folder of `JetStream`'s data.
+    /// Returns the folder of `JetStream`'s data.
     #[must_use]
     pub fn store(&self) -> &Path {
         &self.launch.store
     }
 
-    /// The end of the server's log, which continues over restarts.
+    /// Returns the end of the server's log, which continues over restarts.
     #[must_use]
     pub fn log_tail(&self) -> String {
         self.launch.log_tail()
@@ -97,7 +96,7 @@ impl Server {
         status
     }
 
-    /// Kills the process (SIGKILL), and waits until it is gone. Does nothing if it is already gone.
+    /// Kills the process (SIGKILL) if it runs, and waits until it is gone.
     ///
     /// # Errors
     /// If the system refuses.
@@ -109,9 +108,10 @@ impl Server {
         Ok(())
     }
 
-    /// Asks the process to stop (SIGTERM), paused or not, and waits until it is gone. Kills it
+    /// Asks the process to stop (SIGTERM), paused or not, waits until it is gone, and kills it
     /// after a few seconds. Does nothing if it is already gone. A server that has ended by itself
-    /// leaves a mark for the next one in its store, if it has a [name to keep](Options::name_prefix).
+    /// leaves a mark for the next one in its store, if it has a [name to
+    /// keep](Options::name_prefix).
     ///
     /// # Errors
     /// If the system refuses.
@@ -132,11 +132,10 @@ impl Server {
         }
     }
 
-    /// Runs the server again on the same port and the same store. A running server is stopped
-    /// first.
+    /// Runs the server again on the same port and store, stopping it first if it runs.
     ///
-    /// The port is free in between. If another process takes it and keeps it for longer than ten
-    /// seconds, the restart fails.
+    /// The port is free in between. If another process keeps it for longer than ten seconds, the
+    /// restart fails.
     ///
     /// # Errors
     /// [`StartError`]. The server is then stopped, and can be restarted again.
@@ -153,7 +152,8 @@ impl Server {
         Ok(())
     }
 
-    /// Freezes the process (SIGSTOP). Connections stay open, and nothing answers once this returns.
+    /// Freezes the process (SIGSTOP). Connections stay open, and nothing responds once this
+    /// returns.
     ///
     /// # Errors
     /// If the process is gone.
@@ -177,8 +177,8 @@ impl Server {
         Ok(signal::kill(self.process()?, signal)?)
     }
 
-    /// The process id. It cannot belong to another process: the system reuses it only after the
-    /// child was waited for.
+    /// Returns the process id, which cannot belong to another process: the system reuses it only
+    /// after the child was waited for.
     fn process(&self) -> io::Result<Pid> {
         let gone = || io::Error::new(io::ErrorKind::NotFound, "nats-server has ended");
         let pid = i32::try_from(self.pid().ok_or_else(gone)?).map_err(io::Error::other)?;
