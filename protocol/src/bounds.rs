@@ -2,8 +2,7 @@
 
 /// Units in one cost. Real policies count two or three units; the rest is room.
 pub const MAX_UNITS: usize = 16;
-/// Largest amount of one unit in one call. It keeps every product of the arithmetic within 128
-/// bits.
+/// Largest amount of one unit in one call, so that every product fits into 128 bits.
 pub const MAX_AMOUNT: u64 = 1_000_000_000;
 /// Labels of one request. Limits match on a handful.
 pub const MAX_LABELS: usize = 16;

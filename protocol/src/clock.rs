@@ -31,9 +31,8 @@ impl Clock {
         Self::START + Span::from(self.started.elapsed())
     }
 
-    /// Converts `time` for timers that take the standard library's instants. A time before the
-    /// clock's start becomes the start; one that the platform cannot represent becomes a year from
-    /// the start.
+    /// Converts `time` for timers that take the standard library's instants. A past time is due at
+    /// once; one that the platform cannot represent becomes a year from the start.
     #[must_use]
     pub fn instant(&self, time: Time) -> Instant {
         let ahead = time.since(Self::START).duration();
@@ -41,8 +40,7 @@ impl Clock {
     }
 }
 
-/// Reads this machine's wall clock, which may step either way, as of the origin of a clock that
-/// reads `now`.
+/// Reads this machine's wall clock, which may step, at the origin of a clock that reads `now`.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "wall time is read here")]
 pub fn wall_clock_origin(now: Time) -> WallClockOrigin {
@@ -50,8 +48,7 @@ pub fn wall_clock_origin(now: Time) -> WallClockOrigin {
     WallClockOrigin::of(now, u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Returns the wall time in milliseconds since 1970, which may step either way, for timestamps that
-/// outlive a process.
+/// Returns the milliseconds since 1970 by the wall clock, which may step either way.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "wall time is read here")]
 pub fn unix_ms() -> u64 {

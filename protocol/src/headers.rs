@@ -1,7 +1,6 @@
 //! Which headers of an upstream's response a worker passes on to the scheduler.
 
-/// Headers that schedulers read although their names contain no [mark](MARKS), in lower case and
-/// sorted.
+/// Headers without a [mark](MARKS) that schedulers read all the same, in lower case, sorted.
 pub const OF_LIMITS: [&str; 5] =
     ["date", "sforce-limit-info", "x-amzn-errortype", "x-processingunits-spent", "x-shopify-shop-api-call-limit"];
 

@@ -39,8 +39,7 @@ impl<Kind: Clone + Ord> LogThrottle<Kind> {
         Some(std::mem::take(&mut last.left_out))
     }
 
-    /// Removes and returns the count of suppressed lines of a kind whose last line is a minute old,
-    /// with the kind.
+    /// Removes the count of suppressed lines of a kind whose last line is a minute old.
     pub fn take_overdue(&mut self, now: Time) -> Option<(Kind, u64)> {
         let is_overdue = |last: &LastLogged| last.left_out > 0 && now.since(last.at) >= LOGGED_EVERY;
         let (kind, last) = self.0.iter_mut().find(|(_, last)| is_overdue(last))?;

@@ -8,8 +8,7 @@ use crate::time::Span;
 /// More members would exceed the header size that proxies accept.
 const MAX_MEMBERS: usize = 8;
 
-/// Formats what limits have left, in whole requests and seconds; `None` if no limit counts
-/// requests.
+/// Formats what limits have left, in whole requests and seconds; `None` without limits of requests.
 ///
 /// ```
 /// use rampmeter_protocol::left::Left;

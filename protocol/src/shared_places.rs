@@ -29,8 +29,7 @@ impl<H> Default for SharedPlaces<H> {
 }
 
 impl<H: Eq + Hash> SharedPlaces<H> {
-    /// Returns whether `holder` has fewer than `times` the number of `free` places and may take
-    /// one.
+    /// Returns whether `holder` has fewer than `times` × `free` places and may take one.
     #[must_use]
     pub fn may_take(&self, holder: &H, times: usize, free: usize) -> bool {
         self.held_by(holder) < free.saturating_mul(times)

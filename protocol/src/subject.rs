@@ -198,9 +198,8 @@ impl Subjects {
         format!("{}.token.*.{resource}", self.prefix)
     }
 
-    /// Returns where the answer to a message on `subject` goes, or `None` if no answer may go to
-    /// `reply`. For an imported message the result begins with its account, as inboxes begin with
-    /// their user.
+    /// Returns where the answer to a message on `subject` goes, or `None` if not to `reply`. An
+    /// imported message's account precedes its inbox, as other inboxes begin with their user.
     ///
     /// ```
     /// # use rampmeter_protocol::{name::Name, subject::Subjects};

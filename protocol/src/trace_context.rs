@@ -141,8 +141,7 @@ impl TraceContexts {
         }
     }
 
-    /// Expands the contexts to this many elements, so that a single context no longer applies to
-    /// all.
+    /// Expands the contexts to this many elements, so that a single one no longer applies to all.
     #[must_use]
     pub fn of_elements(mut self, elements: usize) -> Self {
         if !self.0.is_empty() {
@@ -163,8 +162,7 @@ impl TraceContexts {
         size_of_val(&*self.0)
     }
 
-    /// Returns the header values for these contexts, with an invalid one for an element without a
-    /// context.
+    /// Returns the header values for these contexts, with an invalid one for no context.
     pub fn values(&self) -> impl Iterator<Item = String> {
         self.0.iter().map(|context| context.map_or("-".to_owned(), |context| context.to_string()))
     }

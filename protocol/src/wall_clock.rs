@@ -25,22 +25,19 @@ impl WallClockOrigin {
         WallClockOrigin(unix_nanos)
     }
 
-    /// Returns the origin of a driver whose `time` is `unix_nanos` since 1970; at the earliest
-    /// 1970.
+    /// Returns the origin for which `time` is `unix_nanos` since 1970; at the earliest 1970.
     #[must_use]
     pub const fn of(time: Time, unix_nanos: u64) -> Self {
         WallClockOrigin(unix_nanos.saturating_sub(time.nanos()))
     }
 
-    /// Returns the wall time of `time` in nanoseconds since 1970. Exact for all times, and so are
-    /// windows.
+    /// Returns the exact wall time of `time` in nanoseconds since 1970, so that windows are exact.
     #[must_use]
     pub fn unix_nanos(self, time: Time) -> u128 {
         u128::from(self.0) + u128::from(time.nanos())
     }
 
-    /// Returns the time at which the wall clock shows `unix_nanos` since 1970, saturating at both
-    /// ends.
+    /// Returns when the wall clock shows `unix_nanos` since 1970, saturating at both ends.
     #[must_use]
     pub fn time_of(self, unix_nanos: u128) -> Time {
         Time::from_nanos(u64::try_from(unix_nanos.saturating_sub(u128::from(self.0))).unwrap_or(u64::MAX))

@@ -17,8 +17,7 @@ pub struct AnswerReader {
     scanner: Scanner,
     usage: Option<(TokenUnits, UsageReader)>,
     error: ErrorReader,
-    /// The function that finds codes, and its text: the beginning of a body, or the last line of a
-    /// stream.
+    /// What finds codes, and in which text: the beginning of a body, or a stream's last line.
     codes: Option<(CodeFn, Vec<u8>)>,
     status: u16,
     is_plain: bool,
@@ -103,8 +102,7 @@ impl AnswerReader {
         }
     }
 
-    /// Returns what the call took by its response; `None` if that does not say. A response that
-    /// breaks off is not whole.
+    /// Returns what the call took, if its response says; one that breaks off is not whole.
     #[must_use]
     pub fn used(&self, is_whole: bool) -> Option<Cost> {
         self.usage.as_ref().and_then(|(units, usage)| units.used(usage, is_whole))

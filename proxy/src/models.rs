@@ -128,8 +128,7 @@ impl Models {
         }
     }
 
-    /// Returns the tokens of the attachment in a text of this length at this path; `None` for any
-    /// other text.
+    /// Returns the tokens of the attachment in this text; `None` for any other text.
     pub(crate) fn attached(&self, path: &str, start: &str, is_base64: bool, bytes: usize) -> Option<u64> {
         let url = start.strip_prefix("data:").and_then(|url| url.split_once(";base64,"));
         let at = self.attachments.iter().find(|(end, _)| is_base64 && is_at(path, end));

@@ -22,8 +22,7 @@ use tokio::task::JoinHandle;
 
 /// How long responses may take to leave after the time for draining.
 const LEAVE: Duration = Duration::from_secs(5);
-/// Bodies that are priced at once. Each may take a processor for a tenth of a second, and a hundred
-/// times its bytes.
+/// Bodies priced at once. Each may take 0.1 s of a processor, and a hundred times its bytes.
 const PRICING: usize = 2;
 
 /// A running proxy. Dropping it ends it at once; [`stop`](Proxy::stop) lets held requests finish.

@@ -100,8 +100,7 @@ pub struct Function<F: ?Sized>(pub Arc<F>);
 /// Computes the labels of a request from this address, or says why the request is ambiguous.
 pub type LabelsFn = Function<dyn Fn(&Parts, IpAddr) -> Result<Labels<'static>, String> + Send + Sync>;
 
-/// Finds the code of an error from the status and the first 16 KiB of the body, or the last event
-/// of a stream.
+/// Finds an error's code from the status and 16 KiB of the body, or a stream's last event.
 pub type CodeFn = Function<dyn Fn(u16, &str) -> Option<String> + Send + Sync>;
 
 /// Computes amounts by unit from the method, the path and the body, or says why there is no price.
@@ -154,8 +153,7 @@ impl<F: ?Sized> fmt::Debug for Function<F> {
 pub struct HeaderSettings {
     /// Whether the upstream receives the client's `Host` instead of its own name.
     pub keep_host: bool,
-    /// Whether the upstream receives the client's address and `Host` in `X-Forwarded-For` and the
-    /// like.
+    /// Whether the upstream gets the client's address and `Host` as `X-Forwarded-For` etc.
     pub forwarded: bool,
     /// The proxies whose `X-Forwarded-For` is kept.
     pub trusted_proxies: Vec<IpNet>,
@@ -189,8 +187,7 @@ pub struct Bounds {
     pub held: usize,
     /// Requests that the upstream is processing.
     pub in_flight: usize,
-    /// Bytes of one body that are kept to send it again. Bodies that determine their cost are kept
-    /// whole, up to 32 MiB.
+    /// Bytes of one body kept to send it again; up to 32 MiB if the body determines its cost.
     pub replay_bytes: usize,
     /// Bytes kept of all bodies together.
     pub replay_memory: usize,

@@ -40,8 +40,7 @@ pub struct BodyLabel {
     pub label: String,
     /// The keys that lead to its value, joined by dots.
     pub key: String,
-    /// The value for requests without one in the body or in the path; without it, they have no such
-    /// label.
+    /// The value for requests without one in body or path; otherwise they lack the label.
     pub otherwise: Option<String>,
 }
 
@@ -94,16 +93,14 @@ pub struct UsageReader {
 }
 
 impl TokenUnits {
-    /// Returns the amounts of these tokens beside the `cost` of a route. `None` if there is
-    /// neither.
+    /// Returns the amounts of these tokens beside a route's `cost`; `None` without either.
     #[must_use]
     pub fn cost(&self, cost: Option<Cost>, tokens: Tokens) -> Option<Cost> {
         let amounts = self.amounts(tokens);
         amounts::with(cost, amounts.into_iter().map(|(unit, amount)| (unit, amount as f64)))
     }
 
-    /// Returns what the call took by its response; `None` if that does not say. A response that
-    /// breaks off is not whole.
+    /// Returns what the call took, if its response says; one that breaks off is not whole.
     #[must_use]
     pub fn used(&self, usage: &UsageReader, is_whole: bool) -> Option<Cost> {
         if self.settles { self.cost(None, usage.used(is_whole)) } else { None }
@@ -226,8 +223,7 @@ impl UsageReader {
         UsageReader { estimate, ..UsageReader::default() }
     }
 
-    /// The tokens that the response reports. A stream without usage, or one that breaks off, took
-    /// what it has brought.
+    /// The tokens that the response reports, or else those that a stream has brought.
     fn used(&self, is_whole: bool) -> Tokens {
         let forms = models().usage.forms.iter();
         let mut told = forms.map(|form| (self.sum(&form.input), self.sum(&form.output)));

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
-/// A deployment of Sentinel Hub, identified by its host. Data fusion charges twice for collections
-/// of another deployment.
+/// A deployment of Sentinel Hub, by its host. Data fusion with other deployments costs double.
 ///
 /// ```
 /// use rampmeter_sentinel_hub::Deployment;

@@ -50,15 +50,13 @@ impl Gap {
 /// The kind of problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// The body is not JSON, is too long, or has a wrong value in a relevant place. Correct the
-    /// body.
+    /// The body is not JSON, is too long, or has a wrong relevant value. Correct the body.
     Malformed,
     /// The body lacks something that the service needs too. Add it.
     Missing,
     /// A number is too small, too large, or not whole.
     OutOfBounds,
-    /// The estimate needs a value that a correct body may leave out. Pass it in
-    /// [`Given`](crate::Given).
+    /// A correct body may leave the needed value out. Pass it in [`Given`](crate::Given).
     Unknowable,
     /// The evalscript cannot be read. Correct it, or pass what it says in [`Given`](crate::Given).
     Script,

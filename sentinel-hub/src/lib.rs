@@ -36,8 +36,8 @@
 //! # }
 //! ```
 //!
-//! Bands, samples and formats are read from the evalscript's `setup()`, if it returns a literal. No
-//! script is run.
+//! Bands, samples and formats are read from a literal in the evalscript's `setup()`, which never
+//! runs.
 //!
 //! **Rules are data.** [`Rules::latest`] follows today's documentation, [`Rules::named`] an earlier
 //! version. An [`Estimate`] contains the version that it was made with.
@@ -55,8 +55,7 @@
 //!   `datasource` counts as its own source. All factors multiply, and those of Sentinel-1 apply as
 //!   soon as one source needs them.
 //! * Each entry of `input.data` is a collection of data fusion, even if two have the same type.
-//! * A batch request over a tiling grid is charged for the most whole tiles that its bounds could
-//!   touch.
+//! * A batch request over a tiling grid is charged for the most tiles that its bounds could touch.
 //!
 //! The actual charge is in the response's `X-ProcessingUnits-Spent`.
 

@@ -126,9 +126,8 @@ impl Fusion {
 }
 
 impl Parameters {
-    /// Creates parameters with these pixels and input bands, of which `dataMask` does not count
-    /// unless it is the only one. The rest is minimal: integers, one sample per pixel, one tile,
-    /// one collection.
+    /// Creates parameters with these pixels and input bands (`dataMask` only if it is the only
+    /// one). The rest is minimal: integers, one sample per pixel, one tile, one collection.
     pub fn new(size: Size, bands: Count) -> Self {
         Parameters {
             size,

@@ -14,15 +14,13 @@ use std::sync::Arc;
 pub struct Outcome {
     /// The fleets, in the order in which they were added.
     pub fleets: Vec<FleetOutcome>,
-    /// All requests in the order in which they first reached the scheduler; empty without a
-    /// scheduler.
+    /// All requests in the order of their first arrival at the scheduler; empty without one.
     pub requests: Vec<Request>,
     /// Indexes of the granted requests, in the order of the grants.
     pub grants: Vec<usize>,
     /// The upstream's levels, if the world was observed.
     pub levels: Vec<Levels>,
-    /// The upstream's rejections by the cause that the scheduler inferred; none without a
-    /// scheduler.
+    /// The upstream's rejections by the scheduler's inferred cause; none without a scheduler.
     pub causes: Rejections,
 }
 
@@ -80,8 +78,7 @@ pub struct FleetOutcome {
     pub refused: u64,
     /// Calls that are not made because asking again is useless.
     pub given_up: u64,
-    /// Calls still wanted when the world ended: the worker, counted through all fleets, and since
-    /// when.
+    /// Calls still wanted at the end: the worker, counted through all fleets, and since when.
     pub unfinished: Vec<(usize, Time)>,
     /// Arrival times of work that found no free worker.
     pub backlog: Vec<Time>,

@@ -14,14 +14,12 @@ impl Rng {
         Rng(SplitMix64::new(seed))
     }
 
-    /// Returns an independent generator for one worker or part, which later draws from this one do
-    /// not affect.
+    /// Returns an independent generator for one worker or part, whatever else this one draws.
     pub(crate) fn fork(&self, number: u64) -> Rng {
         Rng(self.0.fork(number))
     }
 
-    /// Draws a span from `least` to `most`. The slight bias of the remainder does not matter for
-    /// jitter.
+    /// Draws a span from `least` to `most`. The remainder's slight bias does not matter for jitter.
     pub fn between(&mut self, least: Span, most: Span) -> Span {
         let width = most.saturating_sub(least).nanos();
         least + Span::from_nanos(self.0.draw() % width.saturating_add(1))
@@ -37,8 +35,7 @@ impl Rng {
         probability > 0.0 && self.fraction() < probability
     }
 
-    /// Draws an exponentially distributed number with this mean. The logarithm is the same on every
-    /// machine.
+    /// Draws an exponentially distributed number, by a logarithm equal on every machine.
     pub(crate) fn exponential(&mut self, mean: u64) -> u64 {
         (-libm::log(1.0 - self.fraction()) * mean as f64) as u64
     }

@@ -49,8 +49,7 @@ impl SimulatedStore {
         Some(checkpoint.number)
     }
 
-    /// The state that a successor finds, and when it was taken. A write in progress arrives or is
-    /// lost.
+    /// The state for a successor, and when it was taken. A write in progress arrives or is lost.
     pub(crate) fn last(&mut self, arrives: bool) -> Option<(Time, StoredState)> {
         if arrives {
             self.end_write();

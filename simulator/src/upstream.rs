@@ -16,9 +16,8 @@ use std::num::NonZeroUsize;
 /// What an upstream really enforces.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Behaviour {
-    /// Its policies; by default the resource's limits, full at the beginning. The default omits
-    /// limits without a model here: calls in flight by key, windows of a day or a month, and limits
-    /// with regular expressions.
+    /// Its policies; by default the resource's limits, full at first, without those that have no
+    /// model here: calls in flight by key, windows of a day or a month, and regular expressions.
     pub policies: Vec<Policy>,
     /// How many calls it serves at once; `None` for any number.
     pub concurrency: Option<NonZeroUsize>,
@@ -26,8 +25,7 @@ pub struct Behaviour {
     pub dialect: Dialect,
     /// How its 429s state the wait.
     pub retry_after: RetryAfter,
-    /// A known upstream, in place of all of these. A preset without limits enforces those of
-    /// `policies`.
+    /// A known upstream, in place of all of these except for limits that it lacks.
     pub preset: Option<Preset>,
     /// Later policies and their beginnings, which are not announced.
     pub changes: Vec<(Time, Vec<Policy>)>,
@@ -49,8 +47,7 @@ impl Behaviour {
         Reader::of(dialect.name().parse().expect("readers know every dialect")).counting_in(unit)
     }
 
-    /// Returns the preset. One without limits gets the behaviour's policies, by default those of
-    /// `resource`.
+    /// Returns the preset. One without limits gets the policies, by default those of `resource`.
     ///
     /// # Errors
     /// If the upstream has no model of a limit's capacity or period.
@@ -145,8 +142,7 @@ fn check_unit(policy: &Policy, resource: &ResourceSpec) -> Result<(), WorldError
     Err(WorldError::Upstream(format!("no limit of the resource counts `{unit}`")))
 }
 
-/// Returns the rules for the limits of a resource. In a group, a limit without conditions counts
-/// what no other one counts.
+/// The rules for a resource's limits. A group's limit without conditions counts the rest.
 fn rules(resource: &ResourceSpec) -> Result<Vec<Rule>, WorldError> {
     let found = resource.limits.iter().map(|limit| Ok((limit, rule(limit)?)));
     let found: Vec<(&LimitSpec, Option<Rule>)> = found.collect::<Result<_, WorldError>>()?;

@@ -31,8 +31,7 @@ pub struct World {
     pub(crate) incidents: Vec<(Time, Incident)>,
 }
 
-/// Longest name of a fleet or a client, in bytes. With a number appended it still fits into a
-/// label.
+/// Longest name of a fleet or client, in bytes, which with a number still fits into a label.
 const MAX_NAME: usize = 200;
 
 impl World {

@@ -30,8 +30,7 @@ use tokio::runtime::{Builder, Runtime};
 
 /// A connection to the schedulers and the thread that drives it. Threads share its cheap clones.
 ///
-/// A task of an async runtime must use [`crate::Client`] instead, and must not drop the last clone
-/// of this one.
+/// Tasks of an async runtime use [`crate::Client`], and must not drop the last clone of this one.
 #[derive(Clone, Debug)]
 pub struct Client {
     inner: crate::Client,

@@ -78,8 +78,7 @@ impl ClientBuilder {
         ClientBuilder { options: self.options.name(name), ..self }
     }
 
-    /// Sets the first token of all subjects, `rampmeter` by default, as configured in the
-    /// scheduler.
+    /// Sets the first token of all subjects to the scheduler's, by default `rampmeter`.
     pub fn prefix(self, prefix: &str) -> Self {
         ClientBuilder { prefix: Some(prefix.to_owned()), ..self }
     }
@@ -94,8 +93,7 @@ impl ClientBuilder {
         ClientBuilder { tls: Tls { required: true, ..self.tls }, ..self }
     }
 
-    /// Trusts these authorities (PEM) instead of the system's. Requires TLS. The file is read for
-    /// each connection.
+    /// Trusts these authorities (PEM) instead of the system's. Requires TLS; read per connection.
     pub fn ca_file(self, file: impl Into<PathBuf>) -> Self {
         ClientBuilder { tls: Tls { required: true, ca_file: Some(file.into()), ..self.tls }, ..self }
     }
@@ -121,8 +119,7 @@ impl ClientBuilder {
     /// users that may request only some classes. A request without a class still goes to
     /// `rampmeter.permit.<resource>`.
     ///
-    /// A request for a class that the NATS server denies to the user gets no answer; the client
-    /// logs the refusal.
+    /// The NATS server may deny a class to the user: such requests get no answer, but a log line.
     pub fn class_in_subject(self) -> Self {
         ClientBuilder { session: SessionOptions { one_class_per_message: true, ..self.session }, ..self }
     }
@@ -148,8 +145,7 @@ impl ClientBuilder {
         ClientBuilder { session: SessionOptions { most_asks: max_asks, ..self.session }, ..self }
     }
 
-    /// Sets what happens to requests while no scheduler of their resource answers. By default they
-    /// wait.
+    /// Sets what happens while no scheduler of a resource answers; by default its requests wait.
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), rampmeter_worker_sdk::Error> {
@@ -170,8 +166,7 @@ impl ClientBuilder {
         ClientBuilder { unreachable: policy, ..self }
     }
 
-    /// Overrides [`unreachable`](ClientBuilder::unreachable) for one resource, because safe rates
-    /// differ between accounts.
+    /// Overrides [`unreachable`](ClientBuilder::unreachable) for a resource with its own safe rate.
     pub fn unreachable_for(mut self, resource: &str, policy: Unreachable) -> Self {
         self.unreachable_for.push((resource.to_owned(), policy));
         self

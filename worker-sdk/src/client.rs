@@ -49,8 +49,7 @@ impl Client {
         ClientBuilder::default()
     }
 
-    /// Returns the resource with this name. Only a request for a permit shows whether a scheduler
-    /// serves it.
+    /// Returns the resource with this name, without checking that a scheduler serves it.
     ///
     /// # Errors
     /// If `name` is not 1 to 64 characters of `[A-Za-z0-9_-]`.
@@ -64,8 +63,8 @@ impl Client {
         self.0.counters.read()
     }
 
-    /// Ends all waits with [`ErrorKind::Closed`](crate::error::ErrorKind::Closed) and sends
-    /// outstanding settles.
+    /// Ends all waits ([`ErrorKind::Closed`](crate::error::ErrorKind::Closed)) and sends all
+    /// settles.
     ///
     /// Calls in flight may still be settled afterwards. New requests fail.
     pub async fn close(&self) {

@@ -39,8 +39,7 @@ impl Resource {
         Resource(Arc::new(Inner { link, name, opened }))
     }
 
-    /// Waits in the scheduler's queue and for the permit's start; the call may then be made at
-    /// once.
+    /// Waits in the scheduler's queue and for the permit's start, from which to call at once.
     ///
     /// More urgent requests may overtake. Cancelling the wait costs nothing.
     pub fn acquire(&self, cost: impl Into<Cost>) -> Acquire {
@@ -77,8 +76,7 @@ impl Resource {
         Acquire::new(self.clone(), Mode::Allow, cost.into())
     }
 
-    /// Gets a permit, waits, calls, settles, and repeats after a 429, as [`Acquire::run`] does
-    /// without options.
+    /// Gets a permit, calls, settles and repeats after a 429: [`Acquire::run`] without options.
     ///
     /// ```no_run
     /// # async fn fetch() -> Result<http::Response<Vec<u8>>, std::io::Error> { unimplemented!() }

@@ -7,8 +7,7 @@ use std::path::Path;
 const SEED_LENGTH: usize = 58;
 const USER_SEED: &str = "SU";
 
-/// Adds the user of a credentials file, a JWT and its seed as `nsc` writes them. The file is read
-/// once.
+/// Adds the user of a credentials file as `nsc` writes it, with JWT and seed. It is read once.
 ///
 /// # Errors
 /// If the file cannot be read or is not a credentials file.

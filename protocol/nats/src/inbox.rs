@@ -5,8 +5,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use std::sync::Arc;
 
-/// Prefix of a reply subject's last token if an empty message is to confirm the receipt, in place
-/// of answers.
+/// Prefix of a reply subject's last token that asks for an empty message in place of answers.
 const BRIEF: &str = "receipt-";
 
 /// Returns whether this reply subject asks for an empty message in place of an answer.
@@ -15,8 +14,7 @@ pub fn is_brief(reply: &str) -> bool {
     reply.rsplit('.').next().is_some_and(|token| token.starts_with(BRIEF))
 }
 
-/// One subscription that receives all replies of a connection, and matches them to questions by
-/// number.
+/// One subscription for all replies of a connection, which match their questions by number.
 ///
 /// The client's own `request()` leaks some memory for every request that is never answered.
 pub struct Inbox {
@@ -79,8 +77,7 @@ impl InboxAddress {
         Subject::from(format!("{}{BRIEF}{number}", self.0))
     }
 
-    /// Returns the question's number, or `None` for a subject without one: any client may write to
-    /// an inbox.
+    /// Returns the question's number; `None` for messages of other clients, which have none.
     fn number(&self, subject: &str) -> Option<u64> {
         let token = subject.strip_prefix(&*self.0)?;
         token.strip_prefix(BRIEF).unwrap_or(token).parse().ok()

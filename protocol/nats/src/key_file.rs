@@ -4,8 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Largest file read, in bytes. All of a system's authorities fit; a disk image given by mistake
-/// does not.
+/// Largest file read, in bytes: a system's authorities fit, a mistaken disk image does not.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// Why a file cannot be used. The message quotes nothing from the file.

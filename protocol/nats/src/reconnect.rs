@@ -16,8 +16,7 @@ pub fn reconnecting_soon(options: ConnectOptions) -> ConnectOptions {
     options.ping_interval(PING_INTERVAL).reconnect_delay_callback(delay)
 }
 
-/// A random delay below a bound that doubles with each attempt, because whole fleets reconnect at
-/// once.
+/// A random delay below a bound that doubles with each attempt: whole fleets reconnect at once.
 fn delay(attempts: usize) -> Duration {
     let most = MAX_RECONNECT_DELAY_MS.min(1 << attempts.min(16));
     Duration::from_millis(entropy() % (most + 1))

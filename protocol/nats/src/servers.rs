@@ -28,8 +28,7 @@ pub struct Servers {
     addresses: Vec<ServerAddr>,
 }
 
-/// Why a setting contains no servers. The error does not show the setting, which may contain a
-/// password.
+/// Why a setting contains no servers. The setting is not shown: it may contain a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServersError {
@@ -103,8 +102,7 @@ impl FromStr for Servers {
     }
 }
 
-/// Parses an address, which ends with its port. Text after a `/`, `?` or `#` is likely the rest of
-/// a password.
+/// Parses an address up to the port. What follows `/`, `?` or `#` is likely part of a password.
 fn address(text: &str) -> Option<ServerAddr> {
     let address: ServerAddr = text.trim().parse().ok()?;
     let url = address.clone().into_inner();

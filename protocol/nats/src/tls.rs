@@ -7,8 +7,7 @@ use async_nats::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use async_nats::rustls::{ClientConfig, RootCertStore};
 use std::path::{Path, PathBuf};
 
-/// A client's TLS settings. By default the server and its URL decide, and the system's authorities
-/// are trusted.
+/// A client's TLS settings. By default the server and its URL decide, by the system's authorities.
 ///
 /// The files are read for each connection, so that replacements apply from the next one on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,8 +33,7 @@ impl Tls {
     /// Applies these settings to `options`.
     ///
     /// # Errors
-    /// If a file cannot be read, has no certificate or key, or the key does not match the
-    /// certificate.
+    /// If a file cannot be read, lacks its certificate or key, or these do not match.
     pub fn applied(&self, mut options: ConnectOptions) -> Result<ConnectOptions, KeyFileError> {
         if let Some(ca_file) = &self.ca_file {
             certificates(ca_file)?;

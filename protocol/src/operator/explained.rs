@@ -18,8 +18,7 @@ pub struct Explained {
     /// The client whose fair share it uses, if the resource shares by a label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
-    /// Its labels while it waits. Granted permits keep none, because there may be a million of
-    /// them.
+    /// Its labels while it waits. Granted permits, of which there may be a million, keep none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// Its cost by limit. For a keyed limit, the amount comes from the bucket of its key.

@@ -8,14 +8,13 @@ use serde::{Deserialize, Serialize};
 pub struct LimitForecast {
     /// The limit.
     pub limit: Name,
-    /// Time by which one replay in ten of the last weeks has used the limit up. Absent if after the
-    /// reset.
+    /// Time by which a tenth of the replays has used the limit up; absent if after the reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p10_ms: Option<f64>,
     /// The same for half of the replays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p50_ms: Option<f64>,
-    /// The same for nine replays in ten.
+    /// The same for nine tenths of the replays.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p90_ms: Option<f64>,
     /// Share of replays that use the limit up before its reset, from 0 to 1.

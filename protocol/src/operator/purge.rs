@@ -5,8 +5,7 @@ use crate::incoming::{Incoming, Invalid};
 use crate::name::Name;
 use serde::{Deserialize, Serialize};
 
-/// An order on `rampmeter.purge.<resource>`, which ends the waits of all matching requests. An
-/// empty payload matches all.
+/// An order on `rampmeter.purge.<resource>` to end the waits of matching requests, by default all.
 ///
 /// ```
 /// use rampmeter_protocol::purge::Purge;

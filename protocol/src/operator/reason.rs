@@ -18,8 +18,7 @@ pub struct Holder {
     /// Stock held back for other users of the account, as much as they used before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_back: Option<f64>,
-    /// Time until the bucket could pay for this request if no other came first. Absent if it never
-    /// could.
+    /// Time until the bucket could pay if no other request came first; absent if never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pays_in_ms: Option<f64>,
     /// Time until the pause that the upstream or an operator demanded is over.

@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Counts of the last minutes, which `rampmeter doctor` uses to distinguish current faults from
-/// past ones.
+/// Counts of the last minutes, in which `rampmeter doctor` looks for current faults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Recent {
     /// Length of the counted period: the last five to ten minutes, or since the leader began.

@@ -62,12 +62,10 @@ pub struct Status {
     /// Remarks on the resource, for people.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The limits in force as `[[resource.limit]]` tables in TOML, if the [query](StatusQuery)
-    /// asked.
+    /// The limits in force as TOML (`[[resource.limit]]`), if the [query](StatusQuery) asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits_toml: Option<String>,
-    /// The limits of the configuration or provider that the rules in force replace, if the query
-    /// asked for limits.
+    /// The configured or provider's limits that the rules in force replace, if the query asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub configured_toml: Option<String>,
     /// How classes and clients share the resource, if the query asked.
@@ -144,8 +142,7 @@ impl StatusQuery {
 pub struct RulesStatus {
     /// The revision in force; 0 if there has been no valid one.
     pub revision: u64,
-    /// Whether that revision has limits for this resource. If not, the configuration's are in
-    /// force.
+    /// Whether that revision has limits for this resource; if not, the configuration counts.
     pub counts: bool,
     /// The user who applied these rules.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -231,8 +228,7 @@ pub struct LimitStatus {
     pub margin: f64,
     /// What can be spent now; negative if starts were promised from future stock.
     pub level: f64,
-    /// Time until calls can take from it again: the level is positive, and neither a pause nor a
-    /// spent quota is in the way.
+    /// Time until the level is positive, no pause is demanded and no quota is spent.
     pub next_free_ms: f64,
     /// Time until the current window ends; absent for a limit without windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -395,8 +391,7 @@ crate::named! {
         Upstream = "upstream",
         /// The upstream reported a spent quota.
         Quota = "quota",
-        /// Too few rejections to infer a cause, a report with nothing but the status, or an unknown
-        /// permit.
+        /// Too few rejections, a report of nothing but the status, or an unknown permit.
         Unknown = "unknown",
     }
 }

@@ -58,8 +58,7 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// Returns the highest epoch of another leader that a scheduler accepts from a client at the wall
-/// time `unix_ms`.
+/// Returns the highest epoch that a scheduler believes of another leader at wall time `unix_ms`.
 #[must_use]
 pub fn highest_of_a_leader(unix_ms: u64) -> Epoch {
     Epoch(unix_ms.saturating_add(CLOCK_TOLERANCE_MS))

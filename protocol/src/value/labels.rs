@@ -5,8 +5,7 @@ use crate::object::pairs;
 use crate::text::Text;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Strings by key that limits match and key on and that fair sharing uses: at most 16, each key
-/// once.
+/// Strings by key for limits and fair sharing: at most 16, each key once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels<'a>(Vec<(Text<'a>, Text<'a>)>);
 

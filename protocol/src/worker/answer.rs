@@ -41,8 +41,7 @@ pub enum Answer<'a> {
     Settled {
         /// The permit.
         id: Text<'a>,
-        /// Whether the call goes on: the settle said `extend`, and the permit is still to be
-        /// settled.
+        /// Whether the call goes on, as the settle said with `extend`, and is to be settled later.
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         extended: bool,
     },
@@ -138,8 +137,7 @@ impl Answer<'_> {
 }
 
 impl Granted<'_> {
-    /// Returns whether [`write_plain`](Granted::write_plain) can write it, as it can nearly all
-    /// grants.
+    /// Returns whether [`write_plain`](Granted::write_plain) can write it, as nearly always.
     fn is_plain(&self) -> bool {
         let times = [Some(self.delay_ms), self.valid_ms, self.lease_ms];
         let has_lists = !self.left.is_empty() || !self.charged.is_empty() || !self.cost.is_empty();
@@ -194,8 +192,7 @@ impl Granted<'_> {
 }
 
 impl<'a> Refused<'a> {
-    /// Creates a refusal without request, limit or time to ask again. Its message is
-    /// [cut](Text::brief).
+    /// Creates a refusal whose optional fields are absent. Its message is [cut](Text::brief).
     pub fn new(code: Code, message: impl Into<Text<'a>>) -> Self {
         let message = message.into().brief();
         Refused { id: None, code, message, retry_after_ms: None, limited_by: None, epoch: Epoch::NONE }
@@ -219,8 +216,7 @@ impl<'a> Refused<'a> {
     }
 }
 
-/// Writes whole numbers much faster than serde's own formatter; nearly all times are whole
-/// milliseconds.
+/// Writes whole numbers, as nearly all times are, much faster than serde's own formatter.
 struct WholeNumbers(CompactFormatter);
 
 impl Formatter for WholeNumbers {

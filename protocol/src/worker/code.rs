@@ -8,8 +8,7 @@ pub const ERROR_CODE_HEADER: &str = "Nats-Service-Error-Code";
 pub const ERROR_HEADER: &str = "Nats-Service-Error";
 
 crate::named! {
-    /// The code of a refusal. In the header `Nats-Service-Error-Code` it becomes a status, which
-    /// several codes may share.
+    /// The code of a refusal. `Nats-Service-Error-Code` contains its status, which codes may share.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Code {
@@ -34,15 +33,13 @@ crate::named! {
         UnknownPermit = "unknown_permit",
         /// The id belongs to another request, which waits or has an unsettled permit.
         IdInUse = "id_in_use",
-        /// The permit's start has passed without a settle. A request under a new id is charged
-        /// again.
+        /// The permit's start has passed without a settle. A new id is charged again.
         Lapsed = "lapsed",
         /// The call of this permit was settled. Another call needs another id.
         AlreadySettled = "already_settled",
         /// The resource has no such class.
         UnknownClass = "unknown_class",
-        /// No limit of the resource counts this unit, which is `requests` if the request states no
-        /// cost.
+        /// No limit of the resource counts this unit, which is by default `requests`.
         UnknownUnit = "unknown_unit",
         /// The message violates the protocol.
         InvalidRequest = "invalid_request",

@@ -89,8 +89,7 @@ fn parse_many<'a, T: Deserialize<'a>>(text: &'a str) -> Incoming<T> {
     }
 }
 
-/// Bytes of a small element. Space for as many is reserved from the start, because growing would
-/// copy large ones each time.
+/// Bytes of a small element. Space for all is reserved at once, since growing copies large ones.
 const USUAL_ELEMENT: usize = 80;
 
 fn read_array<'a, T: Deserialize<'a>, U>(text: &'a str, room: usize, take: fn(T) -> U) -> serde_json::Result<Vec<U>> {

@@ -17,8 +17,7 @@ use crate::time::{NANOS_PER_MILLI, Span, Time};
 pub const LATENESS: Span = Span::from_millis(50);
 /// Resolution of stamps. Measured lateness is reduced by as much, so that no call starts too early.
 const STAMP: Span = Span::from_millis(1);
-/// A base delay is forgotten after one to two of these, in which clocks under NTP drift apart by at
-/// most 1/2000 of that time.
+/// A base delay lasts one to two of these, in which clocks under NTP drift apart by up to 1/2000.
 const MEMORY: Span = Span::from_secs(30);
 
 /// The times of one answer.

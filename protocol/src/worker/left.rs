@@ -3,8 +3,7 @@
 use crate::text::Text;
 use serde::{Deserialize, Serialize};
 
-/// What is left of a limit that a permit was charged to; for a keyed limit, of the bucket of the
-/// call's key.
+/// What is left of a limit that a permit was charged to, or of the bucket of the call's key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Left<'a> {
     /// Its name.
@@ -13,8 +12,7 @@ pub struct Left<'a> {
     /// The unit that it counts.
     #[serde(borrow)]
     pub unit: Text<'a>,
-    /// What can be spent now, without stock that is promised to other requests or held back as
-    /// margin.
+    /// What can be spent now, without what is promised to requests or held back as margin.
     pub remaining: f64,
     /// Time until the bucket is full if nothing more is spent; absent if time does not refill it.
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -11,14 +11,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 pub(crate) const MAX_HEAD: usize = 32 * 1024;
 /// Bytes read at once while a head is incomplete.
 const PIECE: usize = 4096;
-/// What hyper reads in place of an ambiguous head. No request begins like this, so it answers 400
-/// and closes the connection.
+/// Replaces an ambiguous head. No request begins like this: hyper answers 400 and closes.
 const REFUSED: &[u8] = b"\0\r\n\r\n";
 
 /// A stream that hides ambiguous heads from its reader.
 ///
-/// Nothing is checked after a chunked body: [`closes`] makes such a request the last of its
-/// connection.
+/// Nothing is checked after a chunked body: [`closes`] makes such a request the last one.
 #[derive(Debug)]
 pub(crate) struct CheckedStream<S> {
     stream: S,

@@ -4,8 +4,7 @@
 //! 2. It is held until its permit starts. Meanwhile the proxy reads on, to notice a client that
 //!   disconnects. A dropped request gives its permit back.
 //! 3. It is sent. The permit of a request that certainly did not leave is given back.
-//! 4. A 429 is reported to the scheduler. If the body is kept, the request is held again, keeping
-//!   its age.
+//! 4. A 429 is reported to the scheduler. A request with a kept body is held again, at its age.
 //! 5. Any other response is streamed to the client, and settled at its end.
 
 pub(super) mod failure;
@@ -220,8 +219,7 @@ impl Exchange {
         headers
     }
 
-    /// Sends the request until the response is not a 429. Returns that, and how the request was
-    /// held.
+    /// Sends the request until the response is not a 429. Returns it, and how the request was held.
     async fn run(&self, checked: CheckedRequest) -> Result<(Response<ResponseBody>, Held), Failure> {
         let checked = &self.estimated(checked).await?;
         let mut sendings = 0;
@@ -282,8 +280,7 @@ impl Exchange {
         Ok(CheckedRequest { asked_in, requested, tokens, prompt, outgoing, begun })
     }
 
-    /// Adds the price that the body determines. Without one the request costs what its route says,
-    /// or else the default.
+    /// Adds the price by the body, or else the cost that its route states, or else the default.
     async fn priced(
         &self,
         requested: RequestedPermit,
@@ -305,8 +302,7 @@ impl Exchange {
         }
     }
 
-    /// Counts and logs a body whose cost cannot be computed. The reason may quote the body, so only
-    /// the client gets it.
+    /// Counts and logs a body without a cost. Only the client gets the reason, which may quote it.
     ///
     /// # Errors
     /// If such requests are refused.

@@ -30,8 +30,7 @@ impl Outgoing {
         request
     }
 
-    /// Whether a proxy may send it again although the upstream may have received it (RFC 9110,
-    /// section 9.2.2).
+    /// Whether to resend it though the upstream may have received it (RFC 9110, 9.2.2).
     pub(crate) fn is_repeatable(&self) -> bool {
         let is_known_again = IDEMPOTENCY_KEYS.iter().any(|name| self.headers.contains_key(name));
         (self.method.is_idempotent() || is_known_again) && self.body.can_be_sent()

@@ -22,8 +22,7 @@ const NO_ROUTE: &str = "-";
 pub(crate) struct RequestedPermit {
     pub(crate) class: Option<String>,
     labels: Labels<'static>,
-    /// `None` means that the request states no cost: limits of `requests` count it, if there are
-    /// any.
+    /// Without a stated cost, limits of `requests` count the request, if there are any.
     cost: Option<Cost>,
     /// The template of its path, the only part of it in logs and metrics.
     pub(crate) route: Arc<str>,

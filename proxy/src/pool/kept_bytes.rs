@@ -42,8 +42,7 @@ impl KeptBytes {
         if start >= self.len {
             return None;
         }
-        // A block is closed for a sending that reads it, but not for each piece of one that has
-        // caught up.
+        // Cut a block off for a sending that reads it, not for each piece of one that caught up.
         if start >= self.len - self.last.len() {
             self.full.push(self.last.split().freeze());
         }

@@ -9,8 +9,7 @@ use std::borrow::Cow;
 /// The header with the code of an error at AWS. Other upstreams put it into the body.
 const CODE: &str = "x-amzn-errortype";
 
-/// A kind of responses, and what it says about limits, even if nothing. An absent part matches
-/// every response.
+/// A kind of responses, and what it says about limits. An absent part matches every response.
 ///
 /// ```
 /// use rampmeter_dialects::{Dialect, Means, Objection, Reader, Statuses};

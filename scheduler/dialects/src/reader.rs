@@ -13,8 +13,7 @@ use rampmeter_protocol::settle::Response;
 use rampmeter_protocol::time::Span;
 use std::sync::Arc;
 
-/// Longest pause that a response can ask for. An upstream that asks for more is called again after
-/// this time.
+/// Longest pause that a response can ask for, after which the upstream is called again.
 pub const MAX_PAUSE: Span = Span::from_secs(3600);
 
 /// How far the upstream's clock may differ from ours by rounding and latency. Beyond that, its

@@ -61,8 +61,7 @@ fn reading(item: &Item, policies: &[Policy]) -> Option<Reading> {
     })
 }
 
-/// The unit if the policy states one, since tokens left say nothing about requests; otherwise the
-/// name.
+/// The policy's unit if stated, since tokens left say nothing about requests; else the name.
 fn scope(name: Option<String>, unit: Option<String>) -> Scope {
     let valid = |name: String| Name::new(&name).is_ok().then_some(name);
     let named = name.and_then(valid).map_or(Scope::Unnamed, Scope::Policy);

@@ -62,8 +62,7 @@ pub(crate) const REMARKS: [(&str, &str, Tells); 5] = [
     ("x-ratelimit-scope", "shared", Tells::SharedLimit),
 ];
 
-/// The meanings of error codes in every dialect. `RATE_LIMITED` also matches `rateLimited` and
-/// `ratelimited`.
+/// The meanings of error codes in every dialect. `RATE_LIMITED` also matches `rateLimited`.
 const CODES: [(Means, &[&str]); 7] = [
     // OpenAI: no money is left, and the content. Stripe: another call changes the same object.
     (Means::Ignore, &["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "lock_timeout"]),

@@ -126,8 +126,7 @@ fn until(moment_ms: f64, unix_ms: u64) -> Option<Span> {
     span(moment_ms - unix_ms as f64)
 }
 
-/// The rest of a bucket, rounded down to a millionth and capped at the largest amount. A negative
-/// one is zero.
+/// The rest of a bucket: rounded down to a millionth, at least zero, at most the largest amount.
 pub(crate) fn left(units: f64) -> Option<Amount> {
     let units = units.clamp(0.0, MAX_AMOUNT as f64);
     let rounded_down = |above: Amount| Amount::from_micros(above.micros().saturating_sub(1));
@@ -144,8 +143,7 @@ pub(crate) fn used(units: f64) -> Option<Amount> {
     spent(units.clamp(0.0, MAX_AMOUNT as f64))
 }
 
-/// A span, rounded up to a nanosecond and capped at what a message can carry. A negative one is
-/// zero.
+/// A span rounded up to a nanosecond: at least zero, at most what a message can carry.
 pub(crate) fn span(millis: f64) -> Option<Span> {
     Millis::new(millis.clamp(0.0, MAX_MILLIS)).ok().map(Millis::span)
 }

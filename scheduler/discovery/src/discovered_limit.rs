@@ -9,8 +9,7 @@ use std::collections::BTreeSet;
 
 /// A limit is dropped after this many responses in a row without it, to calls charged to it.
 const DENIALS: u32 = 8;
-/// This many responses establish a limit. Until then, it is dropped if no response repeats it for
-/// [`UNREPEATED`].
+/// Responses that establish a limit, which is dropped before if not repeated for [`UNREPEATED`].
 const ESTABLISHED: u32 = 20;
 const UNREPEATED: Span = Span::from_secs(60);
 /// A limit changes after this many responses in a row that state the same change.
@@ -162,8 +161,7 @@ impl DiscoveredLimit {
         (self.denials, self.last) = (0, now);
     }
 
-    /// Returns whether to drop the limit: [`DENIALS`] responses in a row lack it, or none repeats
-    /// it in time.
+    /// Returns whether to drop the limit: [`DENIALS`] responses lack it, or none repeats it.
     pub(crate) fn is_doubtful(&self, now: Time) -> bool {
         let is_unrepeated = self.lapses().is_some_and(|lapse| lapse <= now);
         self.evidence == Evidence::Headers && (self.denials >= DENIALS || is_unrepeated)

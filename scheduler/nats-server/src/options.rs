@@ -15,8 +15,7 @@ pub struct Options {
     /// an argument, and without either takes a temporary folder. By default it has the defaults of
     /// NATS: `JetStream` acknowledges a write before it is on disk.
     pub configuration: Option<PathBuf>,
-    /// The login that the server requires of clients, by default none. A configuration file has
-    /// users of its own.
+    /// The login required of clients, by default none. A configuration file has its own users.
     pub login: Option<Login>,
     /// Further arguments of nats-server, which override a configuration file.
     pub arguments: Vec<String>,
@@ -25,10 +24,9 @@ pub struct Options {
     /// Whether the server survives Ctrl-C in the terminal, for an owner that needs NATS to stop
     /// cleanly. By default the server gets the same Ctrl-C, and ends even if its owner does not.
     pub outlives_interrupt: bool,
-    /// The prefix of the server's name. The rest is drawn at each start, except that after a clean
-    /// stop the next server in the same store keeps the name if the store was not touched
-    /// meanwhile, so that equal names prove that nothing was written in between. By default NATS
-    /// draws the whole name.
+    /// The prefix of the server's name. The rest is drawn at each start, but after a clean stop the
+    /// next server in an untouched store keeps the name, so that equal names prove that nothing was
+    /// written in between. By default NATS draws the whole name.
     pub name_prefix: Option<&'static str>,
 }
 

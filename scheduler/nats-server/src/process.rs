@@ -106,8 +106,7 @@ pub(crate) struct Launch {
     options: Options,
     pub(crate) store: PathBuf,
     configuration: Option<PathBuf>,
-    /// The server's private folder, removed with it: log, ports, configuration, and by default the
-    /// store.
+    /// The server's private folder, removed with it: log, ports, configuration, default store.
     folder: TempDir,
 }
 
@@ -125,8 +124,7 @@ impl Launch {
         Ok(Self { program: binary.path().to_path_buf(), options, store, configuration, folder })
     }
 
-    /// Runs the server on `port` (0 for any free one), and returns once it is ready. A child that
-    /// is not returned is killed.
+    /// Starts the server on `port` (0 for any free one). A child that does not get ready is killed.
     pub(crate) async fn run(&self, port: u16) -> Result<Running, StartError> {
         let lock = StoreLock::take(&self.store).await?;
         let name = self.options.name_prefix.map(|prefix| clean_stop::name(&self.store, prefix));
@@ -174,8 +172,7 @@ impl Launch {
         command.kill_on_drop(true).spawn()
     }
 
-    /// Returns the folder in which the server writes its addresses, without the file that a killed
-    /// server has left behind.
+    /// Empties and returns the folder of the addresses, in which a killed server leaves its file.
     fn empty_ports_folder(&self) -> io::Result<PathBuf> {
         let ports = self.ports();
         if ports.exists() {
@@ -234,8 +231,7 @@ fn guard(server: u32) -> io::Result<Child> {
     command.process_group(0).kill_on_drop(true).spawn()
 }
 
-/// The addresses of a running server, from the file that it writes once it is ready, because it may
-/// choose its ports.
+/// The addresses of a running server, which it writes to a file once it is ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Addresses {
     pub(crate) url: String,
@@ -261,8 +257,7 @@ impl Addresses {
     }
 }
 
-/// The lock of a store for the server that is about to run there: one folder of `JetStream`'s data
-/// has one server at a time.
+/// The lock of a store, which has one server at a time.
 ///
 /// The lock belongs to the open file, which the server inherits as its standard input. The server
 /// therefore holds the lock exactly as long as it lives, whatever becomes of its owner.

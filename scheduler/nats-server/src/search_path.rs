@@ -48,8 +48,7 @@ impl SearchPath {
 impl Binary {
     /// Searches [`SearchPath::of_this_process`] by [`SearchPath::find`].
     ///
-    /// The first call on a machine may download a few megabytes; concurrent calls and processes
-    /// share one download.
+    /// The first call may download a few megabytes; concurrent calls and processes share them.
     ///
     /// # Errors
     /// [`NotFound`], which lists what was tried and what to install.

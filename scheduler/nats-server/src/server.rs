@@ -29,7 +29,6 @@ const PORT_POLL: Duration = Duration::from_millis(200);
 /// Dropping it kills the process, so the server ends when its owner returns, panics or stops its
 /// runtime. It also ends when a signal kills the owner, even by `kill -9`. It keeps its store
 /// locked while it lives: no other [`Server`] starts there.
-/// locked while it lives: no other [`Server`] starts there.
 #[derive(Debug)]
 pub struct Server {
     // This field precedes `launch`, so that the process is killed before its folder is removed.
@@ -134,8 +133,7 @@ impl Server {
 
     /// Runs the server again on the same port and store, stopping it first if it runs.
     ///
-    /// The port is free in between. If another process keeps it for longer than ten seconds, the
-    /// restart fails.
+    /// The port is free in between. The restart fails if another process keeps it for ten seconds.
     ///
     /// # Errors
     /// [`StartError`]. The server is then stopped, and can be restarted again.
@@ -152,15 +150,13 @@ impl Server {
         Ok(())
     }
 
-    /// Freezes the process (SIGSTOP). Connections stay open, and nothing responds once this
-    /// returns.
+    /// Freezes the process (SIGSTOP). Connections stay open, but get no more responses.
     ///
     /// # Errors
     /// If the process is gone.
     pub fn pause(&self) -> io::Result<()> {
         self.signal(Signal::SIGSTOP)?;
-        // The signal takes a moment, and each thread stops by itself. `WNOWAIT` leaves an exit
-        // status for other callers.
+        // Each thread stops by itself. `WNOWAIT` leaves an exit status for other callers.
         waitid(Id::Pid(self.process()?), WaitPidFlag::WSTOPPED | WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT)?;
         Ok(())
     }

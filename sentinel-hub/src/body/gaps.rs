@@ -22,8 +22,7 @@ impl Gaps {
         }
     }
 
-    /// Returns one error about everything missing. There must be a gap for each fact that was not
-    /// known.
+    /// Returns one error about everything missing. Each unknown fact must have a gap.
     pub(super) fn error(self) -> Error {
         self.0.into_iter().reduce(Error::and).expect("a fact is missing")
     }

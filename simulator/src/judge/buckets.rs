@@ -33,8 +33,7 @@ impl<'a> Buckets<'a> {
         Buckets { limits, numbers }
     }
 
-    /// Returns the bucket of a limit that a worker's call is charged to, and the amount; `None` if
-    /// the limit does not apply.
+    /// Returns the bucket that a limit charges for a worker's call, and the amount, if it applies.
     pub(super) fn charge(&self, limit: usize, worker: usize, cost: &Cost<'_>) -> Option<(usize, Amount)> {
         let bucket = self.numbers[worker][limit]?;
         let amount = amount_of(cost, &self.limits[limit].unit);

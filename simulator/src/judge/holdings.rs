@@ -9,8 +9,7 @@ use std::collections::BinaryHeap;
 /// What a call holds from the first time until before the second.
 pub(super) type Holding = (Time, Time, Amount);
 
-/// Takes holdings in the order of their beginnings, and returns by how many millionths they first
-/// exceed the room, and when.
+/// Returns by how many millionths holdings, in order, first exceed the room, and when.
 pub(super) fn excess(room: Room, holdings: impl Iterator<Item = Holding>) -> Option<(i128, Time)> {
     let (mut held, mut ends) = (0, BinaryHeap::new());
     for (from, until, amount) in holdings.filter(|(from, until, _)| from < until) {

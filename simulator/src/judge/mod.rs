@@ -33,8 +33,7 @@ pub fn judge(world: &World, outcome: &Outcome) -> Result<(), Violation> {
     judge_grants(world, outcome)
 }
 
-/// Checks a world with incidents by the rules of [`judge`], without those for the order of
-/// requests.
+/// Checks a world with incidents by the rules of [`judge`], except for the order of requests.
 ///
 /// # Errors
 /// The first violation.

@@ -177,8 +177,7 @@ fn clients<'a>(fleets: &[FleetResult<'a>]) -> BTreeMap<String, Client<'a>> {
     clients
 }
 
-/// Jain's index (Σx)² / (n · Σx²), which is one if all shares are equal (Jain, Chiu and Hawe,
-/// 1984).
+/// Jain's index (Σx)² / (n · Σx²), which is one for equal shares (Jain, Chiu and Hawe, 1984).
 #[must_use]
 pub fn jain(shares: &[f64]) -> f64 {
     let (sum, squares) = (shares.iter().sum::<f64>(), shares.iter().map(|share| share * share).sum::<f64>());

@@ -161,8 +161,7 @@ impl Run<'_> {
         }
     }
 
-    /// Asks again when the spent quota resets or the start can be reserved. Without a reset, the
-    /// worker gives the call up.
+    /// Asks again when the quota resets or the start can be reserved, or else gives the call up.
     pub(super) fn receive_refusal(&mut self, now: Time, number: usize, denial: &Denial) {
         let fleet = &mut self.outcome.fleets[self.workers[number].fleet];
         fleet.refused += 1;

@@ -65,8 +65,7 @@ impl World {
         })
     }
 
-    /// Runs the world until `goes_on`, called every 20 000 events, returns false; the outcome then
-    /// ends there.
+    /// Runs the world until it ends or `goes_on`, called every 20 000 events, returns false.
     ///
     /// # Errors
     /// Those of [`World::run`].

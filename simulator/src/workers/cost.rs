@@ -13,8 +13,7 @@ pub enum Draw {
     Between(Amount, Amount),
     /// One of these amounts, each equally likely. The list must not be empty.
     OneOf(Vec<Amount>),
-    /// Exponentially distributed about a mean and cut off at a bound: mostly little, sometimes
-    /// much.
+    /// Exponentially distributed and cut off at a bound: mostly little, sometimes much.
     Exponential {
         /// The mean, as long as the bound is far above it.
         mean: Amount,

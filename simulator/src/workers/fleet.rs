@@ -67,8 +67,7 @@ pub enum Arrivals {
     },
 }
 
-/// How workers die: without notice, with their permits and waiting requests. Messages that they
-/// have sent still arrive.
+/// How workers die: without notice, with permits and waiting requests. Sent messages still arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crashes {
     /// Mean life of a worker.

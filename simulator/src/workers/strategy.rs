@@ -10,8 +10,7 @@ rampmeter_protocol::named! {
     pub enum Strategy {
         /// Each worker alone: call at once, and pause longer after each 429, with jitter.
         BackOff = "back-off",
-        /// Call at once; after a 429 wait for its `Retry-After` with a little jitter, or back off
-        /// without it.
+        /// Call at once; after a 429 wait for its `Retry-After` with a little jitter, or back off.
         RetryAfter = "retry-after",
         /// Each worker respects its part of every limit, which no other worker may use.
         StaticShare = "static-share",

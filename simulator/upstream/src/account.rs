@@ -8,8 +8,7 @@ use std::{num::NonZeroUsize, time::Duration};
 
 /// All policies of one customer: a call is paid by every policy or by none.
 ///
-/// A rejected call changes only [leaky buckets](Policy::leaky_bucket), which count it whatever the
-/// reason of the rejection.
+/// A rejected call, for whatever reason, changes only [leaky buckets](Policy::leaky_bucket).
 ///
 /// Time is a [`Duration`] since an origin that the caller chooses. It ends after 2⁶⁴ nanoseconds,
 /// at which the account stops. Times should not decrease; an earlier time counts as the last one.
@@ -45,22 +44,19 @@ pub struct Refused {
 type Counting = Vec<(usize, Vec<String>)>;
 
 impl Account {
-    /// Creates an account at the origin of time. A unit may have several policies; without policies
-    /// every call is admitted.
+    /// Creates an account at the origin of time. A unit may have several policies, or none.
     #[must_use]
     pub fn new(policies: Vec<Policy>) -> Self {
         Self::of(policies.into_iter().map(Rule::from).collect())
     }
 
-    /// Creates an account with limits that may count only some calls, or each value of a label
-    /// separately.
+    /// Creates an account whose limits may count only some calls, or each value of a label.
     #[must_use]
     pub fn of(rules: Vec<Rule>) -> Self {
         Self { counters: rules.into_iter().map(Counter::new).collect(), concurrency: None, in_flight: 0 }
     }
 
-    /// Bounds the calls in flight, which were admitted and have not [finished](Self::finish), to
-    /// `limit`.
+    /// Bounds the admitted calls that have not [finished](Self::finish) to `limit`.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Cost, Rejection};
@@ -77,8 +73,7 @@ impl Account {
         Self { concurrency: Some(limit), ..self }
     }
 
-    /// Lets fixed windows begin at multiples of their period since a time `since` before the
-    /// origin.
+    /// Lets fixed windows begin at multiples of their period from `since` before the origin.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Unit};
@@ -186,8 +181,7 @@ impl Account {
         counters.filter_map(|(rule, counter)| Some((rule, counter.arrive(now_ns, arrival)?))).collect()
     }
 
-    /// Returns the greatest reason. Levels only rise meanwhile, so all policies can pay after the
-    /// longest wait.
+    /// Returns the greatest reason: levels only rise, so all can pay after the longest wait.
     fn refused(&self, counting: &Counting, arrival: &Arrival<'_>) -> Option<Refused> {
         let full = self.concurrency.is_some_and(|limit| self.in_flight >= limit.get());
         let busy = full.then_some(Refused { rejection: Rejection::TooManyInFlight, rule: None });

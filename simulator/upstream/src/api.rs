@@ -79,8 +79,7 @@ impl Api {
         self.account.change(now, policies);
     }
 
-    /// Responds to a call that arrives at `now`. An admitted call is in flight until
-    /// [`Self::finish`].
+    /// Responds to a call at `now`. An admitted call is in flight until [`Self::finish`].
     pub fn answer(&mut self, now: Duration, arrival: &Arrival<'_>) -> Reply {
         let cost = self.preset.cost(arrival);
         let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);

@@ -2,8 +2,7 @@
 
 use crate::{Amount, Rejection, counting::meter::Meter, preset::InvalidCalls, refusal::Refusal, rule::Sharing};
 
-/// Counts invalid calls. While there are too many, every call is rejected; those rejections do not
-/// count.
+/// Counts invalid calls. While there are too many, all calls are rejected without being counted.
 #[derive(Clone, Debug)]
 pub(crate) struct Ban {
     counts: InvalidCalls,

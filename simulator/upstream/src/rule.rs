@@ -88,8 +88,7 @@ impl Rule {
         Self { name: Some(name.to_owned()), ..self }
     }
 
-    /// Counts each combination of values of these labels separately, and no calls without one of
-    /// the labels.
+    /// Counts each combination of values of these labels separately, and no calls without them.
     #[must_use]
     pub fn for_each(self, labels: &[&str]) -> Self {
         Self { key: labels.iter().map(|label| (*label).to_owned()).collect(), ..self }

@@ -81,8 +81,7 @@ impl Upstream {
         self.service.stats()
     }
 
-    /// Returns all decisions, oldest first, if [`Config::keeps_admissions`]; malformed calls are
-    /// not included.
+    /// Returns all decisions on well-formed calls, oldest first, if [`Config::keeps_admissions`].
     #[must_use]
     pub fn admissions(&self) -> Vec<Admission> {
         self.service.open().1.log.clone().unwrap_or_default()

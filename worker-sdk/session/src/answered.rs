@@ -137,8 +137,7 @@ impl Session {
         self.deny(now, number, &Refused { id, ..Refused::new(Code::Lapsed, LATE) });
     }
 
-    /// Continues the ask under a new id and at its age, because the scheduler refuses an id that
-    /// was given back.
+    /// Continues the ask under a new id at its age, because the returned id would be refused.
     fn go_on_renamed(&mut self, now: Time, number: AskNumber) {
         self.ids.rename(number);
         let renamed = self.ids.id(number);
@@ -218,8 +217,7 @@ impl Session {
         }
     }
 
-    /// Refuses the ask. A copy of the request may still be granted, for example once the shortage
-    /// is over.
+    /// Refuses the ask. A copy of the request may still be granted, say after a shortage.
     fn deny(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) {
         let Some(ask) = self.remove(number) else { return };
         if ask.was_sent_again() {

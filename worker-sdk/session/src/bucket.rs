@@ -2,8 +2,7 @@
 
 use rampmeter_protocol::time::{Span, Time};
 
-/// The generic cell rate algorithm in whole nanoseconds: a token every `interval`, and several at
-/// once after a rest.
+/// The generic cell rate algorithm in whole nanoseconds: a token per `interval`, with a burst.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     interval: Span,

@@ -28,8 +28,7 @@ pub enum Command {
         /// The spans in which the permits are requested, for the headers.
         traces: TraceContexts,
     },
-    /// Publish settles. The number of the batch goes into the reply subject, on which the scheduler
-    /// confirms the receipt.
+    /// Publish settles. The reply subject contains the batch; schedulers confirm the receipt there.
     Settle {
         /// The resource.
         resource: ResourceNumber,
@@ -94,15 +93,13 @@ pub enum Command {
 pub struct Grant {
     /// The request, with its id; without an id if [`Grant::is_local`].
     pub request: Box<PermitRequest<'static>>,
-    /// Since when the permit is wanted. A caller that returns it and asks again keeps its age by
-    /// this.
+    /// Since when the permit is wanted: a caller that returns it and asks again keeps its age.
     pub since: Time,
     /// When the answer was received.
     pub received: Time,
     /// The call's start.
     pub start: Time,
-    /// How much later the start is than the scheduler intended, because the answer was late; `None`
-    /// if unknown.
+    /// How much later than intended the start is because the answer was late, if known.
     pub late: Option<Span>,
     /// How long the permit is valid after its start; `None` if it never lapses.
     pub valid: Option<Span>,
@@ -126,8 +123,7 @@ impl Grant {
         is_ahead && freeze.concerns(&self.answer.charged)
     }
 
-    /// Returns what limits depend on, with the cost that the scheduler has computed or else the
-    /// request's.
+    /// Returns what limits depend on, with the cost that the scheduler computed, if it did.
     #[must_use]
     pub fn asked(&self) -> Asked<'static> {
         let computed = &self.answer.cost;

@@ -56,8 +56,7 @@ pub enum Event<'a> {
         resource: ResourceNumber,
         /// The payload as received.
         payload: &'a [u8],
-        /// The wall clock at the receipt, in milliseconds since 1970. Events with epochs far beyond
-        /// it are not believed.
+        /// The wall clock at receipt, in ms since 1970; epochs far beyond it are not believed.
         unix_ms: u64,
     },
     /// The client closes. Callers are notified, and outstanding settles are sent.

@@ -21,8 +21,7 @@ pub struct Freeze {
 }
 
 impl Freeze {
-    /// Returns whether it freezes one of these buckets. Earlier schedulers list none, which means
-    /// any.
+    /// Returns whether it freezes one of these buckets; none, as of earlier schedulers, means any.
     pub(crate) fn concerns(&self, charged: &[(Text<'_>, Option<Text<'_>>)]) -> bool {
         let is_frozen = |(limit, key): &(Text<'_>, Option<Text<'_>>)| {
             self.buckets.iter().any(|(frozen, of)| **frozen == **limit && of.as_deref() == key.as_deref())

@@ -100,14 +100,11 @@ pub struct Session {
 /// Options of a session.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionOptions {
-    /// Whether the session renews leases. Otherwise the caller does, with settles that say
-    /// `extend`.
+    /// Whether the session renews leases instead of the caller (by settles that say `extend`).
     pub renews: bool,
-    /// Whether the session reports silent schedulers for people, with [`Command::Silent`] and
-    /// [`Command::SilenceOver`].
+    /// Whether the session emits [`Command::Silent`] and [`Command::SilenceOver`] for people.
     pub reports_silence: bool,
-    /// Whether a message has requests of one class only, for a driver that puts the class into its
-    /// subject.
+    /// Whether a message has requests of one class only, as a class in the subject requires.
     pub one_class_per_message: bool,
     /// The number of pending asks beyond which further ones are refused.
     pub most_asks: usize,

@@ -6,8 +6,7 @@ use crate::asks::longest_silence::LongestSilence;
 use rampmeter_protocol::lateness::BaseDelay;
 
 impl Session {
-    /// Asks on behalf of clients that have sessions of their own, as the HTTP front does. Give each
-    /// of them a session.
+    /// Asks on behalf of clients with their own sessions, as the HTTP front does, one for each.
     ///
     /// A request keeps the id that its client chose. Where another id or a later attempt would
     /// help, the client is notified instead. The refusal at a deadline is the scheduler's own, and

@@ -52,8 +52,7 @@ impl Session {
         self.leases.undelivered(now, batch, pause);
     }
 
-    /// Handles a refused renewal: the scheduler hands over or is in doubt, or another call has the
-    /// place.
+    /// Handles a refusal: the scheduler hands over or is in doubt, or another call has the place.
     pub(super) fn renewal_refused(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) {
         let Some(resource) = self.leases.get(number).map(|lease| lease.resource) else { return };
         let code = refusal.code;

@@ -7,8 +7,7 @@ use rampmeter_protocol::time::Span;
 #[derive(Clone, Debug)]
 pub(super) struct Rng(SplitMix64);
 
-/// Requests refused at one moment get the same time to come back, to which up to a fourth is added
-/// at random.
+/// Requests refused at one moment come back spread over up to a fourth more time.
 const COME_BACK_JITTER: u64 = 4;
 
 impl Rng {
@@ -16,8 +15,7 @@ impl Rng {
         Rng(SplitMix64::new(seed))
     }
 
-    /// Draws a number from 0 to `most`. The bias of the remainder does not matter for jitter and
-    /// ids.
+    /// Draws a number from 0 to `most`. The remainder's bias does not matter for jitter and ids.
     pub(super) fn up_to(&mut self, most: u64) -> u64 {
         self.0.draw() % most.saturating_add(1)
     }

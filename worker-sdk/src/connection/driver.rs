@@ -159,8 +159,8 @@ impl Driver {
                 tracing::info!(%resource, "a scheduler of the resource answers again");
             }
             Command::Complete { ask, result } => {
-                // A caller that stopped waiting has sent a cancellation, so the session gives the
-                // permit back.
+                // A caller that stopped waiting has cancelled, so the session gives the permit
+                // back.
                 if let Some(waiting) = self.waiting.remove(&ask) {
                     drop(waiting.send(result));
                 }

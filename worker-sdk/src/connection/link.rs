@@ -61,8 +61,7 @@ impl Link {
         Link { clock, counters, messages, asks: AtomicU64::new(0), resources: Mutex::new(BTreeMap::new()) }
     }
 
-    /// Returns the resource with this name. Its opening reaches the driver before any request for
-    /// it.
+    /// Returns the resource, opened by the driver before any request for it.
     pub(crate) fn open(&self, name: &Name) -> Opened {
         let mut resources = self.resources.lock().expect("opening a resource does not panic");
         let number = ResourceNumber(u32::try_from(resources.len()).expect("fewer resources than a u32 counts"));

@@ -10,8 +10,7 @@ use rampmeter_protocol::time::Span;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How long to collect the resources that schedulers serve. Each scheduler answers within
-/// milliseconds.
+/// How long to collect the schedulers' resources; each answers within milliseconds.
 const COLLECT: Duration = Duration::from_millis(300);
 /// Most resources named in one log line.
 const MAX_NAMES: usize = 8;

@@ -23,8 +23,7 @@ pub struct Stats {
     pub returned: u64,
     /// Calls that the upstream answered with 429.
     pub throttled: u64,
-    /// Renewals of calls in flight that a scheduler refused, perhaps because another call has their
-    /// place.
+    /// Refused renewals of calls in flight, whose places other calls may have.
     pub unrenewed: u64,
 }
 

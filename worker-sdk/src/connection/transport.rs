@@ -222,8 +222,7 @@ fn message(event: &async_nats::Event) -> Option<Message> {
     }
 }
 
-/// Logs an event of the connection. Client errors occur at every attempt to connect, several times
-/// a second.
+/// Logs an event of the connection. Client errors come with every attempt, several a second.
 fn log(event: &async_nats::Event) {
     match event {
         async_nats::Event::Connected | async_nats::Event::LameDuckMode | async_nats::Event::Draining => {

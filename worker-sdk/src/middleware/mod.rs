@@ -1,5 +1,4 @@
-//! Middleware that gets permits for other code's calls and requests. Each needs the feature of its
-//! name.
+//! Middleware that gets permits for other code's calls. Each needs the feature of its name.
 
 mod acquire_setter;
 #[cfg(feature = "reqwest-middleware")]

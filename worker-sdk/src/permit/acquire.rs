@@ -21,8 +21,7 @@ use tokio::sync::oneshot;
 /// Default timeout of `try_acquire`. A late yes or no is worth little.
 const TRY_ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often a call is repeated by default. The whole fleet pauses after a 429, so a second one in
-/// a row is rare.
+/// Default number of repeats. The whole fleet pauses after a 429, so a second one is rare.
 pub(crate) const REPEATS: u32 = 3;
 
 /// A request for a [`Permit`]: set its options, then `.await` it or [`run`](Acquire::run) a call.
@@ -113,8 +112,7 @@ impl Acquire {
         })
     }
 
-    /// Sets how long the call has already waited elsewhere. The request is queued as if it had been
-    /// sent that much earlier.
+    /// Sets the call's wait so far: the request is queued as if it had been sent earlier by that.
     ///
     /// ```no_run
     /// # fn example(hub: rampmeter_worker_sdk::Resource, put_off: std::time::Instant) {
@@ -200,8 +198,7 @@ pub(crate) struct RequestSpec {
 }
 
 impl RequestSpec {
-    /// Waits for a permit and its start. Nothing is awaited between the last check of the permit
-    /// and the call.
+    /// Waits for a permit and its start. Nothing is awaited between the last check and the call.
     pub(crate) async fn begin_call(self) -> Result<Call, Error> {
         Ok(RequestFuture::begin(self).await?.ready().await?.begin())
     }

@@ -47,8 +47,7 @@ impl Call {
         self.end(outcome);
     }
 
-    /// Gives the permit back for a call that certainly did not reach the upstream, such as one
-    /// without a connection.
+    /// Gives the permit back for a call that certainly did not reach the upstream.
     ///
     /// ```no_run
     /// # async fn connect() -> Option<()> { None }
@@ -95,8 +94,7 @@ impl Call {
     }
 }
 
-/// Reports a call. An invalid cost does not suppress the rest; the scheduler then uses the
-/// estimate.
+/// Reports a call. Instead of an invalid cost, the scheduler uses the estimate.
 fn report(outcome: Outcome, elapsed: Span) -> Report<'static> {
     let (response, cost) = outcome.into_wire();
     let warn = |error: &crate::Error| tracing::warn!(%error, "settling without the actual cost");

@@ -53,8 +53,7 @@ impl Permit {
         Permit { unsettled, grant, deadline, _span: span }
     }
 
-    /// Marks the permit as used. Call this right before the permitted call, and not before its
-    /// start.
+    /// Marks the permit as used, right before the permitted call and not before its start.
     pub fn begin(self) -> Call {
         Call::new(self.unsettled, self.grant)
     }
@@ -80,9 +79,8 @@ impl Permit {
         self.grant.start.since(self.now()).duration()
     }
 
-    /// Returns how long the permit stays valid from now: zero if it must not be used any more,
-    /// `None` if it never lapses. Check this before the call if you have kept the permit for a
-    /// while.
+    /// Returns how long the permit stays valid: zero if it must not be used any more, `None` if it
+    /// never lapses. Check this before the call if you have kept the permit for a while.
     ///
     /// ```no_run
     /// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
@@ -110,8 +108,7 @@ impl Permit {
         self.grant.answer.limited_by.as_deref()
     }
 
-    /// Returns the cost of the call, as requested or as [computed](call::Acquire::price) by the
-    /// scheduler.
+    /// Returns the requested cost, or the one that the scheduler [computed](call::Acquire::price).
     #[must_use]
     pub fn cost(&self) -> Cost {
         let cost = self.grant.asked().cost;
@@ -132,8 +129,7 @@ impl Permit {
         self.unsettled.id().is_none()
     }
 
-    /// Returns the permit's id, as in the scheduler's log; empty for a [local](Permit::is_local)
-    /// permit.
+    /// Returns the id in the scheduler's log; empty for a [local](Permit::is_local) permit.
     #[must_use]
     pub fn id(&self) -> &str {
         self.unsettled.id().map_or("", PermitId::as_str)

@@ -69,8 +69,7 @@ impl Outcome {
         Outcome { status: Some(status), ..Outcome::default() }
     }
 
-    /// Adds a header of the response, which needs a status beside it. A second value of a header is
-    /// appended, as in HTTP.
+    /// Adds a header of the response; it needs a status. Further values are appended, as in HTTP.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         let name = name.to_ascii_lowercase();
@@ -81,9 +80,8 @@ impl Outcome {
         self
     }
 
-    /// Notes that the body reports a spent quota, such as a month's, so that no call starts before
-    /// its reset. It needs a status beside it. A 403 alone may also mean that this call is
-    /// forbidden.
+    /// Notes that the body reports a spent quota, such as a month's: no call starts before its
+    /// reset. It needs a status. A 403 alone may also mean that this call is forbidden.
     ///
     /// ```
     /// use rampmeter_worker_sdk::Outcome;

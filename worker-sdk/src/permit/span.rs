@@ -1,7 +1,6 @@
 //! The span of a request for a permit, until its call begins.
 //!
-//! Without the feature `otel` there is no span, and only a parent that the caller has set is passed
-//! on.
+//! Without the feature `otel` there is no span, and only the caller's parent is passed on.
 
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::PermitRequest;

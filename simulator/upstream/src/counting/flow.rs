@@ -25,8 +25,7 @@ impl Flow {
         u128::from(amount.micros()) * u128::from(self.scale)
     }
 
-    /// Returns the amount in `volume`, which is at most the capacity's, rounded down to a
-    /// micro-unit.
+    /// Returns the amount in `volume`, at most the capacity, rounded down to a micro-unit.
     pub(crate) fn amount(self, volume: u128) -> Amount {
         let micros = volume / u128::from(self.scale);
         Amount::from_micros(u64::try_from(micros).expect("no volume is above the capacity's"))

@@ -48,8 +48,7 @@ impl Meter {
         }
     }
 
-    /// Returns how long after `now_ns` it can spend its capacity again without another call; `None`
-    /// if never.
+    /// Returns how long after `now_ns` it is full again without another call; `None` if never.
     pub(crate) fn full_in_ns(&self, now_ns: u64) -> Option<u128> {
         match self {
             Self::TokenBucket(bucket) => bucket.full_in_ns(now_ns),

@@ -8,8 +8,7 @@ use std::collections::VecDeque;
 pub(crate) struct SlidingWindow {
     capacity: Amount,
     period_ns: u64,
-    /// Oldest first. Each takes a part of the capacity, so the capacity in micro-units bounds their
-    /// number.
+    /// Oldest first. Each takes some of the capacity, whose micro-units bound their number.
     admitted: VecDeque<Charge>,
     used: Amount,
     updated_ns: u64,
@@ -76,8 +75,7 @@ impl SlidingWindow {
         self.capacity.saturating_sub(self.used)
     }
 
-    /// Returns the time until enough of the oldest calls have left for `cost`, which is at most the
-    /// capacity.
+    /// Returns the time until enough of the oldest calls have left for `cost` to fit.
     fn wait_ns(&self, cost: Amount) -> u64 {
         let mut room = self.room();
         let last_to_leave = self.admitted.iter().find(|charge| {

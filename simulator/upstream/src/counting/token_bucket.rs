@@ -111,8 +111,7 @@ impl TokenBucket {
         }
     }
 
-    /// The inflow of which a refill keeps `missing`. If it saturates, the wait exceeds 584 years
-    /// anyway.
+    /// The inflow of which a refill keeps `missing`; it saturates beyond 584 years.
     fn needed(&self, missing: u128) -> u128 {
         if self.whole { missing.checked_next_multiple_of(self.unit()).unwrap_or(u128::MAX) } else { missing }
     }

@@ -38,8 +38,7 @@ fn refused(status: u16) -> Response {
     (status, error(status, "RATE_LIMIT_EXCEEDED", "You have exceeded your rate limit")).into_response()
 }
 
-/// Responds as Shopify does: the body contains what others put into headers, and a rejection is an
-/// error in it.
+/// Responds as Shopify does, which puts the limits and errors into the body.
 fn told_in_body(reply: &Reply) -> Response {
     let points = reply.cost.iter().filter(|(unit, _)| unit.as_str() == "points").map(|(_, amount)| amount.to_f64());
     let requested: f64 = points.sum();

@@ -33,8 +33,7 @@ pub(crate) struct Service {
     parameters: CostParameters,
     pub(crate) response_time: ResponseTime,
     dialect: Dialect,
-    /// Held for one decision, about a microsecond, or for one copy of the counts, and never across
-    /// an await.
+    /// Held for a decision (about 1 µs) or a copy of the counts, and never across an await.
     ledger: Mutex<Ledger>,
 }
 
@@ -85,8 +84,7 @@ impl Service {
     }
 }
 
-/// An admitted call while it is handled, until just before its response is sent or its caller
-/// disconnects.
+/// An admitted call until just before its response is sent or its caller disconnects.
 struct InFlight {
     service: Arc<Service>,
 }
@@ -108,8 +106,7 @@ impl Drop for InFlight {
     }
 }
 
-/// Decides about a call on arrival of its head, before its body is read and its response time
-/// passes.
+/// Decides about a call when its head arrives, before its body and its response time.
 async fn process(
     State(service): State<Arc<Service>>,
     method: Method,

@@ -58,8 +58,7 @@ impl Amount {
         self.micros
     }
 
-    /// Parses the cost of a call. Digits beyond the sixth decimal round up, so that parsing never
-    /// makes a cost cheaper.
+    /// Parses a cost. Digits beyond the sixth decimal round up, never making it cheaper.
     ///
     /// ```
     /// use rampmeter_upstream::Amount;

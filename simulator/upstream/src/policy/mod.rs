@@ -114,8 +114,7 @@ impl Policy {
         Amount::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
     }
 
-    /// Lets a token bucket hold only `burst`, above zero and at most the capacity. The rate remains
-    /// capacity per period.
+    /// Lets a token bucket hold only `burst`, in (0, capacity]. The rate is unchanged.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection, Unit};
@@ -142,8 +141,7 @@ impl Policy {
         self.vary("burst", |variant| variant.burst = Some(burst))
     }
 
-    /// Sets a token bucket's level at the origin of time, at most what it holds; by default it
-    /// starts full.
+    /// Sets a token bucket's level at the origin, at most what it holds; by default it is full.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection};
@@ -313,8 +311,7 @@ impl Policy {
         self.counting_by(Model::SlidingWindow, "sliding-window")
     }
 
-    /// Counts in a bucket that calls fill and that drains at capacity per period. A call is
-    /// admitted if its cost fits.
+    /// Counts in a bucket that drains at capacity per period. Calls fill it if their cost fits.
     ///
     /// A rejected call fills it too, as far as there is room, whatever the reason of the rejection.
     /// Clients that never pause keep it full. A wait is computed after that.

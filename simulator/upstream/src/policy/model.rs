@@ -24,8 +24,7 @@ pub(crate) enum WindowStart {
     FirstUse,
 }
 
-/// How a token bucket differs from the default, which starts full, holds its capacity and refills
-/// evenly.
+/// How a token bucket differs from one that starts full, holds its capacity and refills evenly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Variant {
     /// What it holds; by default the capacity.

@@ -27,8 +27,7 @@ pub enum Dialect {
     Ietf,
     /// Discord: `X-RateLimit-*` of the route's bucket, and the scope of a rejection.
     Discord,
-    /// OpenAI: `x-ratelimit-{limit,remaining,reset}-<unit>`, for each unit of the policy with the
-    /// least left.
+    /// OpenAI: `x-ratelimit-{limit,remaining,reset}-<unit>`, of a unit's scarcest policy.
     Openai,
     /// Anthropic: `anthropic-ratelimit-<unit>-{limit,remaining,reset}`, and the family `unified`.
     Anthropic,

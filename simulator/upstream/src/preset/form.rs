@@ -131,8 +131,7 @@ pub(crate) const ANTHROPIC: Form = Form {
     ..NOTHING
 };
 
-/// <https://shopify.dev/docs/api/usage/rate-limits>. Shopify states the limits in the body, and
-/// rejects with status 200.
+/// <https://shopify.dev/docs/api/usage/rate-limits>, in the body; rejections have status 200.
 pub(crate) const SHOPIFY: Form = Form {
     limits: &[Group {
         family: "",

@@ -31,8 +31,7 @@ pub(crate) struct Values<'a> {
     pub(crate) took: Option<&'a Cost>,
 }
 
-/// Replaces the placeholders of a template by their values; `None` if one outside of brackets has
-/// none.
+/// Replaces the placeholders of a template; `None` if one outside of brackets has no value.
 pub(crate) fn fill(template: &str, values: &Values<'_>) -> Option<String> {
     let (mut filled, mut rest) = (String::new(), template);
     while let Some(open) = rest.find(['<', '[']) {

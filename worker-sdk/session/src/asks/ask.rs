@@ -193,8 +193,7 @@ impl Ask {
         (now >= self.next_due()).then_some(Due::AskAgain)
     }
 
-    /// The longest wait to tell the scheduler. Mode `allow` starts now or never, which needs no
-    /// bound.
+    /// The longest wait to tell the scheduler. Mode `allow`, now or never, needs none.
     fn max_wait(&self, now: Time) -> Option<Millis> {
         let bounded = self.deadline < Time::NEVER && self.request.mode != Mode::Allow;
         bounded.then(|| self.deadline.since(now).saturating_sub(self.longest_silence.grace).into())

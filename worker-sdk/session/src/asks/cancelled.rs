@@ -6,8 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// How long a cancelled ask is remembered. A permit granted later counts as used, which is safe.
 const KEPT: Span = Span::from_secs(60);
-/// Most asks remembered. Beyond it the oldest is forgotten; if its permit still comes, it counts as
-/// used, which is safe.
+/// Most asks remembered. A permit for a forgotten one counts as used, which is safe.
 const MOST: usize = 16_384;
 
 /// The cancelled asks, as long as answers to them have to be given back.

@@ -105,8 +105,7 @@ impl Asks {
         .collect()
     }
 
-    /// Notes that answers are owed about all asks, because the scheduler that knew of them may be
-    /// gone.
+    /// Notes that answers are owed about all asks: the scheduler that knew them may be gone.
     pub(super) fn expect_answers(&mut self, now: Time) {
         self.by_number.values_mut().for_each(|ask| ask.expect_answer(now));
     }

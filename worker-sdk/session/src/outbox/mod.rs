@@ -53,8 +53,7 @@ impl Outbox {
         resend.or_else(|| self.fresh.pop(group))
     }
 
-    /// When the next message may be sent, if one waits. `budget` is when the next resend may be
-    /// sent.
+    /// When the next message may be sent, if one waits, with resends not before `budget`.
     pub(super) fn opens(&self, budget: Time) -> Option<Time> {
         let is_free = !self.fresh.is_empty() || !self.settles.is_empty();
         let from = if is_free { Time::ORIGIN } else { budget };

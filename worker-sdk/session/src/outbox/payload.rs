@@ -3,11 +3,9 @@
 use rampmeter_protocol::trace_context::{TraceContext, TraceContexts};
 use serde::Serialize;
 
-/// Most elements of one array. More would save nothing, because the cost per message is already
-/// spread over 64.
+/// Most elements of one array: 64 already spread the cost per message.
 pub(super) const MAX_ELEMENTS: usize = 64;
-/// Size above which an array is full. Another element of the largest size still fits far below the
-/// 1 MiB that servers accept.
+/// Size above which an array is full: another largest element still fits far below 1 MiB.
 const ENOUGH_BYTES: usize = 256 * 1024;
 
 /// A JSON array being written. A single element is written without brackets.

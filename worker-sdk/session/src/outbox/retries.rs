@@ -4,8 +4,7 @@ use crate::bucket::Bucket;
 use crate::rng::Rng;
 use rampmeter_protocol::time::{Span, Time};
 
-/// The burst after a rest. A new leader receives 4 096 repeated requests at once, more than most
-/// clients have.
+/// The burst after a rest: 4 096 repeated requests at once, more than most clients have.
 pub(crate) const BURST: u64 = 64;
 /// Twenty messages a second, with 1 280 requests. At worst, a thousand clients send a tenth of what
 /// a scheduler answers. A client with ten thousand requests repeats them all within five seconds.

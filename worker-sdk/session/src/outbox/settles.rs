@@ -68,8 +68,7 @@ impl Settles {
         self.sent.remove(place).map(|(_, message)| message)
     }
 
-    /// Sends the message of `batch` again, because it reached no scheduler. Returns whether it is
-    /// remembered.
+    /// Resends the undelivered message of `batch`. Returns whether it is remembered.
     pub(crate) fn undelivered(&mut self, batch: BatchNumber) -> bool {
         let message = self.confirmed(batch);
         let is_known = message.is_some();

@@ -5,12 +5,10 @@ use rampmeter_protocol::time::{Span, Time};
 
 /// The base of all pauses. A scheduler that hands over has a successor within milliseconds.
 const SHORTEST: Span = Span::from_millis(5);
-/// Longest pause. Without a back-off, waiting callers would send 100 thousand useless messages per
-/// second.
+/// Longest pause. Without any, waiting callers would send 100 thousand messages per second.
 const LONGEST: Span = Span::from_millis(250);
 
-/// An exponential, capped back-off with full jitter, shared by all asks of a resource because they
-/// travel together.
+/// Exponential back-off with a cap and full jitter, shared by a resource's asks, sent together.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     failures: u32,

@@ -32,8 +32,7 @@ impl SilenceReport {
         self.look_at
     }
 
-    /// Checks a silence since `silent`, if an answer is owed. Returns its length if it has to be
-    /// reported.
+    /// Returns how long an answer has been owed since `silent`, if that is to be reported.
     pub(crate) fn look(&mut self, now: Time, silent: Option<Time>) -> Option<Span> {
         let next_report = self.reported_at.map_or(Time::ORIGIN, |reported| reported + REPORTED_EVERY);
         let report_at = silent.map_or(now + REPORTED_AFTER, |since| (since + REPORTED_AFTER).max(next_report));

@@ -16,12 +16,10 @@ use tower_service::Service;
 ///
 /// A call waits for its permit without a bound unless [`asking`](ClientLayer::asking) sets a
 /// deadline. It is settled with status and headers when the response's head arrives. Dropping the
-/// future of a waiting call cancels the call at no cost. A call that is dropped later or fails
-/// counts as made.
+/// future cancels a waiting call at no cost. A call dropped later or failed counts as made.
 ///
-/// The layer reports a 429 to the scheduler, so that all workers pause, and returns it. It repeats
-/// no request, because the body may be consumed; a layer around this one that does gets a permit
-/// each time.
+/// A 429 is reported to the scheduler, so that all workers pause, and returned. The layer repeats
+/// no request, whose body may be consumed; an outer layer that does gets a permit each time.
 ///
 /// The layer fits any service of [`http::Request`]s, such as hyper-util's client. reqwest's client
 /// has its own request type; see the feature `reqwest-middleware`.
@@ -72,8 +70,7 @@ impl ClientLayer {
         ClientLayer(Pacing { resource, setter: AcquireSetter::USUAL })
     }
 
-    /// Sets class, labels, [cost](Acquire::cost) and deadline of the permit from the head of the
-    /// HTTP request.
+    /// Sets class, labels, [cost](Acquire::cost) and deadline of the permit from the head.
     #[must_use]
     pub fn asking(self, set: impl Fn(Acquire, &Parts) -> Acquire + Send + Sync + 'static) -> Self {
         ClientLayer(Pacing { setter: AcquireSetter::new(set), ..self.0 })

@@ -4,8 +4,7 @@
 //! the others. [`ClientLayer`] delays a client's calls until each may be made.
 //!
 //! **A limit holds over all clones of a layer, all connections and all processes**, because the
-//! scheduler counts. A layer with its own counter would apply its limit to each connection that it
-//! is cloned for.
+//! scheduler counts. A layer with its own counter would limit each connection separately.
 //!
 //! Both layers request a permit for one request without labels, in the default class. `asking`
 //! derives more from the head of a request:

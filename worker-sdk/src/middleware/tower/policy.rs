@@ -29,8 +29,7 @@ impl Policy {
     /// Creates a policy. `limit` is the scheduler's name of the limit, as refusals state it.
     ///
     /// # Errors
-    /// If `limit` is not a valid name, or `window` is not a whole number of seconds from one second
-    /// to 366 days.
+    /// If `limit` is not a name, or `window` is not whole seconds from one second to 366 days.
     pub fn new(limit: &str, quota: u32, window: Duration) -> Result<Self, Error> {
         let limit = Name::new(limit).map_err(|error| Error::invalid(format!("policy {limit:?}: {error}")))?;
         let is_whole = window.subsec_nanos() == 0 && !window.is_zero();

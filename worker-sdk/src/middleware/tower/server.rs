@@ -17,8 +17,7 @@ use tower_service::Service;
 
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// Lets as many requests into a service as the limits of a [`Resource`] allow, and refuses the
-/// others.
+/// Lets as many requests into a service as the limits of a [`Resource`] allow; refuses the rest.
 ///
 /// A request is charged before the service receives it, and stays charged whatever the response is.
 /// In limits of calls in flight it counts until the response's head is there. The layer does not
@@ -84,11 +83,9 @@ impl ServerLayer {
         ServerLayer(Admission { resource, setter: AcquireSetter::USUAL, longest_wait: None, policies: None })
     }
 
-    /// Sets class, labels, [cost](Acquire::cost) and deadline of the permit from the head of the
-    /// HTTP request.
+    /// Sets class, labels, [cost](Acquire::cost) and deadline of the permit from the head.
     ///
-    /// If a label keys a limit, each of its values has a bucket: a path that contains an id makes
-    /// one bucket for each id.
+    /// If a label keys a limit, each value has a bucket: a path with an id makes one for each id.
     #[must_use]
     pub fn asking(self, set: impl Fn(Acquire, &Parts) -> Acquire + Send + Sync + 'static) -> Self {
         ServerLayer(Admission { setter: AcquireSetter::new(set), ..self.0 })
