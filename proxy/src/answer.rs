@@ -77,7 +77,6 @@ impl AnswerReader {
         }
     }
 
-    /// The code of the error that the response reports.
     pub(crate) fn code(&self) -> Option<String> {
         let find = |(codes, text): &(CodeFn, Vec<u8>)| (codes.0)(self.status, &String::from_utf8_lossy(text));
         let in_text = self.codes.as_ref().and_then(find);

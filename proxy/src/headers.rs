@@ -40,7 +40,6 @@ pub(crate) struct Pseudonym(String);
 /// What a request's headers say about its client.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClientInfo {
-    /// The address of the connection.
     pub(crate) address: IpAddr,
     pub(crate) is_encrypted: bool,
     /// Whether the client is a proxy whose `X-Forwarded-For` is trusted.

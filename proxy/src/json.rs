@@ -24,7 +24,6 @@ pub(crate) struct Scanner {
     is_too_deep: bool,
 }
 
-/// A value and its position.
 #[derive(Debug)]
 pub(crate) struct Seen<'a> {
     /// The keys that lead there, joined by dots.
@@ -52,11 +51,9 @@ pub(crate) type See<'a> = &'a mut dyn FnMut(&Seen<'_>);
 #[derive(Debug, Default)]
 pub(crate) struct Text {
     start: Vec<u8>,
-    /// Its length in bytes.
     pub(crate) bytes: usize,
     /// Its tokens, in twelfths of one.
     pub(crate) twelfths: u64,
-    /// A hash of the whole text.
     pub(crate) hash: u64,
     /// Whether it has a character that Base64 lacks.
     has_words: bool,
@@ -120,7 +117,6 @@ pub(crate) fn hashed(former: u64, next: u64) -> u64 {
 }
 
 impl Scanner {
-    /// Reads the next piece.
     pub(crate) fn read(&mut self, piece: &[u8], see: See<'_>) {
         for byte in piece {
             match self.state {

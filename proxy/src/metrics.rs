@@ -111,7 +111,6 @@ impl Metrics {
 }
 
 impl HeldRequest<'_> {
-    /// Notes that the request has got a response.
     pub(crate) fn answered(mut self) {
         self.is_answered = true;
     }

@@ -28,7 +28,6 @@ struct Paths {
     model_behind: Vec<String>,
 }
 
-/// Which tokens a call takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Counts {
     /// None: the call only reads, or its tokens count elsewhere.
@@ -72,7 +71,6 @@ struct Kind {
     most: u64,
 }
 
-/// Where and how responses report tokens.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Usage {
     places: Vec<String>,
@@ -109,7 +107,6 @@ impl Models {
         }
     }
 
-    /// The model in a path.
     pub(crate) fn model_in<'a>(&self, path: &'a str) -> Option<&'a str> {
         let behind = self.paths.model_behind.iter().find_map(|before| path.split_once(before.as_str()));
         behind?.1.split(['/', ':']).next().filter(|name| !name.is_empty())

@@ -33,14 +33,12 @@ const DELAYS: [&str; 3] = ["error.details.retryDelay", "retry_after", "parameter
 const FINAL: [&str; 4] =
     ["insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "access_terminated"];
 
-/// Finds the code of an error in a response.
 #[derive(Debug)]
 pub(crate) struct ErrorReader {
     /// Whether the status is an error. Otherwise only what is certainly an error counts.
     is_error: bool,
     /// The code and the rank of its position.
     code: Option<(usize, String)>,
-    /// The seconds after which to come back.
     delay: Option<f64>,
 }
 

@@ -15,7 +15,6 @@ pub struct Prompt {
     pub(crate) instructions: u64,
     /// The hash of these and the first message, which distinguishes conversations.
     pub(crate) conversation: u64,
-    /// The tokens of the instructions and tools.
     pub(crate) tokens: u64,
 }
 

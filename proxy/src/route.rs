@@ -72,7 +72,6 @@ impl Routes {
         self.0.iter().flat_map(|route| &route.cost).map(|(unit, _)| unit.as_str())
     }
 
-    /// The hosts that routes are for.
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|route| route.host.as_deref())
     }

@@ -172,7 +172,6 @@ impl RequestReader {
         }
     }
 
-    /// Notes a text by which prompts are recognized.
     fn note(&mut self, path: &str, text: &Text) {
         let models = models();
         if models.instructions.iter().any(|known| path.split('.').next() == Some(known)) || path == "model" {

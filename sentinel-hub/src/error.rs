@@ -25,7 +25,6 @@ pub(crate) struct Gap {
     what: &'static str,
     /// What to pass. The command line calls it `--option`.
     options: &'static [&'static str],
-    /// What the caller can do in place of passing it.
     instead: &'static str,
 }
 

@@ -86,7 +86,6 @@ impl Network {
     }
 }
 
-/// The path from one sender to one receiver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Way {
     delay: Delay,

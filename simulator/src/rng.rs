@@ -30,7 +30,6 @@ impl Rng {
         least + self.0.draw() % (most - least + 1)
     }
 
-    /// Returns true with this probability.
     pub(crate) fn happens(&mut self, probability: f64) -> bool {
         probability > 0.0 && self.fraction() < probability
     }

@@ -41,10 +41,8 @@ pub(crate) struct Answer {
 /// The real core behind the real protocol, with a record of its requests and grants.
 pub(crate) struct SimulatedScheduler {
     leader: Leader,
-    /// A leader that is cut off, and until when.
     cut_off: Option<(Leader, Time)>,
     reader: Reader,
-    /// Answers and broadcasts that are due.
     pub(crate) answers: Vec<Answer>,
     pub(crate) news: Vec<Vec<u8>>,
     known: BTreeMap<PermitId, usize>,
@@ -85,7 +83,6 @@ impl SimulatedScheduler {
         }
     }
 
-    /// The next time at which the scheduler acts by itself.
     pub(crate) fn next_wakeup(&self) -> Time {
         let of_cut_off = self.cut_off.as_ref().map_or(Time::NEVER, |(leader, until)| leader.next_wakeup().min(*until));
         self.leader.next_wakeup().min(of_cut_off).max(self.now)
@@ -100,7 +97,6 @@ impl SimulatedScheduler {
         self.known.get(id).copied()
     }
 
-    /// The upstream's rejections by the cause that the current leader inferred.
     pub(crate) fn causes(&self) -> Rejections {
         self.leader.core.counters().rejections
     }
@@ -157,7 +153,6 @@ impl SimulatedScheduler {
         }
     }
 
-    /// Acts as the leader that is cut off.
     fn as_cut_off(&mut self, act: impl FnOnce(&mut Self)) {
         let (other, until) = self.cut_off.take().expect("a leader is cut off");
         let present = std::mem::replace(&mut self.leader, other);

@@ -7,7 +7,6 @@ use rampmeter_scheduler_core::checkpoint_number::CheckpointNumber;
 use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
 use rampmeter_scheduler_core::durability::snapshot::Snapshot;
 
-/// A scheduler's state and its discovered limits.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StoredState {
     pub(crate) state: Snapshot,

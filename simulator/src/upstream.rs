@@ -68,7 +68,6 @@ impl Behaviour {
     }
 }
 
-/// The response to a call.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     /// `Ok` if the call was served, otherwise the wait of `Retry-After`.

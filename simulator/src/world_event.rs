@@ -8,7 +8,6 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_session::AskNumber;
 use std::sync::Arc;
 
-/// The events of a world.
 #[derive(Debug)]
 pub(crate) enum WorldEvent {
     /// A worker's pause after a response is over, and it wants its next call.

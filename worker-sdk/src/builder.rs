@@ -39,7 +39,6 @@ use tokio::sync::mpsc;
 pub struct ClientBuilder {
     options: ConnectOptions,
     tls: Tls,
-    /// The credentials file and the function that reads it.
     user_file: Option<(UserReader, PathBuf)>,
     prefix: Option<String>,
     wait_for_server: bool,

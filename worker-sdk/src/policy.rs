@@ -6,7 +6,6 @@ use crate::Error;
 use rampmeter_protocol::name::Name;
 use std::collections::BTreeMap;
 
-/// The default policy and the exceptions by resource.
 #[derive(Debug, Default)]
 pub(crate) struct Policies {
     usual: Unreachable,

@@ -68,7 +68,6 @@ pub struct TimelyStart {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BaseDelay {
     epoch: Epoch,
-    /// When the period of `least` began.
     since: Time,
     least: Option<OneWayDelay>,
     /// The least one-way delay of the previous period.
@@ -113,7 +112,6 @@ impl BaseDelay {
         late
     }
 
-    /// Forgets old delays and those of another leader.
     fn forget_old(&mut self, epoch: Epoch, now: Time) {
         let age = now.since(self.since);
         if epoch != self.epoch || age > MEMORY + MEMORY {

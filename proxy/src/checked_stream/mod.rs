@@ -9,7 +9,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Longest head that is checked. hyper answers a longer one with 431.
 pub(crate) const MAX_HEAD: usize = 32 * 1024;
-/// Bytes read at once while a head is incomplete.
 const PIECE: usize = 4096;
 /// Replaces an ambiguous head. No request begins like this: hyper answers 400 and closes.
 const REFUSED: &[u8] = b"\0\r\n\r\n";

@@ -63,10 +63,8 @@ pub(crate) enum Failure {
     Stopping,
 }
 
-/// The HTTP form of a failure.
 struct StatusLine {
     status: u16,
-    /// The code for programs.
     code: &'static str,
     /// The type of RFC 9209.
     proxy_status: &'static str,
@@ -97,7 +95,6 @@ impl Failure {
         response
     }
 
-    /// The code for programs, logs and metrics.
     pub(crate) fn code(&self) -> &'static str {
         self.shape().code
     }
@@ -153,7 +150,6 @@ impl Failure {
         HeaderValue::try_from(exhausted(&limit, self.shape().retry_after)).ok()
     }
 
-    /// Returns whether the connection has to close after this failure.
     fn ends_connection(&self) -> bool {
         matches!(
             self,

@@ -64,11 +64,8 @@ pub(crate) struct Exchange {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) pseudonym: Pseudonym,
     pub(crate) memory: BodyMemory,
-    /// One place for each request that may be held at a time.
     pub(crate) held: Semaphore,
-    /// One place for each call that may be in flight at a time.
     pub(crate) in_flight: Arc<Semaphore>,
-    /// One place for each body that may be parsed at a time.
     pub(crate) pricing: Semaphore,
     /// What vendors cache of prompts.
     pub(crate) prompts: Arc<Mutex<Prompts>>,
@@ -79,7 +76,6 @@ pub(crate) struct Exchange {
     pub(crate) clock: Clock,
 }
 
-/// The connection of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) address: IpAddr,
@@ -88,9 +84,7 @@ pub(crate) struct Peer {
     pub(crate) name: Option<ClientName>,
 }
 
-/// A request that was checked.
 struct CheckedRequest {
-    /// The span in which its permits are requested.
     asked_in: Option<TraceContext>,
     requested: RequestedPermit,
     /// The tokens that it may take, if tokens count.
@@ -100,7 +94,6 @@ struct CheckedRequest {
     begun: Time,
 }
 
-/// A call that may be made now.
 struct Ready<'a> {
     call: Call,
     place: OwnedSemaphorePermit,

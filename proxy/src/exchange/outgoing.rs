@@ -18,7 +18,6 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Returns the request from its beginning, with `credential`.
     pub(crate) fn request(&self, credential: Option<&AppliedCredential<'_>>) -> Request<Sending> {
         let mut request = Request::new(self.body.send());
         *request.method_mut() = self.method.clone();

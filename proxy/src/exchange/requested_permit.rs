@@ -15,7 +15,6 @@ use rampmeter_worker_sdk::{Cost, Resource};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The route of requests that match none.
 const NO_ROUTE: &str = "-";
 
 #[derive(Clone, Debug)]
@@ -78,7 +77,6 @@ impl RequestedPermit {
         Ok(self)
     }
 
-    /// Adds the cost of these tokens.
     pub(crate) fn with_tokens(self, units: &TokenUnits, tokens: Tokens) -> Self {
         RequestedPermit { cost: units.cost(self.cost, tokens), ..self }
     }

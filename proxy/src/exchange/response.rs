@@ -26,10 +26,8 @@ const FRESH: Span = Span::from_secs(1);
 /// How long to wait for the beginning of a rejection's body, which is read before it is passed on.
 const PEEKED_WITHIN: Duration = Duration::from_millis(500);
 
-/// The body of any response: from the upstream, or written by the proxy.
 pub(crate) type ResponseBody = Either<Box<Relay>, Full<Bytes>>;
 
-/// Why a response breaks off.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ResponseError {
     #[error("the upstream breaks off its answer")]
@@ -72,7 +70,6 @@ impl Silence {
     }
 }
 
-/// A call whose response has begun.
 #[derive(Debug)]
 pub(crate) struct UnsettledCall {
     call: Call,

@@ -11,7 +11,6 @@ const CONTEXT: HeaderName = HeaderName::from_static(TRACEPARENT);
 /// Methods named in spans (RFC 9110, RFC 5789); clients can invent others.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"];
 
-/// The trace that a request belongs to.
 #[derive(Debug)]
 pub(crate) struct RequestTrace {
     /// The span in which the permit is requested: this proxy's, or the client's.
@@ -29,7 +28,6 @@ struct Recorded {
     resource: String,
 }
 
-/// How long a request was held, and how often it was sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
     pub(crate) wait: Length,
@@ -63,7 +61,6 @@ impl RequestTrace {
         self.context
     }
 
-    /// The span that log lines belong to.
     pub(crate) fn for_log(&self) -> tracing::Span {
         match &self.recorded {
             Some(recorded) => tracing::error_span!("traced", trace_id = %recorded.ids.context.trace()),

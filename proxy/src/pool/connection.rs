@@ -15,7 +15,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Nothing was read yet.
 const NEW: u8 = 0;
-/// The last event was a read.
 const ANSWERED: u8 = 1;
 /// The last event was a write, after an earlier read.
 const ASKED_AGAIN: u8 = 2;

@@ -27,7 +27,6 @@ const MAX_IDLE: usize = 256;
 type Connection = MaybeHttpsStream<TokioIo<TcpStream>>;
 type Connector = MapResponse<HttpsConnector<HttpConnector>, fn(Connection) -> TokioIo<KnownConnection<Connection>>>;
 
-/// Calls the upstream over kept connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     kept: Client<Connector, Sending>,
@@ -37,7 +36,6 @@ pub(crate) struct Pool {
     clock: Clock,
 }
 
-/// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     #[error("there is no connection to the upstream")]

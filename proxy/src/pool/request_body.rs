@@ -25,7 +25,6 @@ pub(crate) struct RequestBody {
     shared: Arc<Mutex<Kept>>,
 }
 
-/// The memory for the bodies of all requests.
 #[derive(Clone, Debug)]
 pub(crate) struct BodyMemory {
     free: Arc<Semaphore>,
@@ -37,9 +36,7 @@ struct Kept {
     rest: Incoming,
     data: KeptBytes,
     trailers: Option<Box<HeaderMap>>,
-    /// The bytes that were read.
     bytes: usize,
-    /// The most bytes that are kept.
     most: usize,
     memory: BodyMemory,
     taken: Option<OwnedSemaphorePermit>,
@@ -61,12 +58,10 @@ type Piece = Frame<Bytes>;
 pub(crate) struct Sending {
     body: RequestBody,
     number: u32,
-    /// The bytes that were sent.
     sent: usize,
     has_sent_trailers: bool,
 }
 
-/// Why a body cannot be sent on.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError {
     #[error("the client's body breaks off")]
@@ -179,7 +174,6 @@ impl RequestBody {
 }
 
 impl Kept {
-    /// The most bytes that are read before the body is sent.
     fn most_ahead(&self) -> usize {
         if self.memory.is_half_taken() { READ_AHEAD.min(self.most) } else { self.most }
     }

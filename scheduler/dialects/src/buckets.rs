@@ -20,12 +20,10 @@ const THOUSAND: Amount = Amount::whole(1000);
 const FIELD: &str = "ratelimit";
 const POLICY: &str = "ratelimit-policy";
 
-/// What the headers state.
 #[derive(Debug, Default)]
 pub(crate) struct Buckets {
     pub(crate) readings: Vec<Reading>,
     pub(crate) pause: Option<Span>,
-    /// When a window ends of which nothing else is stated.
     pub(crate) lone_reset: Option<Span>,
     /// The names of headers that could not be parsed.
     pub(crate) unreadable: Vec<String>,
@@ -154,7 +152,6 @@ impl HeaderReader<'_> {
     }
 }
 
-/// Stores what was parsed; false if nothing was.
 fn set<T>(place: &mut Option<T>, read: Option<T>) -> bool {
     let is_read = read.is_some();
     *place = read;

@@ -24,7 +24,6 @@ pub(crate) enum Told {
     Name,
 }
 
-/// The parsed name of a header.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct HeaderName<'a> {
     pub(crate) told: Told,

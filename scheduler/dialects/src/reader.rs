@@ -172,7 +172,6 @@ impl Default for Reader {
     }
 }
 
-/// The time by the clock of the server that wrote the response.
 fn server_time(response: &Response<'_>, unix_ms: u64) -> u64 {
     let stated = response.headers.get("date").and_then(value::moment);
     let stated = stated.and_then(|moment_ms| u64::try_from(moment_ms).ok());

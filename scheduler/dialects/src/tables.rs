@@ -4,14 +4,12 @@ use crate::objection::{Means, Objection, Statuses, When};
 use crate::unit::RetryAfterUnit;
 use std::borrow::Cow;
 
-/// The peculiarities of a dialect.
 #[derive(Debug)]
 pub(crate) struct Table {
     /// The unit of a bare number in `Retry-After`.
     pub(crate) retry_after: RetryAfterUnit,
     /// The responses that object, before those of all dialects.
     pub(crate) objections: fn() -> Vec<Objection>,
-    /// A header with the cost of the call, and its unit.
     pub(crate) spent: Option<(&'static str, &'static str)>,
     /// Whether quotas are reset on the first of each month in UTC if the response does not say.
     pub(crate) is_monthly: bool,

@@ -74,7 +74,6 @@ mod micros {
 pub(crate) struct DiscoveredLimit {
     pub(crate) spec: LimitSpec,
     pub(crate) evidence: Evidence,
-    /// The capacity in force.
     pub(crate) in_force: Amount,
     pub(crate) since: Time,
     /// The stock that was left on discovery, until the limit is in force.
@@ -83,7 +82,6 @@ pub(crate) struct DiscoveredLimit {
     /// Responses in a row with headers about other limits only.
     pub(crate) denials: u32,
     last: Time,
-    /// Responses in a row that state a longer window.
     longer: u32,
     /// Another capacity, and how many responses in a row state it.
     other: (Amount, u32),

@@ -20,7 +20,6 @@ use std::collections::BTreeMap;
 
 /// Most limits discovered by headers, so that a lying worker cannot fill a resource.
 const MAX_DISCOVERED: usize = 24;
-/// Most routes of one limit.
 const MAX_ROUTES: usize = 256;
 /// Bytes of routes beyond which no limit gets another one: the state record has to hold them.
 const ROUTES_BYTES: usize = 16 << 10;
@@ -47,7 +46,6 @@ const LEASE: (u64, u64) = (11, 10);
 const MIN_LEASE: Span = Span::from_secs(1);
 const LONGEST_LEASE: Span = Span::from_secs(60);
 
-/// The cause of a rejection.
 enum RejectionSource {
     /// A limit that the response names, or that other accounts have used up.
     KnownLimit,
@@ -68,7 +66,6 @@ enum RejectionSource {
 /// change.
 #[derive(Clone, Debug)]
 pub struct Discovery {
-    /// The resource without the discovered limits.
     written: Resource,
     scope: Discover,
     discovered: Vec<DiscoveredLimit>,
@@ -81,7 +78,6 @@ pub struct Discovery {
     /// Discovered limits that the driver has not taken yet.
     news: Vec<Name>,
     is_over: bool,
-    /// The time of the latest event.
     now: Time,
 }
 
@@ -276,7 +272,6 @@ impl Discovery {
         answer.readings.iter().for_each(|reading| self.take_reading(now, call.bill.traits.as_deref(), reading));
     }
 
-    /// Returns the cause if the call was rejected.
     fn refused_by(&self, in_force: &Resource, bill: &Bill, answer: &Observation) -> Option<RejectionSource> {
         let is_used_up = |reading: &Reading| is_used_up(in_force, bill, reading);
         // Far below the cap, places are free, so an unexplained rejection has another cause.

@@ -22,7 +22,6 @@ const MIN_GRAINS: u64 = 10;
 /// How far a usual period may be from a precise one and from a coarse one, in percent.
 const PRECISELY: u64 = 3;
 const COARSELY: u64 = 40;
-/// The name of a limit that no header names.
 const UNNAMED: &str = "learned-limit";
 
 /// Returns the limit that a reading describes, if it says enough. The call had this route, with its
@@ -40,7 +39,6 @@ pub(crate) fn described_limit(reading: &Reading, route: Option<(&str, &str)>, ke
     })
 }
 
-/// Returns the name of the limit in a reading.
 pub(crate) fn name_of(reading: &Reading) -> Option<Name> {
     let of_scope = match &reading.scope {
         Scope::Limit(name) | Scope::Policy(name) | Scope::Unit(name) => name,

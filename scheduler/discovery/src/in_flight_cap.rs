@@ -128,7 +128,6 @@ pub(crate) enum Finding {
 pub(crate) struct SlowdownDetector {
     least: Option<Span>,
     round: Vec<Span>,
-    /// The most calls in flight in this round.
     most: u64,
     /// The time that fewer calls in flight must stay below, if a queue is suspected.
     expected: Option<Span>,

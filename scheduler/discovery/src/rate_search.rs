@@ -15,7 +15,6 @@ const LOWEST_RATE: f64 = 0.01;
 const HIGHEST_RATE: f64 = 65_536.0;
 const SECOND: u64 = 1_000_000_000;
 
-/// How often the rate grows.
 const REVIEW: Span = Span::from_millis(250);
 /// Growth in each review before the first rejection: the rate doubles in four seconds.
 const GROWTH: f64 = 1.0443;
@@ -23,7 +22,6 @@ const GROWTH: f64 = 1.0443;
 const SLOWER_ABOVE: f64 = 32.0;
 /// The slower growth in each review: the rate doubles in twelve seconds.
 const SLOWER_GROWTH: f64 = 1.0145;
-/// The fraction of the rate that a rejection in slow start leaves.
 const LEFT_IN_SLOW_START: f64 = 0.5;
 /// The fraction that an early rejection leaves.
 const LEFT_AFTER_EARLY_REFUSAL: f64 = 0.8;
@@ -41,12 +39,10 @@ const CALLS: f64 = 200.0;
 /// After a rejection with a long pause, the rate is at most this fraction of the rate served
 /// before, measured over about as long a time as the pause.
 const SUSTAINED: f64 = 0.95;
-/// Number of past seconds whose calls are known.
 const SECONDS: usize = 64;
 /// The rate counts as used if at least this fraction of it is served.
 const USED: f64 = 0.7;
 
-/// A rate in calls per second.
 #[derive(Clone, Debug)]
 pub(crate) struct RateSearch {
     pub(crate) rate: f64,
@@ -151,7 +147,6 @@ fn cubic(refused: f64, after: f64, plateaus: f64) -> f64 {
     refused + height * beyond
 }
 
-/// The number of calls served in each of the last seconds.
 #[derive(Clone, Debug)]
 struct ServedCalls {
     /// The last seconds with calls, and how many each had.
@@ -175,7 +170,6 @@ impl ServedCalls {
         calls.map(f64::from).sum::<f64>() / seconds as f64
     }
 
-    /// The most calls served in one of these seconds.
     fn most_in_a_second(&self, now: Time, window: Span) -> u32 {
         self.past(now, window).1.max().unwrap_or(0)
     }

@@ -70,7 +70,6 @@ pub(crate) fn tail_of(output: &Output) -> String {
     tail(&[output.stdout.as_slice(), &output.stderr].concat())
 }
 
-/// Reads only the end of a file.
 pub(crate) fn tail_of_file(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let start = file.metadata()?.len().saturating_sub(TAIL_BYTES as u64);

@@ -24,7 +24,6 @@ const PYTHON_BOUND: Duration = Duration::from_secs(300);
 const PIP_DOWNLOAD: &str =
     "download --no-input --disable-pip-version-check --no-deps --require-hashes --only-binary :all:";
 
-/// Converts an error of an operation on `path`, for `map_err`.
 fn at(path: &Path) -> impl FnOnce(io::Error) -> NoServer + use<> {
     let path = path.to_path_buf();
     move |error| NoServer(format!("{}: {error}", path.display()))
@@ -128,7 +127,6 @@ async fn bring(requirements: &str, target: &Path) -> Result<Binary, NoServer> {
     Ok(Binary { path: target.to_path_buf(), ..binary })
 }
 
-/// Returns the one file that pip has put into this folder.
 fn only_file(folder: &Path) -> io::Result<PathBuf> {
     let nothing = || io::Error::new(io::ErrorKind::NotFound, "pip brought no file");
     Ok(fs::read_dir(folder)?.next().ok_or_else(nothing)??.path())

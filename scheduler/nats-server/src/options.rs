@@ -40,7 +40,6 @@ pub enum Login {
 }
 
 impl Login {
-    /// Returns the block of a configuration.
     pub(crate) fn block(&self) -> String {
         match self {
             Login::User(user, password) => {

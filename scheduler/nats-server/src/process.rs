@@ -24,7 +24,6 @@ const START_POLL: Duration = Duration::from_millis(2);
 const ENDING_BOUND: Duration = Duration::from_secs(5);
 /// Interval of attempts, a fraction of the time that a server takes to end.
 const ENDING_POLL: Duration = Duration::from_millis(20);
-/// How the system reports that a port is taken.
 const TAKEN: &str = "address already in use";
 /// The environment variable with the folder of the store, for configuration files.
 const STORE: &str = "NATS_STORE";
@@ -99,7 +98,6 @@ fn last_complaint(log: &str) -> &str {
     log.lines().rev().find_map(complaint).or(last_line).unwrap_or("its log is empty")
 }
 
-/// Everything needed to run the same server again.
 #[derive(Debug)]
 pub(crate) struct Launch {
     program: PathBuf,

@@ -21,7 +21,6 @@ const STOP_BOUND: Duration = Duration::from_secs(5);
 /// How long a restart waits for its port, which a connection of another process may use meanwhile.
 const PORT_BOUND: Duration = Duration::from_secs(10);
 
-/// Time between two attempts to get the port.
 const PORT_POLL: Duration = Duration::from_millis(200);
 
 /// A nats-server with `JetStream` that runs as a child process and listens on 127.0.0.1 only.

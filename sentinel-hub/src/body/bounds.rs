@@ -8,7 +8,6 @@ use serde_json::Value;
 /// The service's CRS for a body that states none.
 const DEFAULT_CRS: &str = "http://www.opengis.net/def/crs/OGC/1.3/CRS84";
 
-/// A box in units of a CRS.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub(super) width: f64,
@@ -55,7 +54,6 @@ fn of_bbox(bbox: &[f64]) -> Result<Extent, Error> {
     Err(Error::new(ErrorKind::OutOfBounds, problem, "give west < east and south < north"))
 }
 
-/// Returns the box around a geometry.
 fn of_geometry(geometry: &Geometry, path: &str) -> Result<Extent, Error> {
     let levels = match geometry.kind.as_str() {
         "Polygon" => 2,

@@ -9,7 +9,6 @@ use crate::{Count, Error, ErrorKind, Given, Size};
 /// The length of the longest degree on Earth, in metres.
 const LONGEST_DEGREE_M: f64 = 111_700.0;
 
-/// A tiling grid of the service.
 struct Tiling {
     id: f64,
     side: f64,

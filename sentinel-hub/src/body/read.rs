@@ -6,7 +6,6 @@ use serde::de::DeserializeOwned;
 /// Longest body that is read, in bytes: an evalscript of a megabyte, escaped, and a large geometry.
 pub const MAX_BODY: usize = 4 * 1024 * 1024;
 
-/// What to pass in place of a text that is not JSON.
 const NO_JSON: &str = "pass the body of a request to Sentinel Hub, such as `{\"input\": …, \"output\": …}`";
 
 /// Unknown keys are left to the service, which knows more keys than matter here.

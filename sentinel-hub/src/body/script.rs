@@ -11,7 +11,6 @@ pub(super) struct Script<'a> {
     setup: OnceCell<Result<Setup, Problem>>,
 }
 
-/// Why there is no result of `setup()`.
 struct Problem {
     kind: ErrorKind,
     text: String,
@@ -23,7 +22,6 @@ impl<'a> Script<'a> {
         Script { source, path, setup: OnceCell::new() }
     }
 
-    /// The script's position in the body.
     pub(super) fn path(&self) -> &str {
         &self.path
     }

@@ -51,7 +51,6 @@ impl Setup {
         }
     }
 
-    /// Returns the samples of data per pixel.
     pub(super) fn samples(&self, path: &str) -> Result<Count, Error> {
         check_mosaicking(&self.0["mosaicking"], &format!("{path}: setup().mosaicking"))?;
         let entries = self.0["input"].as_array().map_or(&[][..], Vec::as_slice);
@@ -61,7 +60,6 @@ impl Setup {
         Ok(Count::ONE)
     }
 
-    /// Returns the outputs that are 32-bit floats.
     pub(super) fn floats(&self, path: &str) -> Result<Vec<String>, Error> {
         let output = &self.0["output"];
         let outputs = output.as_array().map_or(std::slice::from_ref(output), Vec::as_slice);
@@ -86,7 +84,6 @@ fn check_mosaicking(mosaicking: &Value, path: &str) -> Result<(), Error> {
     Err(Error::unknowable(problem, Gap::SAMPLES).at(path))
 }
 
-/// The source that bands are read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Source<'a> {
     /// The only source.
@@ -96,7 +93,6 @@ enum Source<'a> {
     Entry(usize),
 }
 
-/// Returns the source of an entry of `input`, and its bands.
 fn source_and_bands(index: usize, entry: &Value) -> Option<(Source<'_>, &[Value])> {
     if entry.is_string() {
         return Some((Source::Sole, std::slice::from_ref(entry)));
@@ -126,7 +122,6 @@ fn is_float(sample_type: &Value, path: &str) -> Result<bool, Error> {
     }
 }
 
-/// Returns the beginning of a value, for error messages.
 fn beginning_of(value: &Value) -> String {
     format!("`{}`", value.to_string().chars().take(MAX_SHOWN).collect::<String>())
 }

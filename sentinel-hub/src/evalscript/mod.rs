@@ -50,7 +50,6 @@ struct Reader<'a> {
     outline: Outline<'a>,
     at: usize,
     depth: u32,
-    /// The bytes that may still be read.
     left: usize,
     /// Whether the value affects a price, and whether it is inside `output`.
     place: (bool, bool),
@@ -100,7 +99,6 @@ impl<'a> Reader<'a> {
         if is_value { self.end().map(|()| value) } else { Ok(value) }
     }
 
-    /// Reads the value of a body that only returns it.
     fn body(&mut self) -> Fallible<Value> {
         self.expect("{")?;
         let at = self.next()?;
@@ -223,7 +221,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the value of the constant declared at `name`.
     fn constant(&mut self, name: usize) -> Fallible<Value> {
         let back = std::mem::replace(&mut self.at, name + 1);
         self.expect("=")?;

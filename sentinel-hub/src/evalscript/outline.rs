@@ -33,7 +33,6 @@ impl<'a> Outline<'a> {
         outline
     }
 
-    /// The position of the name's first declaration.
     pub(super) fn declaration(&self, name: &str) -> Option<usize> {
         self.declared.get(name).map(|(at, _)| *at)
     }

@@ -40,7 +40,6 @@ pub(super) struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    /// Tokenizes the script.
     pub(super) fn of(source: &'a str) -> Fallible<Self> {
         let tokens = Tokens { source, tokens: Vec::with_capacity(source.len()) };
         let mut lexer = Lexer { tokens, at: 0, first: true, open: Vec::new() };
@@ -66,7 +65,6 @@ impl<'a> Tokens<'a> {
         self.tokens.get(at).map_or("", |token| &self.source[token.start as usize..token.end as usize])
     }
 
-    /// The token's text, if it is a word.
     pub(super) fn word(&self, at: usize) -> &'a str {
         if self.kind(at) == Kind::Word { self.text(at) } else { "" }
     }
@@ -114,7 +112,6 @@ struct Lexer<'a> {
     tokens: Tokens<'a>,
     at: usize,
     first: bool,
-    /// The open brackets.
     open: Vec<usize>,
 }
 
@@ -161,7 +158,6 @@ impl<'a> Lexer<'a> {
         self.at += bytes;
     }
 
-    /// Returns the kind of the next token, and its length.
     fn token(&self, next: char) -> Result<(Kind, usize), &'static str> {
         let rest = self.rest();
         let word = rest.find(|c| !(is_word(c) || (c == '.' && next.is_ascii_digit()))).unwrap_or(rest.len());

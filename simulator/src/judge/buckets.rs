@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 /// regular expressions, which the judge does not understand, are not judged.
 pub(super) struct Buckets<'a> {
     pub(super) limits: &'a [LimitSpec],
-    /// The bucket's number by worker and limit.
     numbers: Vec<Vec<Option<usize>>>,
 }
 
@@ -40,7 +39,6 @@ impl<'a> Buckets<'a> {
         (amount > Amount::ZERO).then_some((bucket, amount))
     }
 
-    /// Returns the limits that charge a worker's call.
     pub(super) fn charged(&self, worker: usize, cost: &Cost<'_>) -> Vec<usize> {
         (0..self.limits.len()).filter(|limit| self.charge(*limit, worker, cost).is_some()).collect()
     }

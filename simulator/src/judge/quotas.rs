@@ -50,7 +50,6 @@ struct Period<'a> {
     alignment: Option<&'a Alignment>,
     limit: &'a LimitSpec,
     at: Time,
-    /// Whether waiting requests count as grants.
     is_behind_waiting: bool,
 }
 

@@ -165,7 +165,6 @@ impl Fleet {
         Fleet { class: Some(class.to_owned()), ..self }
     }
 
-    /// Returns a worker's client.
     pub(crate) fn client(&self, worker: usize) -> Option<Arc<str>> {
         match self.clients {
             Clients::Unnamed => None,

@@ -8,7 +8,6 @@ use crate::world::World;
 use rampmeter_policy::Resource;
 use rampmeter_protocol::time::Time;
 
-/// A source of permission to call.
 pub(crate) enum PermitSource {
     /// Every call may start at once.
     Open,
@@ -39,7 +38,6 @@ impl PermitSource {
         }
     }
 
-    /// The next time at which the source acts by itself.
     pub(crate) fn next_wakeup(&self) -> Time {
         self.scheduler().map_or(Time::NEVER, SimulatedScheduler::next_wakeup)
     }

@@ -15,9 +15,7 @@ use std::sync::Arc;
 
 #[derive(Debug)]
 pub(crate) struct Price {
-    /// The cost in a worker's request.
     pub(crate) cost: Arc<Cost<'static>>,
-    /// The charges to the scheduler's buckets.
     pub(crate) bill: Bill,
     /// The cost as the upstream counts it.
     pub(crate) charge: rampmeter_upstream::Cost,

@@ -104,7 +104,6 @@ impl Worker {
         self.stage = Stage::Waiting;
     }
 
-    /// Pauses, and then wants the same call again.
     pub(crate) fn pause(&mut self, wanted: WantedCall) {
         self.wanted = Some(wanted);
         self.stage = Stage::Pausing;
@@ -131,7 +130,6 @@ impl Worker {
         self.handle(now, Event::Asked { ask, resource, request, deadline });
     }
 
-    /// How late its last call was sent, if known.
     pub(crate) fn late(&self) -> Option<Span> {
         let grant = self.grant.as_ref()?;
         Some(grant.late? + self.sent.since(grant.start))
@@ -159,7 +157,6 @@ impl Worker {
         self.session.as_mut().map(|session| session.id(self.ask))
     }
 
-    /// Whether it may make another call.
     pub(crate) fn has_more(&self) -> bool {
         self.calls_left != Some(0)
     }

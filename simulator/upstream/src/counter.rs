@@ -68,7 +68,6 @@ impl Counter {
         self.meter(key).reject(share);
     }
 
-    /// Replaces the policy from `now_ns` on.
     pub(crate) fn changed(mut self, now_ns: u64, policy: Policy) -> Self {
         self.rule.policy = policy;
         let mut fresh = self.fresh();

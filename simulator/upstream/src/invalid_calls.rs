@@ -14,7 +14,6 @@ impl Ban {
         Self { meter: Meter::new(&counts.policy, 0), counts }
     }
 
-    /// Returns how a call at `now_ns` is rejected, if the upstream is closed.
     pub(crate) fn refusal(&mut self, now_ns: u64) -> Option<(Refusal, Rejection)> {
         self.meter.advance(now_ns);
         Some((self.counts.refusal, self.meter.refusal(Amount::ONE)?))

@@ -4,7 +4,6 @@ use crate::{Rejection, RetryAfter, parsed::some_parsed, policy::text::read_durat
 use serde::{Deserialize, Deserializer, de::Error};
 use std::time::Duration;
 
-/// How a limit rejects calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Refusal {

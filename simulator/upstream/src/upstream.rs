@@ -35,7 +35,6 @@ pub struct Upstream {
     addr: SocketAddr,
     service: Arc<Service>,
     serving: JoinHandle<()>,
-    /// Dropping this stops the service.
     running: oneshot::Sender<()>,
 }
 

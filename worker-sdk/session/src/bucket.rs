@@ -23,7 +23,6 @@ impl Bucket {
         self.spent_until - self.slack
     }
 
-    /// When a token may be taken after `ahead` others.
     pub(crate) fn opens_behind(&self, ahead: u64) -> Time {
         self.opens() + Span::from_nanos(self.interval.nanos().saturating_mul(ahead))
     }

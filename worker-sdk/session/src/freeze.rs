@@ -4,7 +4,6 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::Time;
 
-/// Most freezes that are distinguished.
 const MAX_FREEZES: usize = 64;
 
 /// A freeze. It voids starts that were granted before `seen`, fall before `until`, and are charged

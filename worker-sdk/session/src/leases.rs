@@ -77,7 +77,6 @@ impl Leases {
         self.due.first().map(|(due, _)| *due)
     }
 
-    /// Returns the resource of the next renewal that is due now.
     pub(super) fn first_due(&self, now: Time) -> Option<ResourceNumber> {
         let (due, ask) = self.due.first()?;
         (*due <= now).then(|| self.held[ask].resource)

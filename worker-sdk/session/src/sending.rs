@@ -93,7 +93,6 @@ impl Session {
         MessageGroup { class, is_alone: request.price.is_some() }
     }
 
-    /// Returns how long a resource's schedulers have owed an answer.
     pub(crate) fn silence(&mut self, now: Time, resource: ResourceNumber) -> Span {
         let last_contact = self.outbox(resource).schedulers.reachability.last_contact();
         let unanswered = self.asks.unanswered_since(resource);

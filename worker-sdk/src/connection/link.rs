@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// A message from a caller to the driver.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// Opens a resource on first use. The order of these messages numbers the resources.

@@ -12,7 +12,6 @@ use std::time::Duration;
 
 /// How long to collect the schedulers' resources; each answers within milliseconds.
 const COLLECT: Duration = Duration::from_millis(300);
-/// Most resources named in one log line.
 const MAX_NAMES: usize = 8;
 
 pub(crate) struct Silence {
@@ -20,7 +19,6 @@ pub(crate) struct Silence {
     pub(crate) lasts: Span,
 }
 
-/// Logs the silence and the resources that schedulers serve.
 pub(crate) async fn log_silence(silence: Silence, client: Client, subject: String) {
     let led = match client.connection_state() {
         State::Connected => Some(names(&client, subject).await.unwrap_or_default()),

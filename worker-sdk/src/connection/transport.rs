@@ -133,7 +133,6 @@ impl Transport {
         tokio::spawn(log_silence(silence, self.client.clone(), self.subjects.resources()));
     }
 
-    /// Requests the access token of `resource` in the background.
     pub(crate) fn ask_token(&self, resource: Name, answer: oneshot::Sender<Result<AccessToken, Error>>) {
         let (client, subject) = (self.client.clone(), self.subjects.token(&resource));
         tokio::spawn(async move { answer.send(token_question::ask(&client, subject, &resource).await).ok() });

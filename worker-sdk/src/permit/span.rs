@@ -7,10 +7,8 @@ use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::trace_context::TraceContext;
 use rampmeter_worker_session::{Denial, Grant};
 
-/// The span, which ends when this is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct PermitSpan {
-    /// The span that the caller has set as the parent.
     parent: Option<TraceContext>,
     #[cfg(feature = "otel")]
     span: Option<opentelemetry::global::BoxedSpan>,
@@ -45,7 +43,6 @@ mod recorded {
     use rampmeter_protocol::request::Mode;
     use std::borrow::Cow;
 
-    /// The instrumentation scope of the spans.
     const SCOPE: &str = "rampmeter-worker-sdk";
 
     impl PermitSpan {

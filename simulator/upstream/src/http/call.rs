@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The label with a call's method. A query parameter of this name overrides it.
 const METHOD: &str = "method";
 
-/// A call, parsed from its query and headers.
 #[derive(Debug)]
 pub(crate) struct Call {
     /// Its method, and the query parameters that state no cost.

@@ -8,7 +8,6 @@ use std::time::Duration;
 pub(crate) struct Ledger {
     pub(crate) api: Api,
     total: Tally,
-    /// All decisions, if they are kept.
     pub(crate) log: Option<Vec<Admission>>,
 }
 

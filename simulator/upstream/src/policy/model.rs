@@ -3,11 +3,9 @@
 use crate::Amount;
 use std::num::NonZeroU64;
 
-/// The options of a fixed window and its refinement.
 pub(crate) const FIXED_WINDOW: &str = "fixed-window";
 pub(crate) const PHASE: &str = "phase";
 
-/// The model by which a policy counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Model {
     TokenBucket(Variant),
@@ -33,7 +31,6 @@ pub(crate) struct Variant {
     pub(crate) start: Option<Amount>,
     /// Time between refills; by default the refill is even.
     pub(crate) tick_ns: Option<NonZeroU64>,
-    /// Whether a refill drops fractions of a unit.
     pub(crate) whole: bool,
 }
 
@@ -49,7 +46,6 @@ impl Model {
         }
     }
 
-    /// Returns how long after multiples of its period a fixed window begins.
     pub(crate) fn phase_ns(self) -> u64 {
         match self {
             Self::Window(WindowStart::Aligned { phase_ns }) => phase_ns,
@@ -64,7 +60,6 @@ impl Model {
 }
 
 impl Variant {
-    /// Returns what the bucket holds if the policy has this capacity.
     pub(crate) fn holds(self, capacity: Amount) -> Amount {
         self.burst.unwrap_or(capacity)
     }

@@ -10,7 +10,6 @@ use std::{collections::BTreeSet, error::Error, fmt, str::FromStr, time::Duration
 const NO_OPTION: &str = "is no option; there are burst=…, start=…, tick=…, whole, fixed-window, phase=…, first-use, sliding-window \
      and leaky-bucket";
 
-/// An option after a `;`, with its value after a `=`.
 struct StatedOption<'a> {
     name: &'a str,
     value: Option<&'a str>,

@@ -86,7 +86,6 @@ impl Dialect {
         self.form().admitted.iter().filter_map(|template| header(template, values)).collect()
     }
 
-    /// The headers about the limit that rejected a call.
     pub(crate) fn of_refused(self, values: &Values<'_>) -> Vec<Header> {
         self.form().refused.iter().filter_map(|template| header(template, values)).collect()
     }

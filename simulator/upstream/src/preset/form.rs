@@ -7,12 +7,9 @@ use crate::RetryAfter;
 /// of brackets. [`fill`](crate::preset::template::fill) knows all placeholders.
 pub(crate) type Template = (&'static str, &'static str);
 
-/// The form of a dialect's responses.
 #[derive(Debug)]
 pub(crate) struct Form {
-    /// Headers about an admitted call.
     pub(crate) admitted: &'static [Template],
-    /// Headers about the limit that rejected a call.
     pub(crate) refused: &'static [Template],
     /// Groups of headers about one limit each. Of limits with equal names of the first header, the
     /// one with the least left is shown.

@@ -21,13 +21,11 @@ pub(crate) fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTre
     fault.map_or(Ok(headers), |fault| Err(D::Error::custom(fault)))
 }
 
-/// The values of placeholders.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Values<'a> {
     /// The time since 1970.
     pub(crate) now: Duration,
     pub(crate) standing: Option<&'a LimitState<'a>>,
-    /// The cost of an admitted call.
     pub(crate) took: Option<&'a Cost>,
 }
 
@@ -86,7 +84,6 @@ impl Values<'_> {
 }
 
 impl LimitState<'_> {
-    /// Returns whether headers of this family show the limit.
     pub(crate) fn is_in_family(&self, family: &str) -> bool {
         !self.rule.hidden && self.rule.family.as_deref().unwrap_or_default() == family
     }

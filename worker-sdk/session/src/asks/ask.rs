@@ -13,9 +13,7 @@ use rampmeter_protocol::time::{NANOS_PER_MILLI, Span, Time};
 pub(crate) struct Ask {
     pub(crate) resource: ResourceNumber,
     pub(crate) request: Box<PermitRequest<'static>>,
-    /// When the permit was first wanted.
     pub(crate) since: Time,
-    /// When the ask is given up.
     pub(crate) deadline: Time,
     pub(crate) limited_by: Option<Box<str>>,
     pub(crate) was_answered: bool,
@@ -185,7 +183,6 @@ impl Ask {
         if next > now { next } else { self.deadline }
     }
 
-    /// Why the ask is due, if it is.
     pub(crate) fn due(&self, now: Time) -> Option<Due> {
         if now >= self.deadline {
             return Some(Due::Deadline);

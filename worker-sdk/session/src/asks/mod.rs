@@ -110,7 +110,6 @@ impl Asks {
         self.by_number.values_mut().for_each(|ask| ask.expect_answer(now));
     }
 
-    /// Since when a scheduler of `resource` owes an answer.
     pub(super) fn unanswered_since(&self, resource: ResourceNumber) -> Option<Time> {
         self.by_number.values().filter(|ask| ask.resource == resource).filter_map(Ask::unanswered).min()
     }

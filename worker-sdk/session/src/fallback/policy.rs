@@ -5,7 +5,6 @@ use crate::bucket::Bucket;
 use crate::rng::Rng;
 use rampmeter_protocol::time::{Span, Time};
 
-/// The policy of one resource and its state.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum FallbackPolicy {
     #[default]

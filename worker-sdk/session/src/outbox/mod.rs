@@ -14,14 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    /// What is known of the schedulers that receive them.
     pub(super) schedulers: KnownSchedulers,
     pub(super) backoff: Backoff,
-    /// When something was last sent again.
     pub(super) resent: Time,
-    /// Asks that were sent before.
     again: Unsent,
-    /// Asks that were never sent.
     fresh: Unsent,
     pub(super) settles: Settles,
 }
@@ -70,7 +66,6 @@ pub(super) fn outbox_of(outboxes: &mut [Outbox], resource: ResourceNumber) -> &m
     &mut outboxes[resource.0 as usize]
 }
 
-/// Which asks may travel in one message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MessageGroup {
     /// The class in the subject of the message, if it contains one.
@@ -103,7 +98,6 @@ impl Unsent {
         self.0.iter().min_by_key(|(_, asks)| asks.first()).map(|(group, _)| group)
     }
 
-    /// Removes the oldest ask of `group`.
     pub(crate) fn pop(&mut self, group: &MessageGroup) -> Option<AskNumber> {
         let asks = self.0.get_mut(group)?;
         let oldest = asks.pop_first();

@@ -25,7 +25,6 @@ impl ArrayPayload {
         self.elements += 1;
     }
 
-    /// Adds an element that belongs to a trace.
     pub(crate) fn push_traced(&mut self, element: &impl Serialize, trace: Option<TraceContext>) {
         self.traces.add(self.elements, trace);
         self.push(element);

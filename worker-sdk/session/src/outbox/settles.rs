@@ -22,9 +22,7 @@ const MAX_AGAIN: usize = MAX_SETTLES / MAX_ELEMENTS;
 #[derive(Debug, Default)]
 pub(crate) struct Settles {
     waiting: VecDeque<Settle<'static>>,
-    /// Messages that reached no scheduler.
     again: VecDeque<Message>,
-    /// Unconfirmed messages, oldest first.
     sent: VecDeque<(BatchNumber, Message)>,
 }
 
@@ -62,7 +60,6 @@ impl Settles {
         (!array.is_empty()).then(|| array.finish_traced())
     }
 
-    /// Forgets the message of `batch`, which a scheduler has confirmed.
     pub(crate) fn confirmed(&mut self, batch: BatchNumber) -> Option<Message> {
         let place = self.sent.iter().position(|(sent, _)| *sent == batch)?;
         self.sent.remove(place).map(|(_, message)| message)
@@ -77,7 +74,6 @@ impl Settles {
         is_known
     }
 
-    /// Sends all unconfirmed messages again.
     pub(crate) fn send_all_again(&mut self) {
         self.again.extend(self.sent.drain(..).map(|(_, message)| message));
         self.again.drain(..self.again.len().saturating_sub(MAX_AGAIN));

@@ -11,11 +11,9 @@ use rampmeter_protocol::time::Time;
 #[derive(Debug, Default)]
 pub(crate) struct KnownSchedulers {
     pub(crate) epoch: KnownEpoch,
-    /// The base delay of that leader's answers.
     pub(crate) base_delay: BaseDelay,
     pub(crate) reachability: Reachability,
     pub(crate) silence_report: SilenceReport,
     pub(crate) fallback: FallbackPolicy,
-    /// When the last announced freeze ends.
     pub(crate) frozen_until: Time,
 }

@@ -12,13 +12,11 @@ pub(crate) struct Reachability {
     lost: Option<Lost>,
 }
 
-/// The state while no scheduler answers.
 #[derive(Debug)]
 struct Lost {
     since: Time,
     /// When the state ends if no request comes meanwhile.
     until: Time,
-    /// When waiting requests are next served locally.
     serve_at: Time,
 }
 
@@ -46,7 +44,6 @@ impl Reachability {
         *self = Reachability { patience, last_contact: self.last_contact, check_at: Time::ORIGIN, lost: None };
     }
 
-    /// When a scheduler last answered or announced something.
     pub(crate) fn last_contact(&self) -> Time {
         self.last_contact
     }

@@ -48,7 +48,6 @@ impl fmt::Display for Policy {
     }
 }
 
-/// The value of `RateLimit-Policy`; `None` without policies.
 pub(super) fn field(policies: impl IntoIterator<Item = Policy>) -> Option<HeaderValue> {
     let list: Vec<String> = policies.into_iter().map(|policy| policy.to_string()).collect();
     let value = (!list.is_empty()).then(|| list.join(", "))?;
