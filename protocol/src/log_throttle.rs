@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 /// Interval between lines of one kind: an hour-long fault takes sixty lines.
 const LOGGED_EVERY: Span = Span::from_secs(60);
 
-/// Writes one line per kind and minute, and counts those suppressed. Kinds are words of the code or
-/// names of limits, so that there are few.
+/// Admits one line per kind and minute, and counts the others. There must be few kinds.
 #[derive(Debug)]
 pub struct LogThrottle<Kind = &'static str>(BTreeMap<Kind, LastLogged>);
 

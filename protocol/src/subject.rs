@@ -42,8 +42,7 @@ impl Subjects {
         Name::new(prefix).map(|prefix| Subjects { prefix, inboxes: Arc::default() })
     }
 
-    /// Restricts answers to imported messages and to inboxes that begin with one of these tokens.
-    /// An empty list allows all inboxes.
+    /// Restricts answers to imported messages and inboxes with these first tokens; none allows all.
     #[must_use]
     pub fn with_inboxes(self, inboxes: &[Name]) -> Self {
         Subjects { inboxes: inboxes.into(), ..self }
@@ -148,8 +147,7 @@ impl Subjects {
         self.of("token", resource)
     }
 
-    /// Prefix of the subjects on which NATS reports undelivered answers to one scheduler. `token`
-    /// is unique to that scheduler.
+    /// Prefix of the subjects of undelivered answers to one scheduler, to which `token` is unique.
     #[must_use]
     pub fn undelivered(&self, resource: &Name, token: &str) -> String {
         format!("{}.undelivered.{resource}.{token}", self.prefix)

@@ -5,8 +5,7 @@ use http::header::{CONNECTION, EXPECT, FORWARDED, HOST, PROXY_AUTHENTICATE, PROX
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
 use std::net::IpAddr;
 
-/// Hop-by-hop headers besides those that `Connection` lists. `Trailer` is passed on, as are the
-/// trailers that it announces.
+/// Hop-by-hop headers besides those in `Connection`. `Trailer` passes, as trailers do.
 const OF_ONE_CONNECTION: [HeaderName; 9] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -18,8 +17,7 @@ const OF_ONE_CONNECTION: [HeaderName; 9] = [
     UPGRADE,
     HeaderName::from_static("http2-settings"),
 ];
-/// Headers that `Connection` cannot remove from a request, because the upstream or a proxy on the
-/// way makes decisions by them.
+/// Headers that `Connection` cannot remove, because upstreams and proxies decide by them.
 const KEPT: [HeaderName; 6] = [
     HOST,
     VIA,

@@ -10,8 +10,7 @@ use rampmeter_protocol::time::Span;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-/// Most classes that metrics distinguish. Clients may state any class, and the process never frees
-/// the memory of a counted one.
+/// Most classes in metrics: clients may state any, and the memory of a counted one is never freed.
 const MAX_CLASSES: usize = 32;
 const DEFAULT_CLASS: &str = "default";
 const OTHER_CLASS: &str = "other";

@@ -55,8 +55,7 @@ pub enum ErrorKind {
     /// [`Unreachable`](crate::policy::Unreachable) policy fails such requests or has a safe rate
     /// that permits no call yet.
     Unreachable,
-    /// The client has as many waiting requests as [it may](crate::client::ClientBuilder::max_asks).
-    /// The caller has to slow down.
+    /// The client has [too many](crate::client::ClientBuilder::max_asks) waiting requests.
     TooManyAsks,
     /// The caller passed an invalid argument.
     InvalidArgument,

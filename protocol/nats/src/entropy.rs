@@ -1,7 +1,6 @@
 //! Randomness from the system.
 
-/// Returns 128 bits that no other process can guess, for ids that are secrets, from a cryptographic
-/// generator that the system seeds.
+/// Returns 128 bits of a cryptographic generator that no other process can guess, for secret ids.
 #[must_use]
 pub fn secret() -> u128 {
     rand::random()

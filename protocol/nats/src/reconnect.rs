@@ -9,8 +9,7 @@ const PING_INTERVAL: Duration = Duration::from_secs(2);
 /// Longest pause between attempts to reconnect, before jitter.
 const MAX_RECONNECT_DELAY_MS: u64 = 250;
 
-/// Makes a connection notice a dead server within seconds, and reconnect within a quarter of a
-/// second once a server is available.
+/// Makes a connection notice dead servers within seconds and reconnect within a quarter second.
 #[must_use]
 pub fn reconnecting_soon(options: ConnectOptions) -> ConnectOptions {
     options.ping_interval(PING_INTERVAL).reconnect_delay_callback(delay)

@@ -4,8 +4,7 @@ use async_nats::rustls::{AlertDescription, CertificateError, Error as TlsError};
 use std::error::Error as StdError;
 use std::io;
 
-/// Returns why the TLS connection behind `error` failed, in words whose subject is the server;
-/// `None` if TLS did not fail.
+/// Returns why TLS failed in `error`, in words about the server; `None` if it did not.
 #[must_use]
 pub fn tls_fault(error: &(dyn StdError + 'static)) -> Option<String> {
     let mut link = Some(error);

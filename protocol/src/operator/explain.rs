@@ -43,8 +43,7 @@ pub struct Explanation {
     /// waiting requests that match; with a client or a limit, only the first thousand of each class
     /// are searched.
     pub waiting: u64,
-    /// The first of those, at most ten, in the expected order of service, and then those that wait
-    /// only for their own key, by age.
+    /// The first ten of those: in the expected order of service, then those waiting for their key.
     pub first: Vec<Explained>,
     /// How many more are not listed.
     #[serde(default, skip_serializing_if = "crate::is_zero")]

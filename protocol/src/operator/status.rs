@@ -379,13 +379,11 @@ crate::named! {
     pub enum RejectionCause {
         /// This call or an earlier one cost more than estimated.
         Ours = "ours",
-        /// The upstream allows far less than configured: it rejects calls each time after serving
-        /// about the same fraction of a limit.
+        /// The upstream rejects calls after about the same fraction of a limit each time.
         LimitTooHigh = "limit-too-high",
         /// A whole limit was served, and calls came closer together than its margin covers.
         Burst = "burst",
-        /// The buckets had enough, but what the upstream serves varies: others use the account, or
-        /// a limit is not configured or slightly too high.
+        /// The buckets had enough; others use the account, or a limit is missing or a bit too high.
         Strangers = "strangers",
         /// The upstream lacked capacity itself, or attributed the 429 to other accounts.
         Upstream = "upstream",

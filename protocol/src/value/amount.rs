@@ -53,8 +53,7 @@ impl Amount {
         Ok(Amount(whole as u64))
     }
 
-    /// Creates an amount from any number in range, rounded up to the next millionth so that a
-    /// caller never pays too little.
+    /// Creates an amount from any number in range, rounded up so that no caller pays too little.
     ///
     /// # Errors
     /// If `units` is out of range.

@@ -11,8 +11,7 @@ use uuid::{Builder, Uuid};
 
 /// The id of a permit: 1 to 64 characters of `[A-Za-z0-9_.:-]`.
 ///
-/// Cloning is cheap. An id of a UUID's length fits into its 40 bytes, so that a million permits
-/// need no million allocations.
+/// Cloning is cheap, and ids of a UUID's length fit into 40 bytes without an allocation.
 ///
 /// ```
 /// use rampmeter_protocol::id::PermitId;

@@ -5,8 +5,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// A `T` written as a JSON object. Serde's derived structs also accept an array of their fields,
-/// which the protocol does not.
+/// A `T` written as a JSON object; serde's derived structs also accept an array of their fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Object<T>(pub T);
 

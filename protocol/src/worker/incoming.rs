@@ -98,8 +98,7 @@ fn read_array<'a, T: Deserialize<'a>, U>(text: &'a str, room: usize, take: fn(T)
     json.end().map(|()| all)
 }
 
-/// The elements of an array. Reading stops beyond [`MAX_BATCH`]: elements of three bytes would take
-/// a hundred times the message's memory.
+/// The elements of an array, up to [`MAX_BATCH`]: tiny ones take a hundred times their bytes.
 struct Elements<T, U> {
     room: usize,
     take: fn(T) -> U,

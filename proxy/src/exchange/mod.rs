@@ -46,8 +46,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SetOnce};
 use trace::{Held, RequestTrace};
 use tracing::Instrument;
 
-/// How often one request is sent at most. Each 429 pauses the whole fleet, so after several in a
-/// row another attempt is useless.
+/// Most sendings of one request. Each 429 pauses the whole fleet, so that more are useless.
 const MAX_SENDINGS: u32 = 16;
 /// How long a body may wait to be read. Few may be read at once, and each takes a moment.
 const PRICED_WITHIN: Duration = Duration::from_secs(5);

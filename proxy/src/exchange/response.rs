@@ -20,8 +20,7 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Sleep;
 
-/// How long a response's headers describe the upstream's current state. If the body takes longer,
-/// the call is settled without them.
+/// How long headers describe the upstream's current state; a longer call is settled without them.
 const FRESH: Span = Span::from_secs(1);
 /// How long to wait for the beginning of a rejection's body, which is read before it is passed on.
 const PEEKED_WITHIN: Duration = Duration::from_millis(500);

@@ -83,8 +83,7 @@ impl Pool {
         Ok(Pool { kept: client(MAX_IDLE), fresh: client(0), times, clock })
     }
 
-    /// Sends a request with this body and returns the head of the response. A new connection cannot
-    /// be one that is just closing.
+    /// Sends a request, and returns the response's head. A new connection cannot be just closing.
     ///
     /// # Errors
     /// Why there is no response.

@@ -16,8 +16,7 @@ use std::sync::Arc;
 /// Longest pause that a response can ask for, after which the upstream is called again.
 pub const MAX_PAUSE: Span = Span::from_secs(3600);
 
-/// How far the upstream's clock may differ from ours by rounding and latency. Beyond that, its
-/// dates are compared with its own time.
+/// How far the upstream's clock may differ from ours before its dates are compared with its own.
 const SAME_CLOCK_MS: u64 = 5_000;
 
 /// The name that dialects give to the limit of a whole account.

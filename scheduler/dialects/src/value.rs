@@ -88,8 +88,7 @@ fn duration(text: &str) -> Option<Span> {
     span(parsed.total(SpanTotal::from(Unit::Millisecond).days_are_24_hours()).ok()?)
 }
 
-/// Parses a date of HTTP or of RFC 3339, with the usual slips, into milliseconds since 1970. The
-/// day of the week is ignored.
+/// Parses a date of HTTP or RFC 3339 into Unix ms, with the usual slips and any day of the week.
 pub(crate) fn moment(text: &str) -> Option<i64> {
     let text = text.to_ascii_lowercase();
     let text = text.split_once(',').filter(|(day, _)| is_day(day)).map_or(&*text, |(_, date)| date).trim();

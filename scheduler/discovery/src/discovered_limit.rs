@@ -171,8 +171,7 @@ impl DiscoveredLimit {
         may_lapse.then_some(self.last + UNREPEATED + Span::from_nanos(1))
     }
 
-    /// Adopts a longer period once [`CONSISTENT`] responses in a row show a longer one. Returns
-    /// whether the period changes.
+    /// Adopts a longer period after [`CONSISTENT`] responses in a row. Returns whether it does.
     pub(crate) fn lengthen(&mut self, shown: Span) -> bool {
         self.longer = if shown > self.spec.period { self.longer + 1 } else { 0 };
         let counts = self.longer >= CONSISTENT;

@@ -33,8 +33,7 @@ const IN_FLIGHT: &str = "learned-in-flight";
 const SILENT_PAUSE: Span = Span::from_secs(1);
 /// The bucket of a discovered rate holds the refill of this time, so that calls are evenly spaced.
 const BURST: Span = Span::from_millis(50);
-/// The nominal rates in calls per second, one of which the limit for a discovered rate has, to
-/// steer the discovered one below it.
+/// Nominal rates, in calls per second, of the limit that steers a discovered rate below its own.
 const BRACKETS: [f64; 5] = [4.0, 64.0, 1024.0, 16_384.0, 262_144.0];
 /// A discovered rate lies between these fractions of its nominal rate.
 const HIGH: f64 = 0.95;
@@ -186,8 +185,7 @@ impl Discovery {
         resource.spec().limits.iter().map(stated).collect()
     }
 
-    /// Marks the discovered limits in their status with the evidence, and shows them as a
-    /// configuration would state them.
+    /// Adds the evidence to discovered limits' status, shown as a configuration would state them.
     pub fn describe(&self, limits: &mut [LimitStatus], now: Time) {
         for status in limits {
             let Some(limit) = self.limit(&status.name) else { continue };
@@ -211,8 +209,7 @@ impl Discovery {
         self.discovered.iter().map(|limit| limit.snapshot(now)).collect()
     }
 
-    /// Returns the resource with the discovered limits. A configured limit takes precedence over a
-    /// discovered one of the same name.
+    /// Returns the resource with the discovered limits whose names the configuration does not use.
     fn resource(&self) -> Resource {
         let places = MAX_LIMITS.saturating_sub(self.written.spec().limits.len());
         let specs = self.discovered.iter().map(|limit| &limit.spec);
@@ -358,8 +355,7 @@ impl Discovery {
         self.put(now, Evidence::InFlight, limit, calls(cap));
     }
 
-    /// Returns the limit with this evidence, if it is refusals or calls in flight, with at most
-    /// one.
+    /// Returns the limit with this evidence; refusals and calls in flight have at most one.
     fn by(&self, evidence: Evidence) -> Option<&DiscoveredLimit> {
         self.discovered.iter().find(|limit| limit.evidence == evidence)
     }

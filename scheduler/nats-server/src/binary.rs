@@ -11,8 +11,7 @@ use tokio::time::timeout;
 
 /// Timeout of `--version`, which takes milliseconds except under full load or if it hangs.
 const VERSION_BOUND: Duration = Duration::from_secs(20);
-/// The bytes kept of a process's output, some forty lines: enough for an error with its context,
-/// and short enough for a message.
+/// The bytes kept of a process's output: some forty lines, an error with its context.
 const TAIL_BYTES: usize = 4096;
 
 /// A nats-server that has printed its version and is new enough.

@@ -50,8 +50,7 @@ impl Cache {
         Self(folder.into())
     }
 
-    /// Returns the nats-server in this cache, downloading it first if there is none. A file without
-    /// the pinned hash is replaced and never run.
+    /// Returns the nats-server in this cache, downloaded if there is none with the pinned hash.
     ///
     /// # Errors
     /// If there is none and the download fails.

@@ -15,8 +15,7 @@ use tempfile::TempDir;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
-/// Longest start of a server, which usually takes 10 ms; the bound is for a machine under full load
-/// that recovers a large store.
+/// Longest start of a server: usually 10 ms, but more under full load or with a large store.
 const START_BOUND: Duration = Duration::from_secs(30);
 /// Interval of checks on a starting server, a fraction of its start time.
 const START_POLL: Duration = Duration::from_millis(2);
@@ -209,8 +208,7 @@ impl Launch {
 pub(crate) struct Running {
     pub(crate) child: Child,
     pub(crate) addresses: Addresses,
-    /// Ends the server if its owner dies first. `None` once the process is known to have ended,
-    /// because its id may belong to another one.
+    /// Ends the server if its owner dies first. `None` after its end, as its id may be reused.
     pub(crate) guard: Option<Child>,
     /// The server's name, if it may keep it over a clean stop.
     pub(crate) name: Option<String>,

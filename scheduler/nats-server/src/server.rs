@@ -59,8 +59,7 @@ impl Server {
         self.running.addresses.port
     }
 
-    /// Returns the URL of HTTP monitoring, `http://127.0.0.1:<port>`, if enabled. It changes with a
-    /// restart, unless its port was given.
+    /// Returns the URL of HTTP monitoring, if enabled; without a given port, restarts change it.
     #[must_use]
     pub fn monitor(&self) -> Option<&str> {
         self.running.addresses.monitor.as_deref()
@@ -172,8 +171,7 @@ impl Server {
         Ok(signal::kill(self.process()?, signal)?)
     }
 
-    /// Returns the process id, which cannot belong to another process: the system reuses it only
-    /// after the child was waited for.
+    /// Returns the process id, which is not reused before the child has been waited for.
     fn process(&self) -> io::Result<Pid> {
         let gone = || io::Error::new(io::ErrorKind::NotFound, "nats-server has ended");
         let pid = i32::try_from(self.pid().ok_or_else(gone)?).map_err(io::Error::other)?;

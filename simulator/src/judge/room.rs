@@ -23,8 +23,7 @@ impl Room {
         Room { margin, ..Room::upstream(limit) }
     }
 
-    /// Returns by how much calls together exceed the room. A single call that costs more than the
-    /// room may have the limit to itself.
+    /// Returns how far calls exceed the room, or a single, more expensive call the capacity.
     pub(super) fn excess(self, taken: i128, calls: usize) -> Option<i128> {
         let room = if calls == 1 { self.capacity } else { self.capacity - self.margin };
         Some(taken - room).filter(|excess| *excess > 0)

@@ -24,8 +24,7 @@ pub struct Report {
     pub binding: String,
     /// The fraction of its capacity and refill that was used.
     pub used: f64,
-    /// Fairness between clients, from 0 to 1 (Jain, Chiu and Hawe, 1984), of their weighted shares
-    /// of the limit that each uses most.
+    /// [Jain's index](jain) of clients' weighted shares, each of the limit that it uses most.
     pub jain: f64,
     /// Calls wanted and not served when the world ended.
     pub unfinished: usize,

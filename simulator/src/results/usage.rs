@@ -41,8 +41,7 @@ impl Taken {
     }
 }
 
-/// Returns the limit that a world of this length used most, and the fraction used. Unused keys do
-/// not count, because they have no bucket.
+/// Returns the most used limit of a world of this length, and the used fraction of its used keys.
 pub(crate) fn most_used<'a>(world: &'a World, outcome: &Outcome, length: Span) -> (&'a LimitSpec, f64) {
     let resource = Resource::new(&world.resource).expect("the world has run");
     let labels: Vec<Labels<'static>> = (0..world.workers()).map(|worker| world.labels_of(worker)).collect();

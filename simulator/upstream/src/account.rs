@@ -131,8 +131,7 @@ impl Account {
     /// flight until [`Self::finish`].
     ///
     /// # Errors
-    /// If a policy cannot pay, or too many calls are in flight. Then no policy pays, and every
-    /// leaky bucket counts the call.
+    /// If a policy cannot pay or too many calls are in flight; only leaky buckets count the call.
     pub fn admit_call(&mut self, now: Duration, arrival: &Arrival<'_>) -> Result<(), Refused> {
         let counting = self.arrive(nanos(now), arrival);
         if self.refused(&counting, arrival).is_none() {

@@ -3,8 +3,7 @@
 use crate::{Amount, Arrival, Policy, PolicyStats, Rejection, Rule, counting::meter::Meter};
 use std::{collections::BTreeMap, time::Duration};
 
-/// Most keys of a limit with a meter of their own; further keys share one. Keys come from the
-/// network, so memory must not grow with them.
+/// Most keys of a limit with their own meter: keys from the network must not fill the memory.
 const MAX_KEYS: usize = 100_000;
 
 /// The key of calls beyond that bound.
@@ -37,8 +36,7 @@ impl Counter {
         &self.rule
     }
 
-    /// Lets fixed windows begin at multiples of their period since a time this long before the
-    /// origin. Only before the first call.
+    /// Sets the origin of fixed windows before that of time. Only before the first call.
     pub(crate) fn begin(&mut self, since_ns: u128) {
         self.since_ns = since_ns;
     }

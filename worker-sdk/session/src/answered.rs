@@ -31,8 +31,7 @@ struct Stamp {
 }
 
 impl Session {
-    /// Handles one answer or an array of them. An unreadable payload is ignored: silence follows,
-    /// and the session asks again.
+    /// Handles an answer or an array of them; an unreadable one is ignored, and silence follows.
     pub(crate) fn answered(&mut self, now: Time, batch: BatchNumber, payload: &[u8]) {
         if batch.is_of_settles() {
             return self.outboxes.iter_mut().for_each(|outbox| _ = outbox.settles.confirmed(batch));
@@ -86,8 +85,7 @@ impl Session {
         Some(number)
     }
 
-    /// Notes the epoch of an answer; a new one means a new leader. Returns whether the answer
-    /// counts, unlike that of a deposed leader.
+    /// Notes the epoch of an answer, and returns whether that counts: a deposed leader's does not.
     fn note_epoch(&mut self, now: Time, resource: ResourceNumber, epoch: Epoch) -> bool {
         if self.outbox(resource).schedulers.epoch.is_past(now, epoch) {
             return false;
@@ -201,8 +199,7 @@ impl Session {
         }
     }
 
-    /// Returns when to ask again instead of refusing. A caller that would wait in the queue also
-    /// waits until the queue has room.
+    /// Returns when to ask again: a caller that would wait in a queue also waits for space in it.
     fn come_back_at(&mut self, now: Time, number: AskNumber, refusal: &Refused<'_>) -> Option<Time> {
         let waits = |ask: &&Ask| ask.request.mode == Mode::Wait && !self.relays;
         let ask = self.asks.get(number).filter(waits)?;

@@ -18,8 +18,7 @@ pub enum Command {
     Ask {
         /// The resource.
         resource: ResourceNumber,
-        /// The class to put into the subject: that of all these requests. `None` if they have none,
-        /// or if subjects contain no classes.
+        /// The class for the subject, that of all these requests; `None` if the subject has none.
         class: Option<Text<'static>>,
         /// The batch, for the reply subject.
         batch: BatchNumber,

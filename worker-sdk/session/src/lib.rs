@@ -254,8 +254,7 @@ impl Session {
         self.results.push_back(Command::Complete { ask: number, result });
     }
 
-    /// Handles an event. Drops a payload that is not an event, that no leader can have sent, or
-    /// that a deposed leader has sent.
+    /// Handles an event that is readable and not from a deposed or an impossible leader.
     fn news(&mut self, now: Time, resource: ResourceNumber, payload: &[u8], unix_ms: u64) {
         let Ok(news) = serde_json::from_slice::<News>(payload) else { return };
         let known = &self.outbox(resource).schedulers.epoch;

@@ -8,8 +8,7 @@ use crate::outbox::outbox_of;
 use crate::outbox::payload::ArrayPayload;
 use rampmeter_protocol::time::{Span, Time};
 
-/// Time over which workers spread their first requests to a new leader, of which a whole fleet
-/// learns in the same millisecond.
+/// Time over which workers spread their first requests to a new leader, of whom all hear at once.
 const REASK_JITTER: Span = Span::from_millis(20);
 /// After an outage, workers spread their requests over this part of its length, because a long wait
 /// can become a little longer. A fail-over of a second is too short for that.

@@ -13,8 +13,7 @@ use rampmeter_protocol::answer::Granted;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 
-/// How long a local permit is valid. One kept for longer could be used at the same moment as the
-/// next one. A task wakes up far sooner.
+/// Validity of a local permit: kept for longer, it might be used at the moment of the next one.
 const LOCAL_VALID: Span = Span::from_secs(1);
 
 impl Session {

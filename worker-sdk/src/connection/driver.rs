@@ -13,8 +13,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Sleep;
 
-/// How many events the driver handles before it acts on them: enough to fill arrays, and few enough
-/// not to delay the first event.
+/// Events handled before the driver acts on them: enough to fill arrays without much delay.
 const MAX_AT_ONCE: usize = 256;
 
 pub(crate) struct Driver {

@@ -196,8 +196,7 @@ fn arrival(batch: BatchNumber, reply: InboxReply) -> Arrival {
     }
 }
 
-/// Reports changes of the connection to the driver, which the callback must not keep alive because
-/// it lives as long as the connection.
+/// Reports changes of the connection to the driver, without keeping the driver alive.
 pub(crate) fn watched(options: ConnectOptions, driver: WeakUnboundedSender<Message>) -> ConnectOptions {
     options.event_callback(move |event| {
         log(&event);

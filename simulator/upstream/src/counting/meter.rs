@@ -16,8 +16,7 @@ pub(crate) enum Meter {
 }
 
 impl Meter {
-    /// Creates a meter before its first call. Windows begin at multiples of their period since a
-    /// time `since_ns` before the origin.
+    /// Creates a meter. Windows are counted from `since_ns` before the origin of time.
     pub(crate) fn new(policy: &Policy, since_ns: u128) -> Self {
         match policy.model() {
             Model::TokenBucket(variant) => Self::TokenBucket(TokenBucket::new(policy, variant)),

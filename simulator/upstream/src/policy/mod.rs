@@ -179,8 +179,7 @@ impl Policy {
     /// ```
     ///
     /// # Errors
-    /// If the tick is zero or longer than 2⁶⁴ nanoseconds (584 years), if the bucket never refills,
-    /// or this is not a token bucket.
+    /// If the tick is zero or beyond 2⁶⁴ ns (584 years), or this is not a refilling token bucket.
     pub fn ticking(self, tick: Duration) -> Result<Self, PolicyError> {
         let tick_ns = u64::try_from(tick.as_nanos()).ok().and_then(NonZeroU64::new);
         let bounds = "is out of bounds: more than 0 s and at most 584 years; leave it out for an even refill";

@@ -7,8 +7,7 @@ use rampmeter_protocol::name::Name;
 use std::fmt;
 use std::time::Duration;
 
-/// A limit as announced in `RateLimit-Policy`: a quota per window. It informs callers; the
-/// scheduler's configuration decides.
+/// A limit as announced in `RateLimit-Policy`, a quota per window, to inform callers only.
 ///
 /// ```
 /// use rampmeter_worker_sdk::middleware::tower::Policy;

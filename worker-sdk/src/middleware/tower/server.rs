@@ -91,8 +91,7 @@ impl ServerLayer {
         ServerLayer(Admission { setter: AcquireSetter::new(set), ..self.0 })
     }
 
-    /// Sets the longest wait, so that short bursts are delayed instead of refused. A request that
-    /// would wait longer is refused at once.
+    /// Sets the longest wait. Short bursts are delayed, and longer waits refused at once.
     #[must_use]
     pub fn wait(self, longest: Duration) -> Self {
         ServerLayer(Admission { longest_wait: Some(longest), ..self.0 })
