@@ -117,10 +117,8 @@ pub struct PriceFn {
 }
 
 impl Asking {
-    /// The path by which routes and prices distinguish requests.
-    ///
-    /// # Errors
-    /// If servers read it differently, and only one spelling counts.
+    /// The path by which routes and prices distinguish requests. Fails if servers read it
+    /// differently, and only one spelling counts.
     pub(crate) fn path<'a>(&self, written: &'a str) -> Result<Cow<'a, str>, AmbiguousPath> {
         if self.normalise { normalised(written).map(Cow::from) } else { Ok(written.into()) }
     }

@@ -160,10 +160,7 @@ impl World {
         (fleet, &self.fleets[fleet])
     }
 
-    /// The labels of a worker's requests.
-    ///
-    /// # Panics
-    /// If the world cannot run.
+    /// Returns the labels of a worker's requests. Panics if the world cannot run.
     pub(crate) fn labels_of(&self, worker: usize) -> Labels<'static> {
         let (_, fleet) = self.fleet_of(worker);
         fleet.labels(worker, self.client_label()).expect("checked with the world")

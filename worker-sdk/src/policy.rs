@@ -13,8 +13,7 @@ pub(crate) struct Policies {
 }
 
 impl Policies {
-    /// # Errors
-    /// If a key of `own` is not a valid resource name.
+    /// Fails if a key of `own` is not a valid resource name.
     pub(crate) fn new(usual: Unreachable, own: Vec<(String, Unreachable)>) -> Result<Self, Error> {
         let by_name = own.into_iter().map(|(name, policy)| Ok((named(&name)?, policy)));
         Ok(Policies { usual, by_name: by_name.collect::<Result<_, Error>>()? })
@@ -25,10 +24,6 @@ impl Policies {
     }
 }
 
-/// Parses the name of a resource.
-///
-/// # Errors
-/// If it is invalid.
 pub(crate) fn named(name: &str) -> Result<Name, Error> {
     Name::new(name).map_err(|error| Error::invalid(format!("resource {name:?}: {error}")))
 }

@@ -294,10 +294,8 @@ impl Exchange {
         }
     }
 
-    /// Counts and logs a body without a cost. Only the client gets the reason, which may quote it.
-    ///
-    /// # Errors
-    /// If such requests are refused.
+    /// Counts and logs a body without a cost, and fails if such requests are refused. Only the
+    /// client gets the reason, which may quote the body.
     fn not_understood(&self, route: &str, why: String) -> Result<(), Failure> {
         self.metrics.unpriced.inc();
         let admitted = self.unpriced.lock().unwrap_or_else(PoisonError::into_inner).admit(self.clock.now(), "unpriced");

@@ -28,10 +28,8 @@ pub(crate) struct RequestedPermit {
 }
 
 impl RequestedPermit {
-    /// Determines the permit for the request with this head from `address`.
-    ///
-    /// # Errors
-    /// If the request contains something twice, or an invalid label.
+    /// Determines the permit for the request with this head from `address`. Fails if the request
+    /// contains something twice, or an invalid label.
     pub(crate) fn of(head: &Parts, address: IpAddr, asking: &Asking) -> Result<Self, String> {
         let labels = asking.labels.as_ref().map(|labels| (labels.0)(head, address));
         let mut labels = labels.transpose()?.unwrap_or_default();
@@ -55,10 +53,7 @@ impl RequestedPermit {
         Ok(RequestedPermit { labels, cost, ..permit })
     }
 
-    /// Adds the labels from its body, or else from its path.
-    ///
-    /// # Errors
-    /// If there are too many labels.
+    /// Adds the labels from its body, or else from its path. Fails if there are too many.
     pub(crate) fn with_labels(
         mut self,
         wanted: &[BodyLabel],

@@ -54,8 +54,7 @@ pub(crate) enum CallError {
 }
 
 impl Pool {
-    /// # Errors
-    /// If the system has no authorities.
+    /// Fails if the system has no authorities.
     pub(crate) fn new(
         times: Times,
         upstream: &Upstream,
@@ -84,9 +83,6 @@ impl Pool {
     }
 
     /// Sends a request, and returns the response's head. A new connection cannot be just closing.
-    ///
-    /// # Errors
-    /// Why there is no response.
     pub(crate) async fn call(
         &self,
         request: Request<Sending>,

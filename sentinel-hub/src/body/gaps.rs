@@ -7,10 +7,7 @@ use crate::Error;
 pub(super) struct Gaps(Vec<Error>);
 
 impl Gaps {
-    /// Returns the fact, or `None` if the caller could pass it.
-    ///
-    /// # Errors
-    /// If the body has to be corrected.
+    /// Returns the fact, `None` if the caller could pass it, or an error if the body is wrong.
     pub(super) fn known<T>(&mut self, fact: Result<T, Error>) -> Result<Option<T>, Error> {
         match fact {
             Ok(fact) => Ok(Some(fact)),

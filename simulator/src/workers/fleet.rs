@@ -173,10 +173,7 @@ impl Fleet {
         }
     }
 
-    /// Returns the labels of a worker's requests, the one for its client included.
-    ///
-    /// # Errors
-    /// If there are more or longer labels than a request may have.
+    /// Returns the labels of a worker's requests, its client's included, if they are within bounds.
     pub(crate) fn labels(&self, worker: usize, naming_client: Option<&str>) -> Result<Labels<'static>, LabelsError> {
         let mut labels = Labels::new();
         for (label, values) in &self.labels {

@@ -29,8 +29,7 @@ pub(crate) struct Prices<'a> {
 }
 
 impl<'a> Prices<'a> {
-    /// # Errors
-    /// If a call could cost more than the resource or its upstream would ever serve.
+    /// Fails if a call could cost more than the resource or its upstream would ever serve.
     pub(crate) fn new(resource: Resource, upstream: &Upstream, fleets: &'a [Fleet]) -> Result<Self, WorldError> {
         let mut prices = Prices { resource, fleets, constant: Vec::new() };
         for fleet in fleets {
