@@ -1,9 +1,8 @@
-//! Future events in order of time.
+//! Future events in the order of their times; equal times keep the order of insertion.
 
 use rampmeter_protocol::time::Time;
 use std::collections::BTreeMap;
 
-/// Entries in the order of their times; equal times keep the order of insertion.
 #[derive(Debug)]
 pub(crate) struct EventQueue<T> {
     entries: BTreeMap<(Time, u64), T>,

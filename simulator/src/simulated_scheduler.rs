@@ -1,4 +1,4 @@
-//! The scheduler of a world.
+//! The real core behind the real protocol, with a record of its requests and grants.
 
 use crate::incident::{FAILOVER, Incident};
 use crate::outcome::{Granted, Levels, Request};
@@ -38,7 +38,6 @@ pub(crate) struct Answer {
     pub(crate) payload: Vec<u8>,
 }
 
-/// The real core behind the real protocol, with a record of its requests and grants.
 pub(crate) struct SimulatedScheduler {
     leader: Leader,
     cut_off: Option<(Leader, Time)>,

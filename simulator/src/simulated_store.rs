@@ -1,4 +1,4 @@
-//! The store of a simulated scheduler.
+//! The stored state and the checkpoint being written, each with the time at which it was taken.
 
 use crate::incident::WRITE;
 use rampmeter_discovery::DiscoveredSnapshot;
@@ -13,7 +13,6 @@ pub(crate) struct StoredState {
     pub(crate) discovered: Vec<DiscoveredSnapshot>,
 }
 
-/// The stored state and the checkpoint being written, each with the time at which it was taken.
 #[derive(Debug, Default)]
 pub(crate) struct SimulatedStore {
     held: Option<(Time, StoredState)>,

@@ -20,7 +20,6 @@ const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json"
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
-/// Why the proxy itself responds.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// The request contradicts itself, or contains something invalid.

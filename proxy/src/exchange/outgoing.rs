@@ -1,4 +1,4 @@
-//! Requests as they are sent to the upstream.
+//! A request to the upstream, perhaps sent several times.
 
 use crate::credential::AppliedCredential;
 use crate::pool::request_body::{RequestBody, Sending};
@@ -8,7 +8,6 @@ use http::{HeaderMap, HeaderName, Method, Request, Uri};
 const IDEMPOTENCY_KEYS: [HeaderName; 2] =
     [HeaderName::from_static("idempotency-key"), HeaderName::from_static("x-idempotency-key")];
 
-/// A request to the upstream, perhaps sent several times.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) method: Method,

@@ -1,4 +1,4 @@
-//! Bodies of clients' requests, which may be sent more than once.
+//! A body that is kept while it is sent. Up to a bound, it can be sent again.
 
 use super::kept_bytes::KeptBytes;
 use bytes::Bytes;
@@ -18,7 +18,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// disconnects with an unread body is noticed later.
 const READ_AHEAD: usize = 64 * 1024;
 
-/// A body that is kept while it is sent. Up to a bound, it can be sent again.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestBody {
     /// What all sendings share. Locked for one poll of the client's body.

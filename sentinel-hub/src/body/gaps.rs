@@ -1,8 +1,7 @@
-//! Facts that a body lacks.
+//! Collects what a body lacks, so that one error lists all of it.
 
 use crate::Error;
 
-/// Collects what is missing, so that one error lists all of it.
 #[derive(Default)]
 pub(super) struct Gaps(Vec<Error>);
 

@@ -1,8 +1,7 @@
-//! How much may be taken of a limit at once.
+//! How much may be taken of a limit at once, in millionths of its unit.
 
 use rampmeter_policy::spec::{LimitSpec, Margin};
 
-/// How much may be taken of a limit at once, in millionths of its unit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
     capacity: i128,

@@ -1,4 +1,4 @@
-//! The meters of a limit, one per key.
+//! A limit with its meters, each of which starts with the first call of its key.
 
 use crate::{Amount, Arrival, Policy, PolicyStats, Rejection, Rule, counting::meter::Meter};
 use std::{collections::BTreeMap, time::Duration};
@@ -9,7 +9,6 @@ const MAX_KEYS: usize = 100_000;
 /// The key of calls beyond that bound.
 const OTHER_KEYS: &str = "(other)";
 
-/// A limit with its meters, each of which starts with the first call of its key.
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
     rule: Rule,

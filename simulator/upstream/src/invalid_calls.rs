@@ -1,8 +1,7 @@
-//! The count of invalid calls, too many of which close the upstream.
+//! Counts invalid calls. While there are too many, all calls are rejected without being counted.
 
 use crate::{Amount, Rejection, counting::meter::Meter, preset::InvalidCalls, refusal::Refusal, rule::Sharing};
 
-/// Counts invalid calls. While there are too many, all calls are rejected without being counted.
 #[derive(Clone, Debug)]
 pub(crate) struct Ban {
     counts: InvalidCalls,

@@ -1,9 +1,8 @@
-//! Values that are text in a file.
+//! Parsing of values that are written as text.
 
 use serde::{Deserialize, Deserializer, de::Error};
 use std::{fmt::Display, str::FromStr};
 
-/// Parses a value that is written as text.
 pub(crate) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(deserializer: D) -> Result<T, D::Error> {
     String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
 }

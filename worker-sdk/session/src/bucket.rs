@@ -1,8 +1,7 @@
-//! A local limit of the session: a rate with a burst.
+//! A local rate limit with a burst: the generic cell rate algorithm in whole nanoseconds.
 
 use rampmeter_protocol::time::{Span, Time};
 
-/// The generic cell rate algorithm in whole nanoseconds: a token per `interval`, with a burst.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     interval: Span,

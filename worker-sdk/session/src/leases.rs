@@ -1,4 +1,4 @@
-//! The leases of calls in flight.
+//! The leases of calls in flight, by ask. The calls of the process bound their number.
 
 use super::event::{AskNumber, BatchNumber, ResourceNumber};
 use rampmeter_protocol::settle::Asked;
@@ -10,7 +10,6 @@ const RENEWALS: u64 = 3;
 /// Shortest interval of renewals. A shorter lease is a mistake and must not cause a flood.
 const MIN_INTERVAL: Span = Span::from_millis(50);
 
-/// The leases of calls in flight, by ask. The calls of the process bound their number.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
     held: BTreeMap<AskNumber, Lease>,

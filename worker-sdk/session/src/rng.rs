@@ -1,9 +1,8 @@
-//! Reproducible random numbers.
+//! Randomness for jitter and ids, equal on every machine and in every version.
 
 use rampmeter_protocol::splitmix::SplitMix64;
 use rampmeter_protocol::time::Span;
 
-/// Randomness for jitter and ids, equal on every machine and in every version.
 #[derive(Clone, Debug)]
 pub(super) struct Rng(SplitMix64);
 

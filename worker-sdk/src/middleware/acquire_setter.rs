@@ -1,4 +1,4 @@
-//! What middleware requests on behalf of an HTTP request.
+//! Derives a permit's cost, class, labels and deadline from a request; by default nothing.
 
 use crate::permit::acquire::Acquire;
 use std::fmt;
@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 type Set<R> = dyn Fn(Acquire, &R) -> Acquire + Send + Sync;
 
-/// Derives cost, class, labels and deadline from a request `R`; by default nothing.
 pub(crate) struct AcquireSetter<R>(Option<Arc<Set<R>>>);
 
 impl<R> AcquireSetter<R> {

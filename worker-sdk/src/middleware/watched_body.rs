@@ -1,11 +1,10 @@
-//! Bodies whose end settles a call.
+//! Settles a call when its response's body has been read, has failed, or is dropped.
 
 use crate::{Call, Outcome};
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// Settles a call when its response's body has been read, has failed, or is dropped.
 pub(crate) struct WatchedBody<B> {
     body: B,
     unsettled: Option<(Call, Outcome)>,

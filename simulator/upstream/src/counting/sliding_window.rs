@@ -1,9 +1,8 @@
-//! Sliding windows.
+//! A sliding window: every admitted call of the last period, with its time.
 
 use crate::{Amount, Policy, Rejection};
 use std::collections::VecDeque;
 
-/// A sliding window: every admitted call of the last period, with its time.
 #[derive(Clone, Debug)]
 pub(crate) struct SlidingWindow {
     capacity: Amount,

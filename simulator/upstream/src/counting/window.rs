@@ -1,8 +1,7 @@
-//! Windows of a fixed length.
+//! A window of a fixed length, whose capacity is renewed at its end.
 
 use crate::{Amount, Policy, Rejection, policy::model::WindowStart};
 
-/// A window with a capacity that is renewed at its end.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     capacity: Amount,

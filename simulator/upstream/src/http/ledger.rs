@@ -1,9 +1,8 @@
-//! The upstream with its counts.
+//! The upstream with its counts. Pure: time is an argument.
 
 use crate::{Admission, Api, Arrival, Reply, Stats, Tally, config::Config, http::call::Call};
 use std::time::Duration;
 
-/// The upstream with its counts. Pure: time is an argument.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     pub(crate) api: Api,

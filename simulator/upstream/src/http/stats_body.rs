@@ -1,10 +1,9 @@
-//! Statistics as JSON.
+//! [`Stats`] as JSON. Amounts are floats for people and charts; [`Stats`] has the exact ones.
 
 use crate::{PolicyStats, Stats, Tally};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// [`Stats`] as JSON. Amounts are floats for people and charts; [`Stats`] has the exact ones.
 pub(crate) fn stats_body(stats: &Stats) -> Value {
     let Tally { ok, rate_limited, bad } = stats.total;
     json!({

@@ -1,4 +1,4 @@
-//! Asks that no caller waits for but that a scheduler may still grant.
+//! Cancelled asks, as long as answers to them have to be given back.
 
 use crate::event::{AskNumber, ResourceNumber};
 use rampmeter_protocol::time::{Span, Time};
@@ -9,7 +9,6 @@ const KEPT: Span = Span::from_secs(60);
 /// Most asks remembered. A permit for a forgotten one counts as used, which is safe.
 const MOST: usize = 16_384;
 
-/// The cancelled asks, as long as answers to them have to be given back.
 #[derive(Debug, Default)]
 pub(crate) struct Cancelled {
     resources: BTreeMap<AskNumber, ResourceNumber>,

@@ -1,4 +1,4 @@
-//! The pending asks, by number.
+//! The pending asks, by number. The session bounds how many there are.
 
 pub(super) mod ask;
 pub(super) mod cancelled;
@@ -12,7 +12,6 @@ use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::time::Time;
 use std::collections::BTreeMap;
 
-/// The pending asks, whose number the session bounds.
 #[derive(Debug)]
 pub(super) struct Asks {
     by_number: BTreeMap<AskNumber, Ask>,

@@ -1,4 +1,4 @@
-//! Several messages in one payload.
+//! A JSON array of messages being written. A single element is written without brackets.
 
 use rampmeter_protocol::trace_context::{TraceContext, TraceContexts};
 use serde::Serialize;
@@ -8,7 +8,6 @@ pub(super) const MAX_ELEMENTS: usize = 64;
 /// Size above which an array is full: another largest element still fits far below 1 MiB.
 const ENOUGH_BYTES: usize = 256 * 1024;
 
-/// A JSON array being written. A single element is written without brackets.
 #[derive(Debug, Default)]
 pub(crate) struct ArrayPayload {
     bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! The back-off of messages to an absent scheduler.
+//! Exponential back-off with a cap and full jitter, shared by a resource's asks, sent together.
 
 use crate::rng::Rng;
 use rampmeter_protocol::time::{Span, Time};
@@ -8,7 +8,6 @@ const SHORTEST: Span = Span::from_millis(5);
 /// Longest pause. Without any, waiting callers would send 100 thousand messages per second.
 const LONGEST: Span = Span::from_millis(250);
 
-/// Exponential back-off with a cap and full jitter, shared by a resource's asks, sent together.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     failures: u32,

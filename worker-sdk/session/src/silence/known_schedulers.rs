@@ -1,4 +1,4 @@
-//! What a session knows of one resource's schedulers.
+//! Which scheduler leads, how far away it is, and what happens while none answers.
 
 use super::known_epoch::KnownEpoch;
 use super::reachability::Reachability;
@@ -7,7 +7,6 @@ use crate::fallback::policy::FallbackPolicy;
 use rampmeter_protocol::lateness::BaseDelay;
 use rampmeter_protocol::time::Time;
 
-/// Which scheduler leads, how far away it is, and what happens while none answers.
 #[derive(Debug, Default)]
 pub(crate) struct KnownSchedulers {
     pub(crate) epoch: KnownEpoch,
