@@ -63,8 +63,8 @@ impl Client {
         self.0.counters.read()
     }
 
-    /// Ends all waits ([`ErrorKind::Closed`](crate::error::ErrorKind::Closed)) and sends all
-    /// settles.
+    /// Ends all waits with [`ErrorKind::Closed`](crate::error::ErrorKind::Closed) and sends
+    /// outstanding settles.
     ///
     /// Calls in flight may still be settled afterwards. New requests fail.
     pub async fn close(&self) {

@@ -1,8 +1,8 @@
 //! One request, from its head to the head of its response.
 //!
 //! 1. The request is checked, and its route determines the permit to request.
-//! 2. It is held until its permit starts. Meanwhile the proxy reads on, to notice a client that
-//!   disconnects. A dropped request gives its permit back.
+//! 2. It is held until its permit starts, while the proxy reads on to notice a client that
+//!    disconnects. A dropped request gives its permit back.
 //! 3. It is sent. The permit of a request that certainly did not leave is given back.
 //! 4. A 429 is reported to the scheduler. A request with a kept body is held again, at its age.
 //! 5. Any other response is streamed to the client, and settled at its end.

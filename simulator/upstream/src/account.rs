@@ -50,7 +50,7 @@ impl Account {
         Self::of(policies.into_iter().map(Rule::from).collect())
     }
 
-    /// Creates an account whose limits may count only some calls, or each value of a label.
+    /// Creates an account whose limits may count only some calls, or each label value separately.
     #[must_use]
     pub fn of(rules: Vec<Rule>) -> Self {
         Self { counters: rules.into_iter().map(Counter::new).collect(), concurrency: None, in_flight: 0 }

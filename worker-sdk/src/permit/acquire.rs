@@ -112,7 +112,7 @@ impl Acquire {
         })
     }
 
-    /// Sets the call's wait so far: the request is queued as if it had been sent earlier by that.
+    /// Sets how long the call has waited: its place in the queue is that of a request sent earlier.
     ///
     /// ```no_run
     /// # fn example(hub: rampmeter_worker_sdk::Resource, put_off: std::time::Instant) {

@@ -8,7 +8,8 @@ use std::time::Duration;
 /// Of several reasons the greatest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rejection {
-    /// All policies can pay after exactly this time, in whole nanoseconds, without other calls.
+    /// All policies can pay after exactly this time, rounded up to nanoseconds, without other
+    /// calls.
     RetryAfter(Duration),
     /// The bound on calls in flight is reached: one of them has to end first.
     TooManyInFlight,
