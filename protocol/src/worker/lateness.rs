@@ -8,7 +8,6 @@
 //! No clock drift has to be known. A bound from round trips alone would call every answer late
 //! whose path takes over 50 ms. If two successive answers are equally late, the path itself is
 //! long.
-//! a path of 50 ms for late. If two answers in a row are equally late, the path itself is long.
 
 use crate::epoch::Epoch;
 use crate::time::{NANOS_PER_MILLI, Span, Time};
