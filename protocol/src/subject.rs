@@ -81,13 +81,13 @@ impl Subjects {
         Some(class)
     }
 
-    /// Settles.
+    /// Reports on calls (settles).
     #[must_use]
     pub fn settle(&self, resource: &Name) -> String {
         self.of("settle", resource)
     }
 
-    /// Settles from this account.
+    /// Reports on calls (settles) from this account.
     #[must_use]
     pub fn settle_of_account(&self, resource: &Name, account: &str) -> String {
         self.of(&format!("settle{ACCOUNT}{account}"), resource)

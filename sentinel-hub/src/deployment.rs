@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
-/// A deployment of Sentinel Hub, by its host. Data fusion with other deployments costs double.
+/// A deployment of Sentinel Hub, by its host. Collections of others cost double in data fusion.
 ///
 /// ```
 /// use rampmeter_sentinel_hub::Deployment;

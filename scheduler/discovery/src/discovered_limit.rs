@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 /// A limit is dropped after this many responses in a row without it, to calls charged to it.
 const DENIALS: u32 = 8;
-/// Responses that establish a limit, which is dropped before if not repeated for [`UNREPEATED`].
+/// This many responses establish a limit; before, it is dropped if unrepeated for [`UNREPEATED`].
 const ESTABLISHED: u32 = 20;
 const UNREPEATED: Span = Span::from_secs(60);
 /// A limit changes after this many responses in a row that state the same change.

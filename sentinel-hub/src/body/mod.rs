@@ -30,7 +30,7 @@ impl Estimate {
     /// ```
     ///
     /// # Errors
-    /// If the body is wrong or incomplete: the place, and what to correct or pass in `given`.
+    /// If the body is wrong or incomplete: where, and what to correct or to pass in `given`.
     pub fn of_body(api: Api, body: impl AsRef<[u8]>, given: &Given) -> Result<Self, Error> {
         let body = body.as_ref();
         let rules = given.rules.unwrap_or_else(Rules::latest);
