@@ -70,7 +70,7 @@ pub struct Granted {
 /// The outcome of one fleet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FleetOutcome {
-    /// Its name.
+    /// The name in the scenario.
     pub name: String,
     /// Its calls, in the order in which they reached the upstream.
     pub calls: Vec<Call>,

@@ -30,7 +30,7 @@ pub struct Question {
 /// The answer to a [`Question`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
-    /// The resource.
+    /// The resource whose requests are explained.
     pub resource: Name,
     /// The epoch of the leader that answers.
     pub epoch: Epoch,

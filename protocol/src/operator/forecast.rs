@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// When a limit is used up if use continues as in the last weeks. Times count from the answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LimitForecast {
-    /// The limit.
+    /// A limit without a key, by its name in the status.
     pub limit: Name,
     /// Time by which a tenth of the replays has used the limit up; absent if after the reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -7,8 +7,8 @@ use crate::name::Name;
 use crate::time::Span;
 use serde::{Deserialize, Serialize};
 
-/// An order on `rampmeter.thaw.<resource>` or `rampmeter.empty.<resource>`. An empty payload
-/// applies it to all limits of the resource.
+/// An order on `rampmeter.thaw.<resource>` or `rampmeter.empty.<resource>`. It is about one limit,
+/// or about all limits of the resource; an empty payload means all. It covers limits with a key.
 ///
 /// ```
 /// use rampmeter_protocol::limit_order::LimitOrder;
@@ -28,8 +28,9 @@ pub struct LimitOrder {
 pub const LONGEST_FREEZE: Span = Span::from_secs(86_400);
 const SHORTEST_FREEZE: Span = Span::from_millis(1);
 
-/// An order on `rampmeter.freeze.<resource>`: no call starts that takes from the limit, or from any
-/// limit of the resource. Limits with a key are left out.
+/// An order on `rampmeter.freeze.<resource>`: calls that take from the limit, or from any limit of
+/// the resource, do not start. Limits with a key cannot be frozen: an order for all limits leaves
+/// them out, and one for such a limit is refused.
 ///
 /// ```
 /// use rampmeter_protocol::{limit_order::FreezeOrder, time::Span};
@@ -69,7 +70,7 @@ impl FreezeOrder {
 /// The answer to a [`LimitOrder`] or a [`FreezeOrder`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitOrderDone {
-    /// The resource.
+    /// The resource whose leader answers.
     pub resource: Name,
     /// The epoch of the leader that answers.
     pub epoch: Epoch,

@@ -27,7 +27,7 @@ pub struct Purge {
 /// The answer to a [`Purge`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Purged {
-    /// The resource.
+    /// The resource whose leader answers.
     pub resource: Name,
     /// The epoch of the leader that answers.
     pub epoch: Epoch,

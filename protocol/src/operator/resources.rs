@@ -21,9 +21,9 @@ impl Resources {
 /// One resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResourceInfo {
-    /// Its name.
+    /// The name in subjects such as `rampmeter.permit.<resource>`.
     pub name: Name,
-    /// Its limits.
+    /// The limits, without those in shadow mode.
     pub limits: Vec<LimitInfo>,
     /// Its classes, the most urgent first.
     pub classes: Vec<Name>,
@@ -34,7 +34,7 @@ pub struct ResourceInfo {
 /// One limit as configured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LimitInfo {
-    /// Its name.
+    /// The name, unique in the resource.
     pub name: Name,
     /// The unit that it counts.
     pub unit: Name,

@@ -21,7 +21,7 @@ pub struct Shares {
 /// The share of one class or client.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Share {
-    /// Its name.
+    /// The name of the class, or the client's value of the label that the resource shares by.
     pub name: String,
     /// Its fraction of all grants, from 0 to 1. A permit's weight is the longest time that one of
     /// its limits takes to refill its cost.

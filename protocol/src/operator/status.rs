@@ -13,7 +13,7 @@ use std::fmt;
 /// The answer on `rampmeter.status.<resource>`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// The resource.
+    /// The resource whose leader answers.
     pub resource: Name,
     /// The epoch of the leader that answers.
     pub epoch: Epoch,
@@ -214,7 +214,7 @@ pub enum ProviderState {
 /// The state of one limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LimitStatus {
-    /// Its name.
+    /// The name, unique in the resource.
     pub name: Name,
     /// The unit that it counts.
     pub unit: Name,
@@ -340,7 +340,7 @@ pub struct Learned {
 /// The state of one class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClassStatus {
-    /// Its name.
+    /// The name by which requests choose it.
     pub name: Name,
     /// Number of waiting requests.
     pub queued: u64,

@@ -32,7 +32,7 @@ impl UsageQuery {
 /// The answer to a [`UsageQuery`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DayUsage {
-    /// The resource.
+    /// The resource whose use is reported.
     pub resource: Name,
     /// The day in UTC, such as `2026-11-24`.
     pub day: String,

@@ -47,8 +47,8 @@ crate::named! {
         Forbidden = "forbidden",
         /// An operator ended the wait. The request is given up.
         Purged = "purged",
-        /// The scheduler cannot answer now: it hands over, its store does not respond, or limits
-        /// have changed. Ask again at once.
+        /// The scheduler cannot grant now: it hands over, its store is silent, or limits have changed.
+        /// Ask again under the same id after a short pause, even if `retry_after_ms` is 0.
         Unavailable = "unavailable",
         ;
         /// A code of a later version of the protocol.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// What is left of a limit that a permit was charged to, or of the bucket of the call's key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Left<'a> {
-    /// Its name.
+    /// The limit's name, as in `limited_by`.
     #[serde(borrow)]
     pub limit: Text<'a>,
     /// The unit that it counts.

@@ -54,7 +54,7 @@ pub enum News {
 /// A limit that has changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LimitNews {
-    /// Its name.
+    /// The name, unique in the resource.
     pub name: Name,
     /// Capacity of a full bucket at the upstream.
     pub capacity: f64,

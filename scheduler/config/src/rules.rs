@@ -40,7 +40,7 @@ pub struct Rules {
 /// All limits of a resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceRules {
-    /// The resource.
+    /// The name of the resource.
     pub name: Name,
     /// The limits, at least one.
     pub limits: Vec<LimitSpec>,

@@ -63,7 +63,7 @@ pub enum Event<R> {
     /// epoch that clients have named.
     EpochConfirmed(Epoch),
     /// Another scheduler may lead by now, for example after this process stood still. Nothing is
-    /// granted until the store holds a checkpoint taken after this event.
+    /// granted until a checkpoint taken after this event is stored or witnessed.
     Doubt,
     /// This scheduler hands the resource over: nothing is granted from now on, and this event and
     /// the following wake-ups refuse all waiting requests.
@@ -90,9 +90,9 @@ pub enum Event<R> {
     },
     /// This capacity of a [steered](rampmeter_policy::spec::Learn::Steered) limit is in force.
     Capacity {
-        /// The limit.
+        /// A limit whose capacity the driver computes.
         limit: LimitId,
-        /// The capacity.
+        /// The capacity from now on.
         capacity: Amount,
     },
 
@@ -117,10 +117,11 @@ pub enum Event<R> {
 pub struct Ask<R> {
     /// Where the answer goes.
     pub to: R,
-    /// The permit's id. The driver draws one for a request without an id: the core has no
-    /// randomness, and an id is a secret.
+    /// The permit's id. The driver draws one for a request without an id: an id is a secret, and the
+    /// core has no random numbers, only a random seed for hashes.
     pub id: PermitId,
-    /// Hashes of sender and content. A repeated request under this id must have the same.
+    /// Hashes of sender and content. A repeated request under this id must agree in each part that
+    /// both state.
     pub identity: Identity,
     /// The amounts that the call takes from each bucket.
     pub bill: Bill,
@@ -130,7 +131,8 @@ pub struct Ask<R> {
     pub mode: Mode,
     /// Longest time from now to the start.
     pub max_wait: Option<Span>,
-    /// How long the request has waited already, at other schedulers.
+    /// How long the request has waited already: at its client, at other schedulers, or before a call
+    /// that was answered 429.
     pub age: Span,
     /// Whether the client wants updates while the request waits.
     pub progress: bool,

@@ -1,9 +1,10 @@
 //! Decides when calls to a rate-limited upstream may start, and does nothing else.
 //!
-//! The crate is deterministic: it has no I/O, clock or threads, and never iterates over its hash
-//! maps, whose seeds are random. One [`scheduler::Scheduler`] per resource takes events with their
-//! times, and gives commands. A start is the earliest time at which every bucket can pay the
-//! request without breaking a start that is already committed. Refill beyond a full bucket is lost.
+//! The crate is deterministic: it has no I/O, clock or threads. Its hashes have random seeds, but
+//! it never iterates over hash maps, and only compares hashes within one process ([`identity`]).
+//! One [`scheduler::Scheduler`] per resource takes events with their times, and gives commands. A
+//! start is the earliest time at which every bucket can pay the request without breaking a start
+//! that is already committed. Refill beyond a full bucket is lost.
 //!
 //! From the outside in: [`event`] lists what can happen, and [`command`] what the driver has to do.
 //! [`scheduler`] turns events into commands, and [`wire`] translates both. In this list of the

@@ -32,7 +32,7 @@ rampmeter_protocol::named! {
 /// A discovered limit as records have it, for a successor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiscoveredSnapshot {
-    /// Its name.
+    /// The name in the status. A configured limit of this name takes precedence.
     pub name: Name,
     /// The unit that it counts.
     pub unit: Name,

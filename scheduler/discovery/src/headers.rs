@@ -19,8 +19,9 @@ const USUAL_SECS: [u64; 19] =
 const PRECISE_GRAINS: u64 = 100;
 /// A reset of fewer grains does not reveal the period of a bucket that refills all the time.
 const MIN_GRAINS: u64 = 10;
-/// How far a usual period may be from a precise one and from a coarse one, in percent.
+/// How far a usual period may be from one that follows from a precise reset, in percent.
 const PRECISELY: u64 = 3;
+/// How far a usual period may be from one that follows from a coarse reset, in percent.
 const COARSELY: u64 = 40;
 const UNNAMED: &str = "learned-limit";
 

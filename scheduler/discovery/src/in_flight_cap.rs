@@ -14,9 +14,10 @@
 
 use rampmeter_protocol::time::{Span, Time};
 
-/// Calls served before a higher cap is tried, so that a rejected try costs half a percent of calls.
+/// The number of served calls before a higher cap is tried, so that a refused try costs half a
+/// percent of calls. The first try comes after half as many.
 const CALLS_BEFORE_TRY: u64 = 200;
-/// The same after several rejected tries.
+/// The largest number of such calls, reached after several refused tries.
 const MOST_CALLS_BEFORE_TRY: u64 = 3200;
 /// The fraction of a cap to use before a higher one is tried. Reserved starts leave some unused.
 const USED: (u64, u64) = (3, 4);

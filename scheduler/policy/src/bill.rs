@@ -41,7 +41,7 @@ pub struct CallTraits {
 /// A key and its limit.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyName {
-    /// The limit.
+    /// The limit that the key belongs to.
     pub limit: LimitId,
     /// The key, within the limit.
     pub key: Arc<str>,
@@ -50,7 +50,7 @@ pub struct KeyName {
 /// The amount that a call takes from the bucket of one key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct KeyCharge {
-    /// The limit.
+    /// The limit that the key belongs to.
     pub limit: LimitId,
     /// The key, within the limit.
     pub key: Arc<str>,

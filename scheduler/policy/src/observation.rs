@@ -84,7 +84,7 @@ pub struct Reading {
 /// The properties of a reading's limit, as far as the response describes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Described {
-    /// Its name.
+    /// The name that the response gives it, used in place of the scope's.
     pub name: Option<String>,
     /// The time in which a bucket fills, or the length of a window.
     pub period: Option<Span>,

@@ -37,7 +37,7 @@ pub enum Refusal {
     /// The cost exceeds what the limit can ever hold.
     #[error("the cost of {cost} exceeds the limit's capacity of {capacity}; split the call")]
     NeverFits {
-        /// The limit.
+        /// The limit that is too small.
         limit: LimitId,
         /// The amount that the call would take from it.
         cost: Amount,
@@ -47,7 +47,7 @@ pub enum Refusal {
     /// A quota is used up, by the scheduler's count or by the upstream's report.
     #[error("the quota is spent; it is reset {}", retry_after.map_or("never".to_owned(), |span| format!("in {span:.1}")))]
     QuotaSpent {
-        /// The limit.
+        /// The spent quota that can pay the call last.
         limit: LimitId,
         /// How long until the quota is reset, if it ever is.
         retry_after: Option<Span>,

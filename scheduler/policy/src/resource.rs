@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// A validated class.
 #[derive(Clone, Debug)]
 pub struct Class {
-    /// Its name.
+    /// The name by which requests choose it.
     pub name: Name,
     /// The longest wait of its oldest request before that request is promoted.
     pub max_starvation: Option<Span>,

@@ -22,7 +22,7 @@ pub const MAX_PERIOD: Span = Span::from_secs(366 * 86_400);
 /// A resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResourceSpec {
-    /// Its name.
+    /// The name in subjects such as `rampmeter.permit.<resource>`.
     pub name: Name,
     /// Its limits, at least one.
     pub limits: Vec<LimitSpec>,

@@ -82,7 +82,7 @@ pub type StoredPages = Vec<Option<Vec<KeySnapshot>>>;
 /// The listed key of a limit with the least left.
 #[derive(Clone, Copy, Debug)]
 pub struct FullestKey<'a> {
-    /// The limit.
+    /// The name of the key's limit.
     pub limit: &'a Name,
     /// The key.
     pub key: &'a str,

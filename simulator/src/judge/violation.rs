@@ -11,7 +11,7 @@ pub enum Violation {
     /// Calls took more of a limit than it has.
     #[error("limit `{limit}`: {what} take {too_much} millionths more than it has for them, at {at}")]
     Overdrawn {
-        /// The limit.
+        /// The limit's name.
         limit: String,
         /// What exceeded the limit: calls, or granted starts.
         what: &'static str,

@@ -16,7 +16,7 @@ use rampmeter_protocol::trace_context::TraceContexts;
 pub enum Command {
     /// Publish requests. The number of the batch goes into the reply subject.
     Ask {
-        /// The resource.
+        /// The resource whose permits are requested.
         resource: ResourceNumber,
         /// The class for the subject, that of all these requests; `None` if the subject has none.
         class: Option<Text<'static>>,
@@ -29,7 +29,7 @@ pub enum Command {
     },
     /// Publish settles. The reply subject contains the batch; schedulers confirm the receipt there.
     Settle {
-        /// The resource.
+        /// The resource whose permits are settled.
         resource: ResourceNumber,
         /// The batch, for the reply subject.
         batch: BatchNumber,
@@ -40,7 +40,7 @@ pub enum Command {
     },
     /// Publish settles that renew leases. The number of the batch goes into the reply subject.
     Renew {
-        /// The resource.
+        /// The resource whose leases are renewed.
         resource: ResourceNumber,
         /// The batch, for the reply subject.
         batch: BatchNumber,
@@ -49,7 +49,7 @@ pub enum Command {
     },
     /// Report to people that a lease was not renewed, so that another call may have its place.
     Unrenewed {
-        /// The resource.
+        /// The resource of the permit.
         resource: ResourceNumber,
         /// The call's permit.
         id: PermitId,
@@ -61,14 +61,14 @@ pub enum Command {
     /// Report to people that no scheduler of the resource answers, repeated every minute. Only if
     /// the session [reports silence](super::SessionOptions::reports_silence).
     Silent {
-        /// The resource.
+        /// The resource whose schedulers are silent.
         resource: ResourceNumber,
         /// How long an answer has been owed.
         silence: Span,
     },
     /// Report to people that a scheduler answers again after such a silence.
     SilenceOver {
-        /// The resource.
+        /// The resource whose scheduler answers again.
         resource: ResourceNumber,
     },
     /// Answer the caller, exactly once for an ask that is not cancelled.

@@ -52,7 +52,7 @@ pub enum Event<'a> {
     },
     /// A message arrived on `rampmeter.event.<resource>`.
     News {
-        /// The resource.
+        /// The resource of the subject.
         resource: ResourceNumber,
         /// The payload as received.
         payload: &'a [u8],

@@ -112,7 +112,9 @@ impl Acquire {
         })
     }
 
-    /// Sets how long the call has waited: its place in the queue is that of a request sent earlier.
+    /// How long the call has already waited elsewhere. Among the requests of its client and class,
+    /// the request takes the place that it would have if it had been sent that much earlier, but at
+    /// most a minute before the scheduler took over.
     ///
     /// ```no_run
     /// # fn example(hub: rampmeter_worker_sdk::Resource, put_off: std::time::Instant) {

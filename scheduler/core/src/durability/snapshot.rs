@@ -57,7 +57,7 @@ pub struct KeysSnapshot {
 /// The rate of a limit with keys: a capacity in each period.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct RateSnapshot {
-    /// The limit.
+    /// The limit's name. A name that the restored resource lacks is ignored.
     pub limit: Name,
     /// The capacity, in millionths.
     pub capacity_micros: u64,
@@ -106,7 +106,7 @@ pub struct KeySnapshot {
 /// The state of each unlisted key of a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct OtherKeysSnapshot {
-    /// The limit.
+    /// The limit's name. A name that the restored resource lacks is ignored.
     pub limit: Name,
     /// The level in millionths.
     pub micros: i64,
@@ -139,7 +139,7 @@ pub struct LevelSnapshot {
 /// A freeze, or a quota that the upstream declared spent.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct FreezeSnapshot {
-    /// The limit.
+    /// The limit's name. A name that the restored resource lacks is ignored.
     pub limit: Name,
     /// The key, if the limit has keys; without one, the freeze is of all its listed keys that have
     /// no freeze of their own.

@@ -1,12 +1,14 @@
-//! Limits grants to what the store's latest checkpoint allows.
+//! Limits grants to what every checkpoint allows that a successor may start from.
 //!
 //! The store holds a *checkpoint*, a state that counts as spent everything its writer may still
 //! grant: the checkpoint's *budget*. A successor starts from it, so it has already paid for
 //! whatever its predecessor may still grant. Checkpoints are written ahead of need; no request
-//! waits for the store in normal operation.
+//! waits for the store in normal operation. While the store is silent, near starts go on under a
+//! checkpoint that all standbys hold.
 //!
 //! The budget covers near starts only. A far start is promised first, and sent once the store holds
-//! a checkpoint that lists it (see `pending_answers`).
+//! a checkpoint that counts it (see `pending_answers`). A checkpoint has no permits: its levels and
+//! keys contain the amounts of far starts.
 
 use super::key_budgets::{Allowance, KeyBudgets};
 use crate::checkpoint_number::CheckpointNumber;
@@ -27,12 +29,13 @@ const SHORTEST_INTERVAL: Span = Span::from_millis(200);
 /// The shortest interval for keys without a budget, and what each listed key adds to it.
 const PROMPT_INTERVAL: Span = Span::from_millis(20);
 const PROMPT_INTERVAL_PER_KEY: Span = Span::from_nanos(50_000);
-/// The largest number of unconfirmed checkpoints. Further ones wait for confirmation.
+/// The largest number of open checkpoints. Further ones wait until the store or the standbys hold
+/// a later one.
 const MAX_OPEN: usize = 8;
 /// With each checkpoint, the size of the largest call decays by one part in this many.
 const DECAY_PART: u64 = 8;
 
-/// The checkpoints that the store may hold, and what is left of their budgets.
+/// The checkpoints that a successor may start from, and what is left of their budgets.
 ///
 /// Every grant is within the budget of each open checkpoint. Without a store, no checkpoint is ever
 /// open, and every grant is covered.
@@ -151,7 +154,7 @@ impl GrantBudget {
             && self.open.iter().all(|open| open.budget.covers(resource, bill, start))
     }
 
-    /// Returns the number of the next checkpoint, which will list the starts promised now.
+    /// Returns the number of the next checkpoint, which will count the starts promised now.
     pub(crate) fn next(&self) -> CheckpointNumber {
         CheckpointNumber(self.latest.0 + 1)
     }
@@ -244,7 +247,7 @@ impl GrantBudget {
         }
     }
 
-    /// Whether there is a store that confirms checkpoints fast enough for another one.
+    /// Whether there is a store, and room for another open checkpoint.
     pub(crate) fn may_open(&self) -> bool {
         self.is_fenced() && self.open.len() < MAX_OPEN
     }

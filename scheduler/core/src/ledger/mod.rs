@@ -29,11 +29,12 @@ use rampmeter_protocol::time::{Span, Time};
 ///
 /// Invariants: a start is committed in all buckets of its bill or in none. `adaptive_limits` has
 /// the limits of the resource in its order; the buckets of a keyed limit are in `keys`. Every
-/// change that may move a start sets `changed`.
+/// change that may move a start sets `changed`, or is noted in `Keys::changed`.
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     pub(crate) adaptive_limits: Vec<AdaptiveLimit>,
-    /// Changes of keys do not set `changed`: requests that wait for a key have a queue.
+    /// Requests that wait for a key are in its queue, which is examined once the key is in
+    /// `Keys::changed`. What a key learns is noted there alone; its charges set `changed`, too.
     pub(crate) keys: Keys,
     /// Whether a change may let a waiting request start earlier or later.
     changed: bool,

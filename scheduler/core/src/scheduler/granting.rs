@@ -1,8 +1,9 @@
 //! Granted starts: promises and sends them, takes back those that reach no client, and counts them.
 //!
-//! A call begins when its answer arrives. If answers are delayed, buckets refill meanwhile, and the
-//! calls would come on top of the refill. Clients notice that an answer came late, and return its
-//! permit. Until answers arrive in time again, waiting requests are granted nothing.
+//! A client begins its call the stated delay after the answer arrives. If answers come late, buckets
+//! refill meanwhile, and the calls would come on top of the refill. Clients notice that an answer
+//! came late, and return its permit. Until answers arrive in time again, waiting requests are
+//! granted nothing.
 //!
 //! A start that was committed and not withdrawn counts in the limits, in the grant budget and in
 //! the use by clients, at the bill of its permit. From its settle on, it counts at its actual cost.

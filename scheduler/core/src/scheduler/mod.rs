@@ -1,7 +1,7 @@
 //! The scheduler of one resource: takes events, and gives commands.
 //!
-//! Its state consists of parts, each with an invariant and private fields. Steps that need several
-//! parts are methods of the scheduler itself.
+//! Its state consists of parts. Most state an invariant, which their own methods keep; some fields
+//! are open to the rest of the crate. Steps that need several parts are methods of the scheduler.
 
 mod change;
 mod dispatch;

@@ -1,8 +1,8 @@
 //! Asking for a permit, and waiting: how requests begin to wait, get updates, and stop waiting.
 //!
 //! A walk along waiting requests, to probe those of clients that may be gone or to end waits, is a
-//! series of steps of the driver, not an event: it takes a predicate over addresses, which the core
-//! never reads, and goes on as long as the driver wants.
+//! series of steps of the driver, not an event: it goes on as long as the driver wants, and a probe
+//! takes a predicate over addresses, which the core never reads.
 //!
 //! Requests of a dead connection that want only one message are refused, to ask again. Grants as
 //! probes would take longer: the limit pays for only so many in each round trip. A living client
@@ -33,7 +33,8 @@ use std::sync::Arc;
 const FARTHEST_START: Span = MAX_PERIOD;
 
 impl<R: Clone> Scheduler<R> {
-    /// Handles a new request: corrects its estimate by its kind, and counts it for its client.
+    /// Handles a new request: corrects its estimated cost by the kind of call, and adds the number of
+    /// its client to the bill.
     pub(crate) fn ask_first(&mut self, now: Time, ask: Ask<R>) {
         let client = self.meter.names.number(now, ask.client.as_deref().unwrap_or_default());
         let bill = self.cost_estimates.correct(&self.resource, ask.bill).of_client(client);

@@ -26,7 +26,7 @@ pub struct ServiceInfo {
 pub struct Metadata {
     /// The prefix of its subjects.
     pub prefix: String,
-    /// Its name.
+    /// The name of the scheduler process.
     pub leader: String,
     resources: String,
     /// JSON; empty from earlier builds.

@@ -1,4 +1,5 @@
-//! The loop that serves one resource: one subscription, one thread, one core.
+//! The loop that serves one resource: it feeds the resource's core from three subscriptions and from this
+//! process. The loops of several resources may share a thread.
 
 use crate::audit::Action;
 use crate::context::ProcessContext;

@@ -57,7 +57,7 @@ impl Dialect {
         DIALECTS.iter().map(|(_, name, _)| *name)
     }
 
-    /// Returns its name.
+    /// The name in presets and options.
     #[must_use]
     pub fn name(self) -> &'static str {
         DIALECTS[self as usize].1

@@ -26,7 +26,7 @@ use std::{
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Preset {
-    /// Its limits.
+    /// The limits. A call needs room in each that counts it.
     #[serde(default, rename = "limit")]
     pub rules: Vec<Rule>,
     /// The form of its responses.

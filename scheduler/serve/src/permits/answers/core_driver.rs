@@ -103,7 +103,7 @@ impl CoreDriver {
         self.discovery.limits_in_force(self.core.resource())
     }
 
-    /// Returns the latest time at which the core needs an event, and why.
+    /// Returns when the core next needs an event, and why.
     pub(crate) fn next_wakeup(&self) -> Option<Wakeup> {
         self.discovery.next_wakeup(&self.core)
     }
