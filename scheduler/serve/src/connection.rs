@@ -155,7 +155,7 @@ pub fn warn_of_open_files(nats: &NatsTable) {
 /// # Errors
 /// If the file can't be used.
 pub fn state_keys(nats: &NatsTable) -> anyhow::Result<StateKeys> {
-    let keys = nats.state_key_file.as_deref().map(StateKeys::read);
+    let keys = nats.state_key_file.as_deref().map(StateKeys::from_file);
     Ok(keys.transpose().context("`nats.state_key_file`")?.unwrap_or_default())
 }
 

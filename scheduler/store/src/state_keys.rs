@@ -40,7 +40,7 @@ impl StateKeys {
     ///
     /// # Errors
     /// If it can't be read, or has no valid keys. No error quotes a key.
-    pub fn read(path: &Path) -> io::Result<Self> {
+    pub fn from_file(path: &Path) -> io::Result<Self> {
         let of_file = |error| io::Error::other(format!("{}: {error}", path.display()));
         let text = bounded(path).and_then(|bytes| String::from_utf8(bytes).map_err(|_| io::Error::other("no text")));
         Self::parse(&text.map_err(of_file)?).map_err(of_file)

@@ -14,7 +14,7 @@ impl Session {
     /// and leases are renewed by the client.
     #[must_use]
     pub fn relaying(mut self) -> Self {
-        self.longest_silence = LongestSilence::of_a_relay(&mut self.dice);
+        self.longest_silence = LongestSilence::for_http_front(&mut self.dice);
         Session { relays: true, options: SessionOptions { renews: false, ..self.options }, ..self }
     }
 

@@ -35,7 +35,7 @@ impl LongestSilence {
         LongestSilence { waiting: jittered(WAITING, dice), at_once: jittered(AT_ONCE, dice), grace: Span::ZERO }
     }
 
-    pub(crate) fn of_a_relay(dice: &mut Rng) -> Self {
+    pub(crate) fn for_http_front(dice: &mut Rng) -> Self {
         let (waiting, at_once) = (jittered(RELAY_WAITING, dice), jittered(RELAY_AT_ONCE, dice));
         LongestSilence { waiting, at_once, grace: RELAY_GRACE }
     }
