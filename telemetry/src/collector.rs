@@ -18,12 +18,12 @@ const MAX_ANSWER: usize = 64 * 1024;
 /// Sends requests to one address. Follows no redirect, because its headers may contain a key.
 #[derive(Debug)]
 pub(crate) struct Collector {
-    client: AnyClient,
+    client: TlsOrPlainClient,
     traces: Uri,
 }
 
 #[derive(Debug)]
-enum AnyClient {
+enum TlsOrPlainClient {
     Tls(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
     /// For `http://` addresses, on machines that may have no certificates.
     Plain(Client<HttpConnector, Full<Bytes>>),
@@ -46,9 +46,9 @@ impl Collector {
         let client = match traces.scheme_str() {
             Some("https") => {
                 let connector = HttpsConnectorBuilder::new().with_native_roots()?.https_only().enable_http1().build();
-                AnyClient::Tls(client.build(connector))
+                TlsOrPlainClient::Tls(client.build(connector))
             }
-            Some(_) | None => AnyClient::Plain(client.build_http()),
+            Some(_) | None => TlsOrPlainClient::Plain(client.build_http()),
         };
         Ok(Collector { client, traces })
     }
@@ -65,8 +65,8 @@ impl Collector {
 
     async fn answer(&self, request: Request<Full<Bytes>>) -> Result<(), SendError> {
         let asking = match &self.client {
-            AnyClient::Tls(client) => client.request(request),
-            AnyClient::Plain(client) => client.request(request),
+            TlsOrPlainClient::Tls(client) => client.request(request),
+            TlsOrPlainClient::Plain(client) => client.request(request),
         };
         let response = asking.await.map_err(|error| SendError::Away(with_causes(&error)))?;
         let status = response.status();

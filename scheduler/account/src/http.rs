@@ -17,12 +17,12 @@ const MAX_BODY: usize = 1 << 20;
 /// redirect, as another host must not learn the request.
 #[derive(Clone, Debug)]
 pub(super) struct Http {
-    client: AnyClient,
+    client: TlsOrPlainClient,
     timeout: Span,
 }
 
 #[derive(Clone, Debug)]
-enum AnyClient {
+enum TlsOrPlainClient {
     Tls(Client<HttpsConnector<HttpConnector>, Full<Bytes>>),
     /// For `http://` addresses, on machines that may have no certificates.
     Plain(Client<HttpConnector, Full<Bytes>>),
@@ -34,10 +34,10 @@ impl Http {
     pub(super) fn new(timeout: Span, tls: bool) -> std::io::Result<Self> {
         let client = Client::builder(TokioExecutor::new());
         if !tls {
-            return Ok(Http { client: AnyClient::Plain(client.build_http()), timeout });
+            return Ok(Http { client: TlsOrPlainClient::Plain(client.build_http()), timeout });
         }
         let connector = HttpsConnectorBuilder::new().with_native_roots()?.https_or_http().enable_http1().build();
-        Ok(Http { client: AnyClient::Tls(client.build(connector)), timeout })
+        Ok(Http { client: TlsOrPlainClient::Tls(client.build(connector)), timeout })
     }
 
     /// Returns the body of a successful answer, or the failure.
@@ -53,8 +53,8 @@ impl Http {
 
     async fn answer(&self, question: Question, request: Request<Full<Bytes>>) -> Result<Bytes, ProviderError> {
         let asking = match &self.client {
-            AnyClient::Tls(client) => client.request(request),
-            AnyClient::Plain(client) => client.request(request),
+            TlsOrPlainClient::Tls(client) => client.request(request),
+            TlsOrPlainClient::Plain(client) => client.request(request),
         };
         let response = asking.await.map_err(|error| {
             let reason = format!("no connection: {:#}", anyhow::Error::new(error));
