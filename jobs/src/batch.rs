@@ -56,7 +56,7 @@ impl Written {
         self.payload.len() + HEADERS_BYTES
     }
 
-    fn headers_in(&self, batch: &str, place: usize, commits: bool) -> HeaderMap {
+    fn headers_as_batch_member(&self, batch: &str, place: usize, commits: bool) -> HeaderMap {
         let mut headers = self.headers.clone();
         headers.insert(NATS_MESSAGE_ID, self.id.as_str());
         headers.insert(BATCH_ID, batch);
@@ -111,11 +111,11 @@ async fn together(store: &Store, jobs: &[Written]) -> Option<u64> {
     let (client, batch) = (&store.connection.client, unique());
     let (last, others) = jobs.split_last()?;
     for (place, job) in others.iter().enumerate() {
-        let headers = job.headers_in(&batch, place + 1, false);
+        let headers = job.headers_as_batch_member(&batch, place + 1, false);
         client.publish_with_headers(job.subject(store), headers, job.payload.clone()).await.ok()?;
     }
     let request = async_nats::Request::new().timeout(Some(ANSWER)).payload(last.payload.clone());
-    let request = request.headers(last.headers_in(&batch, jobs.len(), true));
+    let request = request.headers(last.headers_as_batch_member(&batch, jobs.len(), true));
     let answer = client.send_request(last.subject(store), request).await.ok()?;
     match serde_json::from_slice::<Response<PublishAck>>(&answer.payload).ok()? {
         Response::Ok(ack) => (ack.sequence + 1).checked_sub(jobs.len() as u64),

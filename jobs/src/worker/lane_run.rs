@@ -65,7 +65,7 @@ pub(crate) async fn run_lane(
     if replaced {
         return Err(Replaced);
     }
-    runner.leave(lane_lease, places.lane_lease(clock.now())).await
+    runner.pass_lease_on(lane_lease, places.lane_lease(clock.now())).await
 }
 
 impl JobRunner<'_> {
@@ -81,7 +81,7 @@ impl JobRunner<'_> {
         Step::Handled(job.sequence, self.handle(&job, wait).await)
     }
 
-    async fn leave(&self, replaces: u64, lane_lease: LaneLease) -> Result<(), Replaced> {
+    async fn pass_lease_on(&self, replaces: u64, lane_lease: LaneLease) -> Result<(), Replaced> {
         if lane_lease == LaneLease::Closing {
             self.forget_attempts().await?;
         }
