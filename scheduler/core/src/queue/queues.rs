@@ -56,8 +56,8 @@ impl Queues {
     }
 
     pub(crate) fn set_next_update<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>, next: Option<Time>) {
-        unlist(&mut self.updates, waiting.next_update, waiting.arrival, slot);
-        list(&mut self.updates, next, waiting.arrival, slot);
+        remove_due(&mut self.updates, waiting.next_update, waiting.arrival, slot);
+        insert_due(&mut self.updates, next, waiting.arrival, slot);
         waiting.next_update = next;
     }
 
@@ -125,7 +125,7 @@ impl Queues {
 
     /// Removes a request from a key's queue, to enter the queue of its class. If `keeps`, the key
     /// keeps the amount that the request needs, and nothing for another one.
-    pub(crate) fn admit<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>, key: Slot, keeps: bool) {
+    pub(crate) fn move_to_class_queue<R>(&mut self, slot: Slot, waiting: &mut Waiting<R>, key: Slot, keeps: bool) {
         self.class_mut(waiting.class).leave_key_wait(waiting);
         waiting.at_key = None;
         let key_queue = self.keys.open(key);
@@ -181,8 +181,8 @@ impl Queues {
 
     pub(crate) fn add<R>(&mut self, slot: Slot, waiting: &Waiting<R>, bill: &Bill) {
         parties(waiting.user, &waiting.client, bill).for_each(|party| self.held.take(party));
-        list(&mut self.updates, waiting.next_update, waiting.arrival, slot);
-        list(&mut self.deadlines, waiting.deadline, waiting.arrival, slot);
+        insert_due(&mut self.updates, waiting.next_update, waiting.arrival, slot);
+        insert_due(&mut self.deadlines, waiting.deadline, waiting.arrival, slot);
     }
 
     /// Forgets a request and the amounts that keys keep for it. Its position in a queue stays.
@@ -191,8 +191,8 @@ impl Queues {
             self.keys.get_mut(*key).into_iter().for_each(|queue| queue.release(slot));
         }
         parties(waiting.user, &waiting.client, bill).for_each(|party| self.held.give_back(&party));
-        unlist(&mut self.updates, waiting.next_update, waiting.arrival, slot);
-        unlist(&mut self.deadlines, waiting.deadline, waiting.arrival, slot);
+        remove_due(&mut self.updates, waiting.next_update, waiting.arrival, slot);
+        remove_due(&mut self.deadlines, waiting.deadline, waiting.arrival, slot);
     }
 
     pub(crate) fn first_deadline(&self) -> Option<(Time, Slot)> {
@@ -200,11 +200,11 @@ impl Queues {
     }
 }
 
-fn list(due: &mut Due, at: Option<Time>, arrival: Arrival, slot: Slot) {
+fn insert_due(due: &mut Due, at: Option<Time>, arrival: Arrival, slot: Slot) {
     at.into_iter().for_each(|at| assert!(due.insert((at, arrival, slot)), "a request is listed once"));
 }
 
-fn unlist(due: &mut Due, at: Option<Time>, arrival: Arrival, slot: Slot) {
+fn remove_due(due: &mut Due, at: Option<Time>, arrival: Arrival, slot: Slot) {
     at.into_iter().for_each(|at| assert!(due.remove(&(at, arrival, slot)), "a request is listed until it leaves"));
 }
 

@@ -312,7 +312,7 @@ impl<R: Clone> Scheduler<R> {
 
     fn admit(&mut self, bucket: Slot, slot: Slot) {
         let is_kept_for_another = self.kept_before(slot, bucket).is_some();
-        self.queues.admit(slot, self.permits.get_mut(slot).waiting_mut(), bucket, !is_kept_for_another);
+        self.queues.move_to_class_queue(slot, self.permits.get_mut(slot).waiting_mut(), bucket, !is_kept_for_another);
         self.enter_queue(slot);
     }
 }
