@@ -145,8 +145,8 @@ pub enum Refusal {
 pub enum Bounded {
     /// Waiting requests.
     Waiting,
-    /// Waiting requests, of which this client has more than its share.
-    WaitingOfClient,
+    /// Waiting requests, of which the user, the client or a key of the request has its share.
+    WaitingOfParty,
     /// Remembered permits.
     Remembered,
     /// Answers that wait for the store.
@@ -157,7 +157,7 @@ impl fmt::Display for Bounded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Bounded::Waiting => "waiting requests are at",
-            Bounded::WaitingOfClient => "this client's waiting requests are at its share of",
+            Bounded::WaitingOfParty => "this client's waiting requests are at its share of",
             Bounded::Remembered => "remembered permits are at",
             Bounded::Pending => "answers that wait for the store are at",
         })

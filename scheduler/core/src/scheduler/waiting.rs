@@ -188,7 +188,7 @@ impl<R: Clone> Scheduler<R> {
         let client = ask.client.clone().unwrap_or_default();
         let what = match free {
             0 => Bounded::Waiting,
-            _ if !self.queues.admits(free, ask.identity.user(), &client, &ask.bill) => Bounded::WaitingOfClient,
+            _ if !self.queues.admits(free, ask.identity.user(), &client, &ask.bill) => Bounded::WaitingOfParty,
             _ => return None,
         };
         Some(Refusal::BoundReached { what, bound })
