@@ -143,7 +143,7 @@ impl<R: Clone> Scheduler<R> {
         let permits = room.fitting(1, most, permits, encoded);
         assert!(permits.len() <= first.len() && first.len() <= most, "a snapshot has at most so many permits");
         let listed = first[..permits.len()].iter().filter_map(|permit| permit.granted());
-        let listed = listed.filter(|granted| granted.is_promised(now)).map(|granted| granted.start).min();
+        let listed = listed.filter(|granted| granted.starts_later(now)).map(|granted| granted.start).min();
         let nothing = std::iter::repeat(UsageBlock { from: now, until: now, credit: Credit::ZERO });
         let mut space = self.record_space();
         let (freezes, unlisted) = self.freeze_snapshots(now, &mut space);

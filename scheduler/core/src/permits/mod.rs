@@ -306,7 +306,7 @@ impl Granted {
         self.stage != Stage::Settled
     }
 
-    pub(crate) fn is_promised(&self, now: Time) -> bool {
+    pub(crate) fn starts_later(&self, now: Time) -> bool {
         self.start.at > now
     }
 }

@@ -122,7 +122,7 @@ impl<R: Clone> Scheduler<R> {
         let occupied = self.occupied(now, granted.start, &bill);
         self.term.budget.release(&self.resource, granted.start, &bill, occupied, CallMade::No);
         self.meter.take_out(granted.class, &bill);
-        if granted.is_promised(now) {
+        if granted.starts_later(now) {
             self.ledger.withdraw(now, granted.start, &bill);
         } else {
             self.ledger.correct(now, granted.start, &bill, &Bill::default(), CallMade::No);
@@ -139,7 +139,7 @@ impl<R: Clone> Scheduler<R> {
         permit.state = State::Granted(Granted { start: early, stage: Stage::Settled, ..granted });
         let bill = Arc::clone(&permit.bill);
         let occupied = self.occupied(now, granted.start, &bill);
-        if granted.is_promised(now) {
+        if granted.starts_later(now) {
             self.ledger.withdraw(now, granted.start, &bill);
             self.ledger.commit(now, early, actual, self.resource.tier(granted.class));
             self.ledger.correct(now, early, actual, actual, made);
