@@ -213,7 +213,7 @@ impl<R: Clone> Scheduler<R> {
         self.ledger.keys.forget_unused(now);
         self.shadow_limits.advance(now);
         // 2. The event.
-        self.take(now, event);
+        self.apply(now, event);
         // 3. Waiting requests that can start are granted their starts.
         let changed = self.ledger.take_change() && (self.waiting() > 0 || !self.ledger.keys.changed.is_empty());
         if changed || self.plan.next.is_some_and(|at| at <= now) {
@@ -229,9 +229,9 @@ impl<R: Clone> Scheduler<R> {
         }
     }
 
-    fn take(&mut self, now: Time, event: Event<R>) {
+    fn apply(&mut self, now: Time, event: Event<R>) {
         match event {
-            Event::Ask(ask) => self.ask_first(now, ask),
+            Event::Ask(ask) => self.correct_and_ask(now, ask),
             Event::Settle(settle) => self.settle(now, settle),
             Event::HigherEpochNamed => self.term.budget.hasten_checkpoint(),
             Event::Wake => self.time_out_pending(now),

@@ -35,7 +35,7 @@ const FARTHEST_START: Span = MAX_PERIOD;
 impl<R: Clone> Scheduler<R> {
     /// Handles a new request: corrects its estimated cost by the kind of call, and adds the number of
     /// its client to the bill.
-    pub(crate) fn ask_first(&mut self, now: Time, ask: Ask<R>) {
+    pub(crate) fn correct_and_ask(&mut self, now: Time, ask: Ask<R>) {
         let client = self.meter.names.number(now, ask.client.as_deref().unwrap_or_default());
         let bill = self.cost_estimates.correct(&self.resource, ask.bill).of_client(client);
         self.ask(now, Ask { bill, ..ask });
