@@ -29,7 +29,7 @@ IN_CORE = [
     ("all that wait are compared with a question", "in_line", r"front\(classes, MAX_SCANNED\)", "front(classes, usize::MAX)"),
     ("all clients are listed", "client_shares", r"ranked\.truncate\(MAX_CLIENTS_LISTED\);", ""),
     ("all waiting clients are looked at", "client_shares", r"\.take\(MAX_WAITING_CLIENTS\)", ".take(usize::MAX)"),
-    ("a record has all marks of a bucket", "recorded", r"saturating_sub\(MAX_RECORDED\)", "saturating_sub(usize::MAX)"),
+    ("a record has all marks of a bucket", "marks_for_successor", r"saturating_sub\(MAX_RECORDED\)", "saturating_sub(usize::MAX)"),
 ]
 
 IN_POLICY = [

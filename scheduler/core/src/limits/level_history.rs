@@ -37,7 +37,7 @@ impl HighWaterMarks {
 
     /// Returns the marks with this level at `now`, for a successor. The earliest beyond
     /// [`MAX_RECORDED`] count as one that was as high as the first of them and as late as the last.
-    pub(crate) fn recorded(&self, now: Time, level: Credit) -> Vec<Point> {
+    pub(crate) fn marks_for_successor(&self, now: Time, level: Credit) -> Vec<Point> {
         let mut marks = self.clone();
         marks.note(now, level);
         let (early, late) = marks.0.split_at(marks.0.len().saturating_sub(MAX_RECORDED));
@@ -134,7 +134,7 @@ mod tests {
         let mut marks = HighWaterMarks::default();
         (0..100).for_each(|number| marks.note(at(number), credit(1000 - number)));
         let mut told = HighWaterMarks::default();
-        let recorded = marks.recorded(at(100), credit(5));
+        let recorded = marks.marks_for_successor(at(100), credit(5));
         assert_eq!(recorded.len(), MAX_RECORDED + 1);
         recorded.into_iter().for_each(|(at, level)| told.note(at, level));
         for time in 0..99 {

@@ -80,7 +80,7 @@ impl PendingDebits {
         self.0.iter().copied()
     }
 
-    pub(crate) fn forget_before(&mut self, now: Time) {
+    pub(crate) fn drop_steps_ended_before(&mut self, now: Time) {
         if self.0.first().is_some_and(|(until, _)| *until < now) {
             self.0.retain(|(until, _)| *until >= now);
         }

@@ -80,7 +80,7 @@ impl TokenBucket {
 
     pub(crate) fn rooms(&self, limit: &Limit, now: Time) -> Vec<(Span, u64)> {
         let room = |level| u64::try_from(limit.rate().micros(limit.full() - level)).unwrap_or(0);
-        let marks = self.peaks.recorded(now, self.level_now(limit, now));
+        let marks = self.peaks.marks_for_successor(now, self.level_now(limit, now));
         marks.into_iter().map(|(at, level)| (now.since(at), room(level))).collect()
     }
 
@@ -230,7 +230,7 @@ impl TokenBucket {
             self.spend(limit, start);
         }
         if let Some(extra) = &mut self.extra {
-            extra.pending_debits.forget_before(now);
+            extra.pending_debits.drop_steps_ended_before(now);
         }
     }
 
