@@ -17,7 +17,7 @@ impl ElementTrace<'_> {
     }
 
     /// Returns the `tracestate` of the context.
-    pub(crate) fn state(self) -> Option<Box<str>> {
+    pub(crate) fn tracestate(self) -> Option<Box<str>> {
         self.message?.state.clone()
     }
 }

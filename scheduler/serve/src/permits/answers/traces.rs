@@ -52,7 +52,7 @@ impl Traces {
         trace: ElementTrace<'_>,
     ) -> Option<Arc<RequestTrace>> {
         let ids = self.0.as_ref()?.spans.begin(trace.context())?;
-        Some(Arc::new(RequestTrace::new(now, ids, trace.state(), resource, request, permitted)))
+        Some(Arc::new(RequestTrace::new(now, ids, trace.tracestate(), resource, request, permitted)))
     }
 
     pub(crate) fn granted<R>(&mut self, now: Time, trace: &Arc<RequestTrace>, grant: &Grant<R>, limit: Option<Name>) {
