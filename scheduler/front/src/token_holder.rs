@@ -49,7 +49,7 @@ impl TokenHolder {
     pub(super) fn check_resource(&self, resource: &Name) -> Result<(), String> {
         match &self.0.resources {
             Some(allowed) if !allowed.contains(resource) => {
-                Err(self.forbidden("ask for resource", resource, "ask for", allowed))
+                Err(self.forbidden_message("ask for resource", resource, "ask for", allowed))
             }
             Some(_) | None => Ok(()),
         }
@@ -73,7 +73,7 @@ impl TokenHolder {
         match named {
             None => Ok(allowed.first().map(|class| Text::from(class.to_string()))),
             Some(named) if allowed.iter().any(|class| **class == *named) => Ok(Some(named)),
-            Some(named) => Err(self.forbidden("name class", &named, "name", allowed)),
+            Some(named) => Err(self.forbidden_message("name class", &named, "name", allowed)),
         }
     }
 
@@ -81,7 +81,7 @@ impl TokenHolder {
         let Some(client) = &self.0.client else { return Ok(labels) };
         match labels.get(CLIENT) {
             Some(named) if named == client => Ok(labels),
-            Some(named) => Err(self.forbidden("name client", named, "name", &[client])),
+            Some(named) => Err(self.forbidden_message("name client", named, "name", &[client])),
             None => match labels.set(CLIENT, client.clone()) {
                 Ok(()) => Ok(labels),
                 Err(full) => Err(format!("token `{}` sets the label `{CLIENT}`: {full}", self.0.name)),
@@ -89,7 +89,7 @@ impl TokenHolder {
         }
     }
 
-    fn forbidden(&self, what: &str, named: &str, may: &str, allowed: &[impl std::fmt::Display]) -> String {
+    fn forbidden_message(&self, what: &str, named: &str, may: &str, allowed: &[impl std::fmt::Display]) -> String {
         let allowed: Vec<String> = allowed.iter().map(|name| format!("`{name}`")).collect();
         format!("token `{}` may not {what} `{named}`; it may {may} {}", self.0.name, allowed.join(", "))
     }
