@@ -91,15 +91,15 @@ pub(super) async fn is_missing(jetstream: &Context, name: &str) -> bool {
 }
 
 fn explained(error: &CreateKeyValueError, config: &kv::Config) -> OpenError {
-    match refusal(error) {
+    match jetstream_error_code(error) {
         Some(ErrorCode::JETSTREAM_NOT_ENABLED | ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT) => OpenError::Off,
         Some(ErrorCode::STREAM_REPLICAS_NOT_SUPPORTED) => OpenError::Alone(config.num_replicas),
         Some(_) | None => unavailable(error).into(),
     }
 }
 
-/// Returns `JetStream`'s reason for a refusal. A `JetStream` without any responder counts as off.
-fn refusal(error: &CreateKeyValueError) -> Option<ErrorCode> {
+/// Returns the error code of `JetStream`'s refusal. A `JetStream` without any responder counts as off.
+fn jetstream_error_code(error: &CreateKeyValueError) -> Option<ErrorCode> {
     let source = error.source()?;
     if let Some(account) = source.downcast_ref::<AccountError>() {
         return match account.kind() {

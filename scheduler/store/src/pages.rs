@@ -55,7 +55,7 @@ impl Store {
     ///
     /// # Errors
     /// If the store can't be read or written.
-    pub async fn delete_other_pages(&self, resource: &Name, state: &StateRecord) -> Result<(), StoreError> {
+    pub async fn delete_pages_of_former_terms(&self, resource: &Name, state: &StateRecord) -> Result<(), StoreError> {
         let named: Vec<String> = state.pages().iter().map(|page| page_key(resource, page.id)).collect();
         let prefix = page_prefix(resource);
         let is_former = |page: &String| {

@@ -43,7 +43,7 @@ impl StateWriter {
         let revision_before = revision;
         let revision = store.write(&name, &record, revision).await?;
         if revision_before > 0 {
-            delete_other_pages(state, record.clone());
+            delete_pages_of_former_terms(state, record.clone());
         }
         let witnesses = Witnesses::of(&record);
         state.note(record, revision);
@@ -185,10 +185,10 @@ fn record(context: &ProcessContext, resource: &Name, saved: &LoopState, nonce: u
 }
 
 /// Deletes pages of former terms that this term's first record does not name. First permits do not wait for it.
-fn delete_other_pages(state: &ResourceState, record: StateRecord) {
+fn delete_pages_of_former_terms(state: &ResourceState, record: StateRecord) {
     let (store, resource) = (state.context.store.clone(), state.name.clone());
     tokio::spawn(async move {
-        if let Err(error) = store.delete_other_pages(&resource, &record).await {
+        if let Err(error) = store.delete_pages_of_former_terms(&resource, &record).await {
             tracing::warn!(%resource, %error, "pages that no record names may be left in the store");
         }
     });
