@@ -42,7 +42,7 @@ async fn calls(hub: Resource, key: String, stop: Arc<AtomicBool>) {
 }
 
 /// How many calls may start now. Gives their permits back.
-async fn free(worker: &Worker) -> usize {
+async fn startable_now(worker: &Worker) -> usize {
     let asks = (0..PLACES).map(
         |number| json!({"id": format!("{number}-{}", unix_ms()), "mode": "allow", "labels": {"key": key(number)}}),
     );
@@ -67,7 +67,7 @@ async fn crashed(worker: &Worker, hub: &Resource, enough: usize, crash: impl Asy
     within("the last calls end", join_all(calling)).await.into_iter().for_each(Result::unwrap);
     let mut most = 0;
     while most < enough && clock.now() < Clock::START + LONGEST {
-        most = most.max(free(worker).await);
+        most = most.max(startable_now(worker).await);
     }
     println!("{most} of {PLACES} places free after {}", clock.now().since(Clock::START));
     if most >= enough { Ok(()) } else { Err(format!("{most} of {PLACES} places")) }

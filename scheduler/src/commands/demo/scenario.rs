@@ -42,12 +42,12 @@ pub(super) const BULK: usize = 2;
 /// The size of a group of workers in which classes have fixed shares.
 const MIXED: u32 = 20;
 /// The number of workers in such groups. All others are bulk, so that the headroom covers the urgent ones.
-const LAST_MIXED: u32 = 200;
+const MIXED_WORKERS: u32 = 200;
 
 /// Returns the class of the worker with this number, from 0.
 pub(super) fn class_of(worker: u32) -> usize {
     match worker % MIXED {
-        _ if worker >= LAST_MIXED => BULK,
+        _ if worker >= MIXED_WORKERS => BULK,
         1 => INTERACTIVE,
         2..=5 => STANDARD,
         _ => BULK,
