@@ -29,7 +29,7 @@ pub const OTHERS: &str = "(others)";
 type Amounts = SmallVec<[i64; 2]>;
 
 #[derive(Clone, Debug, Default)]
-struct Sums {
+struct UseSums {
     calls: i64,
     micros: Amounts,
 }
@@ -43,7 +43,7 @@ pub(crate) struct UsageMeter {
     units: Vec<Name>,
     /// The index of each limit's unit, and the limit's use in millionths.
     limits: Vec<(usize, i64)>,
-    rows: BTreeMap<(ClientNumber, ClassId), Sums>,
+    rows: BTreeMap<(ClientNumber, ClassId), UseSums>,
     former: Use,
 }
 
@@ -135,7 +135,7 @@ impl UsageMeter {
         }
     }
 
-    fn row(&mut self, class: ClassId, client: ClientNumber) -> &mut Sums {
+    fn row(&mut self, class: ClassId, client: ClientNumber) -> &mut UseSums {
         let has_room = self.rows.len() < MAX_ROWS || self.rows.contains_key(&(client, class));
         assert!(has_room || self.rows.len() >= MAX_ROWS, "clients count together beyond the bound alone");
         self.rows.entry((if has_room { client } else { ClientNumber::default() }, class)).or_default()
@@ -153,7 +153,7 @@ impl UsageMeter {
     }
 }
 
-impl Sums {
+impl UseSums {
     fn is_zero(&self) -> bool {
         self.calls == 0 && self.micros.iter().all(|micros| *micros == 0)
     }
