@@ -150,6 +150,8 @@ fn ietf() {
          "passed\nunnamed 50/100 reset 30s"),
         ("200\nRateLimit-Limit: 100, 100;w=60, 1000;w=3600\nRateLimit-Remaining: 7\nRateLimit-Reset: 30",
          "passed\nunnamed 7/100 reset 30s"),
+        ("200\nRateLimit-Limit: 10, 100;w=60\nRateLimit-Remaining: 7, 3",
+         "passed\nunnamed 3/10 reset ?"),
         ("429\nRateLimit-Limit: 10\nRateLimit-Remaining: 0\nRateLimit-Reset: 4",
          "limited unnamed for 4s\nunnamed 0/10 reset 4s"),
         ("200\nRateLimit: \"a\";r=5\nRateLimit-Remaining: 5",
