@@ -32,17 +32,11 @@ pub(crate) async fn leave(store: &Path, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the name of the server that left `store` exactly as it is, if there is one, or else a
-/// new name. The mark is used up: this server may not stop cleanly.
-pub(crate) fn name(store: &Path, prefix: &str) -> io::Result<String> {
-    let kept = left_by(store).ok().flatten();
-    if let Err(error) = fs::remove_file(store.join(MARK))
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        return Err(error);
-    }
+/// Returns the name of the server that left `store` exactly as it is, if there is one, or else one that
+/// no server had. A mark counts once, since each start changes the lock of the store.
+pub(crate) fn name(store: &Path, prefix: &str) -> String {
     let drawn = || format!("{prefix}{:016x}", RandomState::new().hash_one(store));
-    Ok(kept.unwrap_or_else(drawn))
+    left_by(store).ok().flatten().unwrap_or_else(drawn)
 }
 
 fn left_by(store: &Path) -> io::Result<Option<String>> {

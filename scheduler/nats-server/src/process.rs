@@ -125,7 +125,6 @@ impl Launch {
     pub(crate) async fn run(&self, port: u16) -> Result<Running, StartError> {
         let lock = StoreLock::take(&self.store).await?;
         let name = self.options.name_prefix.map(|prefix| clean_stop::name(&self.store, prefix));
-        let name = name.transpose().map_err(StartError::Folder)?;
         let mut child = self.spawn(port, name.as_deref(), &lock).map_err(|error| self.lost(error))?;
         let process = child.id().expect("it was not waited for");
         let guard = guard(process).map_err(|error| self.lost(error))?;

@@ -219,6 +219,9 @@ async fn a_name_outlives_clean_stops_alone() {
             copy(store, backup);
             std::fs::remove_dir_all(store).unwrap();
             copy(backup, store);
+            // The newest of the copies, as the mark was.
+            copy(&backup.join("clean-stop"), &store.join("copy"));
+            std::fs::rename(store.join("copy"), store.join("clean-stop")).unwrap();
         }),
         ("moved", |store, backup| {
             std::fs::remove_dir_all(backup).unwrap();

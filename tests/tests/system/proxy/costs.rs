@@ -40,7 +40,8 @@ async fn a_request_to_sentinel_hub_costs_what_its_body_says() {
     assert!(upstream.requests()[0].ends_with(BODY));
     assert_eq!(post(&routed, "/api/v1/process", "no body of Sentinel Hub").await, (200, 75));
     assert_eq!(post(&routed, "/api/v1/catalog/search", BODY).await, (200, 75));
-    let proxy = start("").await;
+    // Bodies that tell a cost are kept whole.
+    let proxy = start("replay_bytes = 100\n").await;
     let as_text = BODY.replace("\"orthorectify\": true", "\"orthorectify\": \"true\"");
     assert_eq!(post(&proxy, "/api/v1/process", &as_text).await, (200, 54));
     assert!(!proxy.log().contains("does not tell"), "{}", proxy.log());
