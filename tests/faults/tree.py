@@ -25,7 +25,9 @@ class Tree:
                 self.misplaced[fault.number] = str(reason)
         self.alone = {number for number, site in self.sites.items() if not site.fits_schema()}
         self.libraries = {fault.part.folder.split("/src")[0] + "/src/lib.rs" for fault in FAULTS}
-        self.planted = self.libraries | {site.path for site in self.sites.values()}
+        planted = self.libraries | {site.path for site in self.sites.values()}
+        # Somebody may edit the working tree meanwhile.
+        self.planted = {path: (ROOT / path).read_text() for path in planted}
 
     def copy(self):
         """Copies files without faults, and deletes files that the working tree no longer has."""
@@ -35,7 +37,7 @@ class Tree:
         for old in [path for path in COPY.rglob("*") if path.is_file()]:
             if str(old.relative_to(COPY)) not in names:
                 old.unlink()
-        for name in names - self.planted:
+        for name in names - self.planted.keys():
             if (ROOT / name).is_file():
                 put(COPY / name, (ROOT / name).read_bytes())
 
@@ -59,11 +61,11 @@ class Tree:
         return build(COPY, FOLDER / "build", fault.part.tests)
 
     def plant(self, alone=None):
-        for path in self.planted:
+        for path, whole in self.planted.items():
             numbers = [number for number in self.sites.keys() - self.alone if self.sites[number].path == path]
             arms = {number: self.sites[number] for number in sorted(numbers)}
             own = alone if alone and alone.path == path else None
-            text, self.lines[path] = schemata.write((ROOT / path).read_text(), arms, own)
+            text, self.lines[path] = schemata.write(whole, arms, own)
             put(COPY / path, (text + schemata.PLANTED_FAULT * (path in self.libraries)).encode())
 
     def blamed(self, spans):
