@@ -305,11 +305,7 @@ mod tests {
         Ok(Response::new(Full::default()))
     }
 
-    async fn start(places: usize, when_full: WhenFull) -> (SocketAddr, Arc<Connections>) {
-        start_with(places, when_full, IDLE).await
-    }
-
-    async fn start_with(places: usize, when_full: WhenFull, idle: Duration) -> (SocketAddr, Arc<Connections>) {
+    async fn start(places: usize, when_full: WhenFull, idle: Duration) -> (SocketAddr, Arc<Connections>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, connections) = (listener.local_addr().unwrap(), Arc::new(Connections::new(places, when_full)));
         let serving = connections.clone();
@@ -347,7 +343,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_waits_for_a_place_which_a_panic_frees_too() {
-        let (address, _connections) = start(1, WhenFull::Wait).await;
+        let (address, _connections) = start(1, WhenFull::Wait, IDLE).await;
         let mut first = ask(address, "/").await;
         assert_eq!(received(&mut first).await, "HTTP/1.1 200");
         let mut second = ask(address, "/panic").await;
@@ -360,7 +356,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_idle_connection_leaves_for_a_new_one() {
-        let (address, connections) = start_with(2, WhenFull::Evict(FULL), Duration::from_secs(60)).await;
+        let (address, connections) = start(2, WhenFull::Evict(FULL), Duration::from_secs(60)).await;
         let _first = ask(address, "/hang").await;
         until_owed(&connections, 1).await;
         let mut idle = ask(address, "/").await;
@@ -375,7 +371,7 @@ mod tests {
 
     #[tokio::test]
     async fn connections_are_cleared_after_the_answers_that_are_owed() {
-        let (address, connections) = start(4, WhenFull::Wait).await;
+        let (address, connections) = start(4, WhenFull::Wait, IDLE).await;
         let mut idle = ask(address, "/").await;
         assert_eq!(received(&mut idle).await, "HTTP/1.1 200");
         connections.clear().await;
@@ -389,7 +385,7 @@ mod tests {
     /// A client that answers pings, and so never seems gone.
     #[tokio::test]
     async fn an_http_2_connection_ends_once_it_has_no_stream_for_a_while() {
-        let (address, _connections) = start(4, WhenFull::Wait).await;
+        let (address, _connections) = start(4, WhenFull::Wait, IDLE).await;
         for path in [None, Some("/"), Some("/slow")] {
             let stream = TokioIo::new(TcpStream::connect(address).await.unwrap());
             let (mut sender, connection) =

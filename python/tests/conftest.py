@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
@@ -86,5 +87,17 @@ def upstream(tmp_path: Path, started: Callable[[Server], Server]) -> Callable[..
         server = Upstream(folder, *limits, response_ms=response_ms, more=more)
         started(server)
         return server
+
+    return start
+
+
+@pytest.fixture
+def vendor(tmp_path: Path, started: Callable[[Server], Server]) -> Callable[[Upstream], str]:
+    """Starts a vendor's API that passes calls on to an upstream."""
+
+    def start(api: Upstream) -> str:
+        server = Server(tmp_path, "vendor", [sys.executable, str(Path(__file__).with_name("vendor.py")), api.url])
+        started(server)
+        return server.until_said(" vends").split(" vends")[0]
 
     return start

@@ -8,11 +8,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from conftest import Starts
 from limits import limit, resource, shared
-from servers import ROOT, Server, Upstream
+from servers import ROOT, Upstream
 
 EXAMPLES = ROOT / "python" / "examples"
 
@@ -24,16 +22,6 @@ def run(name: str, *arguments: str, **environment: str) -> str:
     )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
-
-
-@pytest.fixture
-def vendor(tmp_path: Path, started: Callable[[Server], Server]) -> Callable[[Upstream], str]:
-    def start(api: Upstream) -> str:
-        server = Server(tmp_path, "vendor", [sys.executable, str(Path(__file__).with_name("vendor.py")), api.url])
-        started(server)
-        return server.until_said(" vends").split(" vends")[0]
-
-    return start
 
 
 def test_first(scheduler: Starts, upstream: Callable[..., Upstream]) -> None:

@@ -7,11 +7,9 @@ import importlib
 import multiprocessing
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import anthropic
@@ -37,21 +35,11 @@ import rampmeter.sentinelhub
 from conftest import Starts
 from limits import count, ideal, is_in_time, limit, resource, shared
 from rampmeter._model.estimate import estimate, labels_of
-from servers import Nats, Scheduler, Server, Upstream, binary, until
+from servers import Nats, Scheduler, Upstream, binary, until
 from test_restarts import kill_twice
 
 BOX = BBox((14.0, 46.0, 14.1, 46.1), CRS.WGS84)
 SCRIPT = '//VERSION=3\nfunction setup() { return {input: ["B04"], output: {bands: 1}} }'
-
-
-@pytest.fixture
-def vendor(tmp_path: Path, started: Callable[[Server], Server]) -> Callable[[Upstream], str]:
-    def start(api: Upstream) -> str:
-        server = Server(tmp_path, "vendor", [sys.executable, str(Path(__file__).with_name("vendor.py")), api.url])
-        started(server)
-        return server.until_said(" vends").split(" vends")[0]
-
-    return start
 
 
 def config_of(url: str) -> SHConfig:

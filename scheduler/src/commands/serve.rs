@@ -175,13 +175,12 @@ async fn ended(embedded: &mut Option<Server>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
 
     #[test]
     fn a_proxy_without_an_upstream_is_left_out() {
         let text = "[[proxy]]\nresource = \"api\"\n[[resource]]\nname = \"api\"\n\
                     [[resource.limit]]\nname = \"all\"\ncapacity = 1\nperiod = \"1s\"\n";
-        let config = config::parse(Path::new("rampmeter.toml"), text).unwrap();
+        let config = config::parse("rampmeter.toml".as_ref(), text).unwrap();
         assert!(config.proxies.len() == 1 && proxies(&config).unwrap().is_empty());
     }
 

@@ -1,7 +1,7 @@
 //! Three nodes: the node that leads the store dies or freezes, and so do schedulers on top of it.
 
 use crate::prelude::*;
-use rampmeter_tests::drill::{QUICK, hub, plan};
+use rampmeter_tests::drill::{QUICK, hub};
 
 const NODE_CYCLES: Cycles = Cycles { usual: 1, long: 50 };
 const BRIDGED_CYCLES: Cycles = Cycles { usual: 1, long: 20 };

@@ -1,7 +1,6 @@
 //! Schedulers are killed, again and again, under load: not one token too many is admitted.
 
 use crate::prelude::*;
-use rampmeter_tests::drill::plan;
 
 const CYCLES: Cycles = Cycles { usual: 100, long: 1000 };
 /// Kills come at any point between two writes to the store.

@@ -2,7 +2,7 @@
 //! twice.
 
 use crate::prelude::*;
-use rampmeter_tests::drill::{Charges, plan};
+use rampmeter_tests::drill::Charges;
 use rampmeter_tests::relay::{Faults, Relay};
 
 /// Calls in all. A lost request is repeated only after seconds, so many workers are needed.

@@ -37,8 +37,20 @@ const RAMPMETER: &str = env!("CARGO_BIN_EXE_rampmeter-under-test");
 const JOBS_WORKER: &str = env!("CARGO_BIN_EXE_jobs-worker");
 const NOISY_CLIENT: &str = env!("CARGO_BIN_EXE_noisy-client");
 
+use prelude::*;
+
+/// Two schedulers beside a NATS server, and a drill whose load is on them.
+async fn pair_under_load(run: Run) -> (Server, Pair, Drill) {
+    let nats = rampmeter_tests::nats::start().await;
+    let configuration = scheduler::configuration(nats.url(), &audited_hub());
+    let pair = Pair::start(RAMPMETER, [&configuration; 2]).await;
+    let drill = Drill::begin(run, plan(nats.url())).await;
+    (nats, pair, drill)
+}
+
 /// What most of these tests use.
 mod prelude {
-    pub(crate) use crate::RAMPMETER;
+    pub(crate) use crate::{RAMPMETER, pair_under_load};
+    pub(crate) use rampmeter_tests::drill::{Report, plan};
     pub(crate) use rampmeter_tests::prelude::*;
 }

@@ -2,7 +2,6 @@
 //! earlier message counts twice.
 
 use crate::prelude::*;
-use rampmeter_tests::drill::plan;
 
 const USUAL_MS: [u64; 6] = [500, 3000, 1000, 5000, 500, 2000];
 const LONG_MS: [u64; 4] = [10_000, 500, 30_000, 15_000];
@@ -21,10 +20,7 @@ fn outages() -> Vec<Duration> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn outages_of_the_server() {
     let run = Run::of("nats::outages_of_the_server");
-    let mut nats = nats::start().await;
-    let configuration = scheduler::configuration(nats.url(), &audited_hub());
-    let _pair = Pair::start(RAMPMETER, [&configuration; 2]).await;
-    let mut drill = Drill::begin(run, plan(nats.url())).await;
+    let (mut nats, _pair, mut drill) = pair_under_load(run).await;
     for outage in outages() {
         nats.kill().await.unwrap();
         let_pass(outage, "the server is away for so long").await;

@@ -2,7 +2,6 @@
 //! on, and the other does no harm when the network heals.
 
 use crate::prelude::*;
-use rampmeter_tests::drill::plan;
 use rampmeter_tests::pair::Member;
 use rampmeter_tests::proxy::{Line, Proxy};
 

@@ -1,7 +1,6 @@
 //! A leader that dies every ten seconds costs hardly any of the rate.
 
 use crate::prelude::*;
-use rampmeter_tests::drill::{Report, plan};
 
 const CYCLES: Cycles = Cycles { usual: 3, long: 60 };
 const BETWEEN: Duration = Duration::from_secs(10);
@@ -14,10 +13,7 @@ async fn a_kill_every_ten_seconds() {
 
 async fn beside_kills() -> Report {
     let run = Run::of("rate::a_kill_every_ten_seconds");
-    let nats = nats::start().await;
-    let configuration = scheduler::configuration(nats.url(), &audited_hub());
-    let mut pair = Pair::start(RAMPMETER, [&configuration; 2]).await;
-    let mut drill = Drill::begin(run, plan(nats.url())).await;
+    let (_nats, mut pair, mut drill) = pair_under_load(run).await;
     for _ in 0..CYCLES.count() {
         let leader = pair.leader().await;
         let (epoch, killed_at) = (drill.witness().epoch(), drill.now());

@@ -1,7 +1,6 @@
 //! Schedulers are replaced one after the other, as in an upgrade, and no worker notices.
 
 use crate::prelude::*;
-use rampmeter_tests::drill::{Report, plan};
 
 const CYCLES: Cycles = Cycles { usual: 20, long: 200 };
 /// Calls between two restarts.
@@ -18,10 +17,7 @@ async fn rolling_restarts() {
 
 async fn beside_restarts() -> Report {
     let run = Run::of("rolling::rolling_restarts");
-    let nats = nats::start().await;
-    let configuration = scheduler::configuration(nats.url(), &audited_hub());
-    let mut pair = Pair::start(RAMPMETER, [&configuration; 2]).await;
-    let mut drill = Drill::begin(run, plan(nats.url())).await;
+    let (_nats, mut pair, mut drill) = pair_under_load(run).await;
     for _ in 0..CYCLES.count() {
         let leader = pair.leader().await;
         let (epoch, asked_at) = (drill.witness().epoch(), drill.now());

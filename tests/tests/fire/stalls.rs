@@ -2,7 +2,6 @@
 //! that moves.
 
 use crate::prelude::*;
-use rampmeter_tests::drill::plan;
 
 const CYCLES: Cycles = Cycles { usual: 50, long: 300 };
 /// One stall in this many is long.
@@ -21,10 +20,7 @@ fn stall(dice: &mut Rng, cycle: usize) -> Duration {
 async fn a_leader_that_wakes_again() {
     let run = Run::of("stalls::a_leader_that_wakes_again");
     let mut dice = run.dice();
-    let nats = nats::start().await;
-    let configuration = scheduler::configuration(nats.url(), &audited_hub());
-    let pair = Pair::start(RAMPMETER, [&configuration; 2]).await;
-    let mut drill = Drill::begin(run, plan(nats.url())).await;
+    let (_nats, pair, mut drill) = pair_under_load(run).await;
     for cycle in 0..CYCLES.count() {
         let leader = pair.leader().await;
         let stalled_at = drill.now();

@@ -3,7 +3,7 @@
 use crate::prelude::*;
 use async_nats::jetstream::stream;
 use rampmeter_nats_server::Binary;
-use rampmeter_tests::drill::{SLOW, hub, plan};
+use rampmeter_tests::drill::{SLOW, hub};
 
 /// The stream behind the KV bucket.
 const STREAM: &str = "KV_rampmeter";

@@ -4,6 +4,7 @@ use super::{Log, SECOND, Stage};
 use crate::prelude::*;
 use rampmeter_jobs::GroupStatus;
 use rampmeter_tests::guilds::name;
+use std::future::{Ready, ready};
 use tokio::sync::Semaphore;
 
 const NEVER: Duration = Duration::from_secs(3600);
@@ -80,22 +81,26 @@ async fn no_more_than_64_jobs_of_a_group_run() {
     worker.stop().await;
 }
 
+/// A handler that these attempts ask to be called again after `pause`.
+fn postponing(
+    log: &Log,
+    attempts: &'static [&str],
+    pause: Duration,
+) -> impl Fn(Attempt) -> Ready<Result<Outcome, Failure>> + use<> {
+    let log = log.clone();
+    move |attempt| match attempts.contains(&&*log.note(&attempt)) {
+        true => ready(Err(Failure::for_now("not ready").retry_after(pause))),
+        false => ready(Ok(Outcome::status(204))),
+    }
+}
+
 /// A job that waits for another attempt keeps one place. The other jobs run, and so does a job that
 /// arrives when the lane is asleep.
 #[tokio::test]
 async fn jobs_go_on_beside_one_that_waits() {
     let stage = Stage::start(1000).await;
     let log = Log::default();
-    let noted = log.clone();
-    let handler = move |attempt: Attempt| {
-        let line = noted.note(&attempt);
-        async move {
-            match &*line {
-                "0" => Err(Failure::for_now("not ready").retry_after(NEVER)),
-                _fine => Ok(Outcome::status(204)),
-            }
-        }
-    };
+    let handler = postponing(&log, &["0"], NEVER);
     let worker = guilds::worker(&stage.queue, stage.discord.clone()).concurrency(2).start(handler).await.unwrap();
     stage.publish(0..5).await;
     stage.until_counts((1, 0, 0)).await;
@@ -113,16 +118,7 @@ async fn jobs_go_on_beside_one_that_waits() {
 async fn a_handler_names_the_time_of_the_next_attempt() {
     let stage = Stage::start(1000).await;
     let log = Log::default();
-    let noted = log.clone();
-    let handler = move |attempt: Attempt| {
-        let line = noted.note(&attempt);
-        async move {
-            match &*line {
-                "0" | "0#2" => Err(Failure::for_now("not ready").retry_after(SECOND / 5)),
-                _fine => Ok(Outcome::status(204)),
-            }
-        }
-    };
+    let handler = postponing(&log, &["0", "0#2"], SECOND / 5);
     // The worker's own pause would be an hour.
     let worker = guilds::worker(&stage.queue, stage.discord.clone()).backoff(NEVER, NEVER);
     let worker = worker.start(handler).await.unwrap();

@@ -117,10 +117,7 @@ async fn a_body_beyond_the_room_comes_back_in_a_second() {
     let worker = Worker::connect(&nats, "hub").await;
     let script = format!("function setup() {{ return {{ input: [{}", "[0],".repeat(200_000));
     let long = asking(&process(512, &script)).to_string();
-    let mut answers = Vec::new();
-    for _ in 0..40 {
-        answers.push(worker.send("permit", long.clone()).await);
-    }
+    let mut answers = join_all((0..40).map(|_| worker.send("permit", long.clone()))).await;
     let answers = join_all(answers.iter_mut().map(|answer| answer.body())).await;
     let full: Vec<&Value> = answers.iter().filter(|answer| answer["code"] == "queue_full").collect();
     assert!(!full.is_empty() && full.iter().all(|answer| answer["retry_after_ms"] == 1000.0), "{full:?}");

@@ -1,19 +1,8 @@
 //! The word of one client about another leader changes no level and refuses no call. Operators hear
 //! of it, the store is asked, and the client is served.
 
+use super::rollback::HUB;
 use crate::prelude::*;
-
-/// Nothing refills while a test runs.
-const HUB: &str = r#"
-[[resource]]
-name = "hub"
-start = "full"
-limit = [
-    { name = "short", capacity = 100, period = "500s", margin = 0 },
-    { name = "long", capacity = 1000, period = "400h", margin = 0 },
-    { name = "quota", algorithm = "quota", capacity = 1000, resets = "never" },
-]
-"#;
 
 /// The stock of short, long and quota, in whole requests.
 async fn levels(worker: &Worker) -> [f64; 3] {

@@ -2,7 +2,7 @@
 
 use crate::prelude::*;
 /// A short limit, which refills too slowly to matter here, a long one and a quota.
-const HUB: &str = r#"
+pub(super) const HUB: &str = r#"
 [[resource]]
 name = "hub"
 start = "full"
