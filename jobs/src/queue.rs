@@ -67,16 +67,6 @@ impl Queue {
     /// Jobs with known ids are duplicates, as in [`publish`](Queue::publish). If one job can't be published, no
     /// later one is. A producer that died can publish all of them again, under ids of its own choice.
     ///
-    /// ```no_run
-    /// # async fn example(queue: rampmeter_jobs::Queue) -> Result<(), Box<dyn std::error::Error>> {
-    /// use rampmeter_jobs::Job;
-    /// let jobs = (0..50_000).map(|user| Job::new(format!("guild-{}", user % 50), format!("user {user}")));
-    /// let published = queue.publish_all(jobs).await?;
-    /// assert_eq!(published.len(), 50_000);
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// # Errors
     /// [`PartlyPublished`], with the jobs that are in the stream and the reason why the next one is not. If
     /// one of the jobs is invalid, none is published.

@@ -69,26 +69,6 @@ impl Estimate {
 
     /// Returns the estimate as the cost of a call: one request and these processing units. The SDK
     /// takes it directly, as in `hub.run(estimate.cost(), || send(&body))`.
-    ///
-    /// ```
-    /// use rampmeter_sentinel_hub::{Api, Count, Estimate, Format, Given};
-    /// # fn main() -> Result<(), rampmeter_sentinel_hub::Error> {
-    /// let body = r#"{
-    ///     "input": { "data": [{ "type": "sentinel-1-grd", "processing": { "orthorectify": true } }] },
-    ///     "output": { "width": 2000, "height": 2000, "responses": [{ "format": { "type": "image/tiff" } }] },
-    ///     "evalscript": "//VERSION=3\nfunction setup() { return { input: ['VV', 'VH'], output: { bands: 2, sampleType: 'UINT16' } } }"
-    /// }"#;
-    /// let cost = Estimate::of_body(Api::Process, body, &Given::default())?.cost();
-    /// assert_eq!(cost.get("processing-units").unwrap().to_string(), "20.345053");
-    ///
-    /// let (bands, samples) = (Some(Count::new(2)?), Some(Count::new(3)?));
-    /// let given = Given { bands, samples, format: Some(Format::Integer), ..Given::default() };
-    /// let cost = Estimate::of_body(Api::Process, body, &given)?.cost();
-    /// assert_eq!(cost.get("requests").unwrap().to_string(), "1");
-    /// assert_eq!(cost.get("processing-units").unwrap().to_string(), "61.035157");
-    /// # Ok(())
-    /// # }
-    /// ```
     #[must_use]
     pub fn cost(&self) -> rampmeter_protocol::cost::Cost<'static> {
         let mut cost = rampmeter_protocol::cost::Cost::new();

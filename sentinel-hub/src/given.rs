@@ -4,19 +4,6 @@ use crate::{Count, Deployment, Format, Rules, Size};
 use serde::{Deserialize, Deserializer, de::Error};
 
 /// Facts that the caller knows and a body does not contain. They take precedence over the body.
-///
-/// ```
-/// use rampmeter_sentinel_hub::{Api, Count, Estimate, Given};
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let given = Given {
-///     samples: Some(Count::new(12)?),
-///     deployment: "sh.dataspace.copernicus.eu".parse()?,
-///     local: vec!["byoc-0a1b2c3d".to_owned()],
-///     ..Given::default()
-/// };
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Given {

@@ -59,15 +59,6 @@ pub struct Fusion {
 }
 
 /// The parameters of a request that affect its cost.
-///
-/// ```
-/// use rampmeter_sentinel_hub::{Count, Fusion, Parameters, Size};
-/// # fn main() -> Result<(), rampmeter_sentinel_hub::Error> {
-/// let one = Parameters::new(Size::new(512, 512)?, Count::new(3)?);
-/// let fused = Parameters { fusion: Some(Fusion::new(2, 1)?), ..one };
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct Parameters {

@@ -31,11 +31,6 @@ impl Cost {
     }
 
     /// Creates a cost of one unit.
-    ///
-    /// ```
-    /// use rampmeter_worker_sdk::{Cost, Outcome};
-    /// let outcome = Outcome::status(200).cost(Cost::of("processing-units", 3.1));
-    /// ```
     #[must_use]
     pub fn of(unit: &str, amount: impl Into<f64>) -> Self {
         Cost(Ok(wire::Cost::new())).and(unit, amount)

@@ -39,11 +39,6 @@ struct Inner {
 }
 
 /// The kind of an [`Error`], to match on.
-///
-/// ```
-/// use rampmeter_worker_sdk::error::{Code, ErrorKind};
-/// assert_ne!(ErrorKind::Refused(Code::NotInTime), ErrorKind::TimedOut);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -66,19 +61,6 @@ pub enum ErrorKind {
 }
 
 /// The error of [`Resource::run`](crate::Resource::run).
-///
-/// ```
-/// use rampmeter_worker_sdk::error::RunError;
-/// use rampmeter_worker_sdk::Error;
-///
-/// fn blame<E>(error: &RunError<E>) -> &'static str {
-///     match error {
-///         RunError::Permit(_) => "no permit, no call",
-///         RunError::Call(_) => "the call itself",
-///     }
-/// }
-/// assert_eq!(blame(&RunError::Call("connection reset")), "the call itself");
-/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum RunError<E> {
     /// There was no permit. The call was not made, or got a 429 and may not be repeated.

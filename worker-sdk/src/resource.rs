@@ -78,14 +78,6 @@ impl Resource {
 
     /// Gets a permit, calls, settles and repeats after a 429: [`Acquire::run`] without options.
     ///
-    /// ```no_run
-    /// # async fn fetch() -> Result<http::Response<Vec<u8>>, std::io::Error> { unimplemented!() }
-    /// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), Box<dyn std::error::Error>> {
-    /// let response = hub.run(1, || fetch()).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
     /// # Errors
     /// Those of [`Acquire::run`].
     pub async fn run<F, Fut, R, E>(&self, cost: impl Into<Cost>, call: F) -> Result<R, RunError<E>>
@@ -99,15 +91,6 @@ impl Resource {
 
     /// Returns the upstream's access token, if the scheduler shares it and this NATS user may
     /// request it. Keep it for its `valid_ms`, and never log it; its `Debug` output hides it.
-    ///
-    /// ```no_run
-    /// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
-    /// let token = hub.access_token().await?;
-    /// let authorization = format!("Bearer {}", token.secret());
-    /// # drop(authorization);
-    /// # Ok(())
-    /// # }
-    /// ```
     ///
     /// # Errors
     /// If no scheduler answers, or it does not share a token or has none now.

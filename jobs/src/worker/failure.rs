@@ -35,13 +35,6 @@ impl Failure {
 
     /// Sets the pause before the next attempt, instead of the worker's
     /// [backoff](crate::WorkerBuilder::backoff). The attempt counts.
-    ///
-    /// ```
-    /// use rampmeter_jobs::Failure;
-    /// use std::time::Duration;
-    /// let failure = Failure::for_now("the report is not ready").retry_after(Duration::from_secs(3600));
-    /// assert!(!failure.is_final());
-    /// ```
     #[must_use]
     pub fn retry_after(self, time: Duration) -> Self {
         Failure { retry_after: Some(time), ..self }

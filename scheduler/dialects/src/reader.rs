@@ -24,12 +24,6 @@ const GLOBAL: &str = "global";
 const RETRY_AFTER: &str = "retry-after";
 
 /// Reads the responses of one upstream.
-///
-/// ```
-/// use rampmeter_dialects::{Dialect, Reader, RetryAfterUnit};
-/// let seconds = Reader::of(Dialect::SentinelHub).counting_in(Some(RetryAfterUnit::Seconds));
-/// assert_ne!(seconds, Reader::of(Dialect::SentinelHub));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reader {
     dialect: Dialect,

@@ -5,11 +5,6 @@ use std::str::FromStr;
 
 rampmeter_protocol::named! {
     /// The unit of a bare number in `Retry-After`.
-    ///
-    /// ```
-    /// use rampmeter_dialects::RetryAfterUnit;
-    /// assert_eq!("milliseconds".parse(), Ok(RetryAfterUnit::Milliseconds));
-    /// ```
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum RetryAfterUnit {
         /// The unit of HTTP.

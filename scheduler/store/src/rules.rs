@@ -24,12 +24,6 @@ pub struct RuleStore {
 }
 
 /// The revision of an edition of the rules, which grows with every edition in the store.
-///
-/// ```
-/// use rampmeter_store::RulesRevision;
-/// assert!(RulesRevision::NONE < RulesRevision::new(1));
-/// assert_eq!(RulesRevision::new(12).to_string(), "12");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RulesRevision(u64);

@@ -23,12 +23,6 @@ use wire::{Batch, Process, Statistical};
 impl Estimate {
     /// Estimates the cost of a request with this body.
     ///
-    /// ```
-    /// use rampmeter_sentinel_hub::{Api, ErrorKind, Estimate, Given};
-    /// let error = Estimate::of_body(Api::Process, r#"{"output": {"width": "wide"}}"#, &Given::default()).unwrap_err();
-    /// assert_eq!((error.kind(), error.path()), (ErrorKind::Malformed, Some("output.width")));
-    /// ```
-    ///
     /// # Errors
     /// If the body is wrong or incomplete: where, and what to correct or to pass in `given`.
     pub fn of_body(api: Api, body: impl AsRef<[u8]>, given: &Given) -> Result<Self, Error> {

@@ -53,17 +53,6 @@ impl From<Amount> for Draw {
 }
 
 /// The cost of calls by unit; one request by default.
-///
-/// ```
-/// use rampmeter_protocol::amount::Amount;
-/// use rampmeter_simulator::cost::{CostModel, Draw};
-///
-/// let units = |units| Amount::new(units).unwrap();
-/// let model = CostModel::new()
-///     .with("processing-units", Draw::Between(units(0.5), units(3.0)))
-///     .with("exports", units(1.0));
-/// # let _ = model;
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CostModel(Vec<(String, Draw)>);
 

@@ -57,17 +57,6 @@ impl Account {
     }
 
     /// Bounds the admitted calls that have not [finished](Self::finish) to `limit`.
-    ///
-    /// ```
-    /// use rampmeter_upstream::{Account, Cost, Rejection};
-    /// use std::{num::NonZeroUsize, time::Duration};
-    ///
-    /// let mut account = Account::new(vec![]).with_concurrency(NonZeroUsize::MIN);
-    /// assert_eq!(account.admit(Duration::ZERO, &Cost::new()), Ok(()));
-    /// assert_eq!(account.admit(Duration::ZERO, &Cost::new()), Err(Rejection::TooManyInFlight));
-    /// account.finish();
-    /// assert_eq!(account.admit(Duration::ZERO, &Cost::new()), Ok(()));
-    /// ```
     #[must_use]
     pub fn with_concurrency(self, limit: NonZeroUsize) -> Self {
         Self { concurrency: Some(limit), ..self }
@@ -96,20 +85,6 @@ impl Account {
     /// Replaces the policies from `now` on, in their order. A token bucket keeps its level as far
     /// as it fits, and a window that replaces one of its kind goes on. Other policies start anew.
     /// The change is not announced.
-    ///
-    /// ```
-    /// use rampmeter_upstream::{Account, Amount, Cost};
-    /// use std::time::Duration;
-    ///
-    /// let mut account = Account::new(vec!["requests=10/10s".parse()?]);
-    /// let at = Duration::from_secs(60);
-    /// account.change(at, vec!["requests=4/10s".parse()?]);
-    /// assert_eq!(account.policies(at)[0].level, Amount::whole(4));
-    /// assert_eq!(account.admit(at, &Cost::new()), Ok(()));
-    /// account.change(at, vec!["requests=10/10s".parse()?]);
-    /// assert_eq!(account.policies(at)[0].level, Amount::whole(3));
-    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
-    /// ```
     pub fn change(&mut self, now: Duration, policies: Vec<Policy>) {
         let mut before = std::mem::take(&mut self.counters).into_iter();
         let counter = |policy| match before.next() {

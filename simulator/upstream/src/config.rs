@@ -4,15 +4,6 @@ use crate::{Policy, Preset, ResponseTime, Rule};
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// The parameters of an [`Upstream`](crate::Upstream).
-///
-/// ```
-/// use rampmeter_upstream::{Config, ResponseTime};
-/// use std::time::Duration;
-///
-/// let response_time = ResponseTime::fixed(Duration::from_millis(50));
-/// let config = Config { response_time, ..Config::new(vec!["requests=50/10s".parse()?]) };
-/// # Ok::<(), rampmeter_upstream::PolicyError>(())
-/// ```
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Its limits and the form of its responses.

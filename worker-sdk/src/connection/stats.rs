@@ -3,13 +3,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Totals of one client since it connected.
-///
-/// ```
-/// # fn show(client: &rampmeter_worker_sdk::Client) {
-/// let stats = client.stats();
-/// assert!(stats.throttled <= stats.granted);
-/// # }
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {

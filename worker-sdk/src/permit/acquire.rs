@@ -53,13 +53,6 @@ impl Acquire {
     }
 
     /// Replaces the cost of the call, for code that receives an `Acquire`.
-    ///
-    /// ```no_run
-    /// # fn example(hub: rampmeter_worker_sdk::Resource) {
-    /// let asking = hub.acquire(1).cost(2);
-    /// # drop(asking);
-    /// # }
-    /// ```
     pub fn cost(self, cost: impl Into<Cost>) -> Self {
         let cost = cost.into().into_wire();
         self.with(|request| {
@@ -115,13 +108,6 @@ impl Acquire {
     /// How long the call has already waited elsewhere. Among the requests of its client and class,
     /// the request takes the place that it would have if it had been sent that much earlier, but at
     /// most a minute before the scheduler took over.
-    ///
-    /// ```no_run
-    /// # fn example(hub: rampmeter_worker_sdk::Resource, put_off: std::time::Instant) {
-    /// let asking = hub.acquire(1).age(put_off.elapsed());
-    /// # drop(asking);
-    /// # }
-    /// ```
     pub fn age(self, age: Duration) -> Self {
         self.with(|request| {
             request.age_ms = Millis::from(Span::from(age));
@@ -132,13 +118,6 @@ impl Acquire {
     /// Sets the span of the call, as in the header `traceparent` of W3C Trace Context, which
     /// becomes the parent of the scheduler's own span. An invalid text is ignored. With the feature
     /// `otel` the current span is the default.
-    ///
-    /// ```no_run
-    /// # fn example(hub: rampmeter_worker_sdk::Resource) {
-    /// let asking = hub.acquire(1).traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
-    /// # drop(asking);
-    /// # }
-    /// ```
     pub fn traceparent(self, text: &str) -> Self {
         self.with(|request| {
             request.trace = TraceContext::parse(text);

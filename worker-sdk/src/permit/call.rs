@@ -48,17 +48,6 @@ impl Call {
     }
 
     /// Gives the permit back for a call that certainly did not reach the upstream.
-    ///
-    /// ```no_run
-    /// # async fn connect() -> Option<()> { None }
-    /// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
-    /// let call = hub.acquire(1).await?.begin();
-    /// if connect().await.is_none() {
-    ///     call.give_back();
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
     pub fn give_back(mut self) {
         self.unsettled.used = false;
     }

@@ -82,14 +82,6 @@ impl Outcome {
 
     /// Notes that the body reports a spent quota, such as a month's: no call starts before its
     /// reset. It needs a status. A 403 alone may also mean that this call is forbidden.
-    ///
-    /// ```
-    /// use rampmeter_worker_sdk::Outcome;
-    /// # let body = "";
-    /// let outcome = Outcome::status(403);
-    /// let outcome = if body.contains("INSUFFICIENT_PROCESSING_UNITS") { outcome.quota_spent() } else { outcome };
-    /// # assert_eq!(outcome, Outcome::status(403));
-    /// ```
     #[must_use]
     pub fn quota_spent(self) -> Self {
         Outcome { quota_spent: true, ..self }

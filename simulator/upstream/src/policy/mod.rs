@@ -94,15 +94,6 @@ impl Policy {
 
     /// Returns the nominal inflow during `elapsed`, capacity × elapsed / period, rounded up to a
     /// micro-unit; nothing if the policy never refills. Dropped fractions count as inflow.
-    ///
-    /// ```
-    /// use rampmeter_upstream::{Amount, Policy};
-    /// use std::time::Duration;
-    ///
-    /// let policy: Policy = "requests=50/10s".parse()?;
-    /// assert_eq!(policy.refill_during(Duration::from_secs(60)), Amount::whole(300));
-    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
-    /// ```
     #[must_use]
     pub fn refill_during(&self, elapsed: Duration) -> Amount {
         if self.period_ns == 0 {
@@ -116,20 +107,6 @@ impl Policy {
 
     /// Lets a token bucket hold only `burst`, in (0, capacity]. The rate is unchanged.
     ///
-    /// ```
-    /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection, Unit};
-    /// use std::time::Duration;
-    ///
-    /// let policy = "requests=50/10s".parse::<Policy>()?.with_burst(Amount::whole(2))?;
-    /// let mut account = Account::new(vec![policy]);
-    /// let calls = |count| Cost::new().with(Unit::REQUESTS, Amount::whole(count));
-    /// assert_eq!(account.admit(Duration::ZERO, &calls(3)), Err(Rejection::Never));
-    /// assert_eq!(account.admit(Duration::ZERO, &calls(2)), Ok(()));
-    /// let wait = Duration::from_millis(200);
-    /// assert_eq!(account.admit(Duration::ZERO, &calls(1)), Err(Rejection::RetryAfter(wait)));
-    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
-    /// ```
-    ///
     /// # Errors
     /// If the burst is out of bounds, the bucket starts with more, or this is not a token bucket.
     pub fn with_burst(self, burst: Amount) -> Result<Self, PolicyError> {
@@ -142,18 +119,6 @@ impl Policy {
     }
 
     /// Sets a token bucket's level at the origin, at most what it holds; by default it is full.
-    ///
-    /// ```
-    /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection};
-    /// use std::time::Duration;
-    ///
-    /// let policy = "requests=50/10s".parse::<Policy>()?.starting_at(Amount::ZERO)?;
-    /// let mut account = Account::new(vec![policy]);
-    /// let wait = Duration::from_millis(200);
-    /// assert_eq!(account.admit(Duration::ZERO, &Cost::new()), Err(Rejection::RetryAfter(wait)));
-    /// assert_eq!(account.admit(wait, &Cost::new()), Ok(()));
-    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
-    /// ```
     ///
     /// # Errors
     /// If the bucket holds less, or this is not a token bucket.
@@ -237,20 +202,6 @@ impl Policy {
 
     /// Counts in fixed windows that begin `phase` after multiples of the period.
     ///
-    /// ```
-    /// use rampmeter_upstream::{Account, Cost, Policy};
-    /// use std::time::Duration;
-    ///
-    /// let policy = "requests=1/10s".parse::<Policy>()?.with_phase(Duration::from_secs(4))?;
-    /// let mut account = Account::new(vec![policy]);
-    /// let at = |seconds| Duration::from_secs(seconds);
-    /// assert_eq!(account.admit(at(3), &Cost::new()), Ok(()));
-    /// assert_eq!(account.admit(at(4), &Cost::new()), Ok(()));
-    /// assert!(account.admit(at(13), &Cost::new()).is_err());
-    /// assert_eq!(account.admit(at(14), &Cost::new()), Ok(()));
-    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
-    /// ```
-    ///
     /// # Errors
     /// If the phase is not shorter than the period, and as for [`Self::fixed_window`].
     pub fn with_phase(self, phase: Duration) -> Result<Self, PolicyError> {
@@ -266,20 +217,6 @@ impl Policy {
 
     /// Counts at most the capacity in each window as long as the period. A window begins with the
     /// first call after the last one, whatever that call costs.
-    ///
-    /// ```
-    /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection, Unit};
-    /// use std::time::Duration;
-    ///
-    /// let policy = "requests=50/10s".parse::<Policy>()?.first_use_window()?;
-    /// let mut account = Account::new(vec![policy]);
-    /// let calls = |count| Cost::new().with(Unit::REQUESTS, Amount::whole(count));
-    /// assert_eq!(account.admit(Duration::from_secs(4), &calls(50)), Ok(()));
-    /// let wait = Duration::from_secs(1);
-    /// assert_eq!(account.admit(Duration::from_secs(13), &calls(1)), Err(Rejection::RetryAfter(wait)));
-    /// assert_eq!(account.admit(Duration::from_secs(14), &calls(50)), Ok(()));
-    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
-    /// ```
     ///
     /// # Errors
     /// Those of [`Self::fixed_window`].

@@ -13,13 +13,6 @@ pub struct Tally {
 
 impl Tally {
     /// Returns the number of calls that arrived.
-    ///
-    /// ```
-    /// use rampmeter_upstream::Tally;
-    ///
-    /// let tally = Tally { ok: 7, rate_limited: 2, bad: 1 };
-    /// assert_eq!(tally.sent(), 10);
-    /// ```
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.ok + self.rate_limited + self.bad

@@ -14,18 +14,6 @@ use rampmeter_protocol::time::Span;
 /// Any answer or event ends this state, and the session repeats the waiting requests. The state
 /// also ends if no request comes for as long as the patience; the next request has to find out
 /// again.
-///
-/// ```
-/// use rampmeter_worker_session::{Patience, SafeRate, Unreachable};
-/// use std::time::Duration;
-///
-/// # fn main() -> Result<(), rampmeter_worker_session::SafeRateError> {
-/// let rate = SafeRate::new(6, Duration::from_secs(60))?;
-/// let policy = Unreachable::SafeRate { after: Patience::default(), rate };
-/// assert_ne!(policy, Unreachable::default());
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unreachable {
     /// Requests wait for a scheduler, or for their deadline.
