@@ -13,16 +13,6 @@ use rampmeter_worker_sdk::Resource;
 /// It has its own connection to NATS. Jobs are messages on `rampmeter.jobs.<queue>.job.<class>.<group>`, with
 /// `-` as the class of jobs without one. Any other NATS client may publish there too; its message is a job
 /// that costs one request, unless a header states another cost.
-///
-/// ```no_run
-/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// use rampmeter_jobs::{Job, Queue};
-/// let queue = Queue::open("nats://127.0.0.1:4222", "roles").await?;
-/// let job = queue.publish(Job::new("guild-17", "user 4711")).await?;
-/// assert!(queue.delete(job.sequence).await?);
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Debug)]
 pub struct Queue {
     store: Store,

@@ -16,18 +16,6 @@ use tokio::sync::oneshot;
 /// One task does all its work, and requests of many tasks travel together. The connection ends when
 /// the last clone, resource, permit and call is dropped, after sending outstanding settles if the
 /// runtime lives that long. [`Client::close`] waits for that.
-///
-/// ```no_run
-/// # async fn example() -> Result<(), rampmeter_worker_sdk::Error> {
-/// use rampmeter_worker_sdk::Client;
-/// let client = Client::connect("nats://127.0.0.1:4222").await?;
-/// let call = client.resource("sentinel-hub")?.acquire(1).await?.begin();
-/// // … the call …
-/// drop(call);
-/// client.close().await;
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Debug)]
 pub struct Client(Arc<Link>);
 

@@ -13,16 +13,6 @@ use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 
 /// An upstream account with its limits. Cloning is cheap.
-///
-/// ```no_run
-/// # async fn example() -> Result<(), rampmeter_worker_sdk::Error> {
-/// use rampmeter_worker_sdk::{Client, Cost};
-/// let hub = Client::connect("nats://127.0.0.1:4222").await?.resource("sentinel-hub")?;
-/// let permit = hub.acquire(Cost::requests(1).and("processing-units", 2.5)).class("interactive").await?;
-/// # drop(permit);
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Clone, Debug)]
 pub struct Resource(Arc<Inner>);
 

@@ -16,20 +16,6 @@ const BACKLOG: u32 = 4096;
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
 /// A running service on the runtime that started it. Dropping the value stops it without waiting.
-///
-/// ```
-/// use rampmeter_upstream::{Config, Upstream};
-///
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let upstream = Upstream::start(Config::new(vec!["requests=1/PT1H".parse()?])).await?;
-/// let call = || reqwest::get(format!("{}/process", upstream.url()));
-/// assert_eq!(call().await?.status(), 200);
-/// assert_eq!(call().await?.status(), 429);
-/// assert_eq!(upstream.stats().total.rate_limited, 1);
-/// # Ok(())
-/// # }
-/// ```
 #[derive(Debug)]
 pub struct Upstream {
     addr: SocketAddr,

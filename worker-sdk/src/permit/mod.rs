@@ -23,17 +23,6 @@ use std::time::Duration;
 /// returns a [`Call`], which is settled as used whatever happens. A permit merely kept alive beside
 /// the call (`let _permit = …`) would give back tokens that the call has spent.
 ///
-/// ```no_run
-/// # async fn fetch() -> u16 { 200 }
-/// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
-/// use rampmeter_worker_sdk::Outcome;
-/// let call = hub.acquire(1).await?.begin();
-/// let status = fetch().await;
-/// call.settle(Outcome::status(status));
-/// # Ok(())
-/// # }
-/// ```
-///
 /// A permit from `reserve` may start later; [`ready`](Permit::ready) waits for its start.
 #[derive(Debug)]
 #[must_use = "a permit that is dropped is given back; `begin()` the call"]

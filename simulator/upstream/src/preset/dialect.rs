@@ -11,13 +11,6 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 pub(crate) type Header = (String, String);
 
 /// How responses state what a call took and what is left.
-///
-/// ```
-/// use rampmeter_upstream::Dialect;
-///
-/// assert_eq!("github".parse(), Ok(Dialect::Github));
-/// assert_eq!(Dialect::default().to_string(), "sentinel-hub");
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
     /// Sentinel Hub: what an admitted call took, but not what is left.
