@@ -13,9 +13,8 @@ const PIECE: usize = 4096;
 /// Replaces an ambiguous head. No request begins like this: hyper answers 400 and closes.
 const REFUSED: &[u8] = b"\0\r\n\r\n";
 
-/// A stream that hides ambiguous heads from its reader.
-///
-/// Nothing is checked after a chunked body: [`closes`] makes such a request the last one.
+/// A stream that hides ambiguous heads from its reader. Nothing is checked after a chunked body:
+/// [`closes`] makes such a request the last one.
 #[derive(Debug)]
 pub(crate) struct CheckedStream<S> {
     stream: S,

@@ -252,10 +252,9 @@ impl Addresses {
     }
 }
 
-/// The lock of a store, which has one server at a time.
-///
-/// The lock belongs to the open file, which the server inherits as its standard input. The server
-/// therefore holds the lock exactly as long as it lives, whatever becomes of its owner.
+/// The lock of a store, which has one server at a time. The lock belongs to the open file, which
+/// the server inherits as its standard input. The server therefore holds the lock exactly as long
+/// as it lives, whatever becomes of its owner.
 #[derive(Debug)]
 struct StoreLock(File);
 

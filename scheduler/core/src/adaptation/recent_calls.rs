@@ -14,9 +14,8 @@ const MAX_AHEAD: usize = 65_536;
 /// Each later call reduces the weight of an earlier one by one part in this many.
 const FADING_PART: f64 = 256.0;
 
-/// The calls in flight, and means over calls that ended. A snapshot does not contain them.
-///
-/// A call in flight is any start, promised ones included, until its permit is forgotten.
+/// The calls in flight, and means over calls that ended. A snapshot does not contain them. A call
+/// in flight is any start, promised ones included, until its permit is forgotten.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecentCalls {
     started: BTreeMap<u64, u64>,

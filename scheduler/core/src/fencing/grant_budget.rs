@@ -35,10 +35,9 @@ const MAX_OPEN: usize = 8;
 /// With each checkpoint, the size of the largest call decays by one part in this many.
 const DECAY_PART: u64 = 8;
 
-/// The checkpoints that a successor may start from, and what is left of their budgets.
-///
-/// Every grant is within the budget of each open checkpoint. Without a store, no checkpoint is ever
-/// open, and every grant is covered.
+/// The checkpoints that a successor may start from, and what is left of their budgets. Every grant
+/// is within the budget of each open checkpoint. Without a store, no checkpoint is ever open, and
+/// every grant is covered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GrantBudget {
     open: VecDeque<OpenCheckpoint>,

@@ -13,7 +13,6 @@ const MAX_AGE_AT_START: Span = Span::from_secs(60);
 const RECORD_BYTES: usize = 800 << 10;
 
 /// The term of a leader.
-///
 /// Invariant: the epoch never falls. A term with a store covers only what the store's checkpoints
 /// cover, and begins with the first of them. A term without a store covers everything.
 #[derive(Clone, Debug)]

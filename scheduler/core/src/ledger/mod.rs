@@ -26,7 +26,6 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 
 /// The buckets of all limits of a resource.
-///
 /// Invariants: a start is committed in all buckets of its bill or in none. `adaptive_limits` has
 /// the limits of the resource in its order; the buckets of a keyed limit are in `keys`. Every
 /// change that may move a start sets `changed`, or is noted in `Keys::changed`.

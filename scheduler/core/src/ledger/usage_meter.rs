@@ -34,9 +34,8 @@ struct UseSums {
     micros: Amounts,
 }
 
-/// Counts what calls use, by client, class and unit, and by limit.
-///
-/// No call is left out: beyond [`MAX_NAMES`] and [`MAX_ROWS`], [`OTHERS`] counts. Sums saturate.
+/// Counts what calls use, by client, class and unit, and by limit. No call is left out: beyond
+/// [`MAX_NAMES`] and [`MAX_ROWS`], [`OTHERS`] counts. Sums saturate.
 #[derive(Clone, Debug)]
 pub(crate) struct UsageMeter {
     pub(crate) names: ClientNames,

@@ -15,9 +15,8 @@ pub(crate) const MAX_LEVELS: usize = 512;
 /// The largest number of values remembered for a key, as there are many keys.
 pub(crate) const MAX_FEW: usize = 64;
 
-/// Levels right before past starts, each higher than all later ones: the peaks since any time.
-///
-/// A refund is worth only the room that the bucket has had ever since the start: the upstream has
+/// Levels right before past starts, each higher than all later ones: the peaks since any time. A
+/// refund is worth only the room that the bucket has had ever since the start: the upstream has
 /// lost everything that would have run over.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct HighWaterMarks(Vec<Point>);

@@ -19,7 +19,6 @@ use std::sync::Arc;
 const MAX_FORGOTTEN: usize = 512;
 
 /// The remembered permits, by id and by the time of their end.
-///
 /// Invariant: a permit that has a start is in `by_end`, and a returned one in `idle`.
 #[derive(Debug)]
 pub(crate) struct Permits<R> {

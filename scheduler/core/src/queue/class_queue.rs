@@ -34,7 +34,6 @@ impl Service {
 }
 
 /// The requests of one class.
-///
 /// Invariant: `all` has each request of the class. `order` and `by_client` have those that wait in
 /// this queue, and not in the queue of a key.
 #[derive(Clone, Debug)]

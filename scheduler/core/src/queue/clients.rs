@@ -173,10 +173,9 @@ impl Clients {
 /// to follow the load.
 const WINDOW: Span = Span::from_secs(120);
 
-/// The service that a client has had, in nanoseconds of the resource at a weight of one.
-///
-/// It begins again whenever the queue is empty. If that does not happen for centuries, it
-/// saturates, and only the order of arrival decides.
+/// The service that a client has had, in nanoseconds of the resource at a weight of one. It begins
+/// again whenever the queue is empty. If that does not happen for centuries, it saturates, and only
+/// the order of arrival decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct VirtualTime(u64);
 
@@ -193,10 +192,9 @@ impl VirtualTime {
     }
 }
 
-/// Shows the virtual time at which the slices of currently served requests begin.
-///
-/// Its pace is the real time per virtual time, as an exponentially weighted average, so it includes
-/// later requests that still go first, and requests of other classes.
+/// Shows the virtual time at which the slices of currently served requests begin. Its pace is the
+/// real time per virtual time, as an exponentially weighted average, so it includes later requests
+/// that still go first, and requests of other classes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VirtualClock {
     pub(crate) time: VirtualTime,

@@ -53,7 +53,6 @@ pub(crate) struct Entry {
 const MAX_SETS: usize = 63;
 
 /// The requests of one class: a tree for each set of limits that requests need.
-///
 /// Invariant: no tree is empty, each root knows the first entry below it, and every node is in a
 /// tree.
 #[derive(Clone, Debug, Default)]

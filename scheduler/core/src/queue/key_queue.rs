@@ -278,7 +278,6 @@ impl KeyTurns {
 const MAX_BUDGETED: usize = 1000;
 
 /// The queues of keys that requests wait for, and when each is examined again.
-///
 /// Invariant: `alarms` has a queue's alarm exactly as long as the queue has one.
 #[derive(Debug, Default)]
 pub(crate) struct KeyQueues {

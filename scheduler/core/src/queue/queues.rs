@@ -23,7 +23,6 @@ const UPDATED_BY_EVENT: usize = 64;
 type Due = BTreeSet<(Time, Arrival, Slot)>;
 
 /// All waiting requests: each is either in the queue of its class or in that of a key.
-///
 /// Invariant: `held` counts each request, `deadlines` has its deadline if it has one, and `updates`
 /// when its next update is due if it wants updates.
 #[derive(Debug)]

@@ -20,7 +20,6 @@ pub(crate) struct HeldStart {
 }
 
 /// The starts that a dispatch holds, and the steps that it has left.
-///
 /// Invariant: nothing is held between two events.
 #[derive(Debug, Default)]
 pub(crate) struct DispatchPlan {

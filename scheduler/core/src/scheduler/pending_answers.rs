@@ -11,7 +11,6 @@ use std::collections::{BTreeMap, VecDeque};
 pub(super) const TIMEOUT: Span = Span::from_millis(500);
 
 /// Answers that wait for the store, oldest first.
-///
 /// Invariant: every request in `asks` has an answer in `answers`. The answer to a cancelled request
 /// stays there without its request.
 #[derive(Clone, Debug)]

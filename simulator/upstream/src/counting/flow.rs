@@ -2,11 +2,9 @@
 
 use crate::{Amount, Policy};
 
-/// A flow of `capacity` per `period`, without rounding.
-///
-/// Volumes are micro-units times nanoseconds of the period. On that scale a nanosecond brings
-/// exactly `capacity`, and a product of two `u64` always fits. A policy that never refills has no
-/// flow and the scale 1.
+/// A flow of `capacity` per `period`, without rounding. Volumes are micro-units times nanoseconds
+/// of the period. On that scale a nanosecond brings exactly `capacity`, and a product of two `u64`
+/// always fits. A policy that never refills has no flow and the scale 1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     scale: u64,

@@ -5,9 +5,8 @@ use crate::{
     counting::window::Window, policy::model::Model,
 };
 
-/// The state of one policy, by its model.
-///
-/// Without calls, the spendable amount never falls, so all policies can pay after the longest wait.
+/// The state of one policy, by its model. Without calls, the spendable amount never falls, so all
+/// policies can pay after the longest wait.
 #[derive(Clone, Debug)]
 pub(crate) enum Meter {
     TokenBucket(TokenBucket),

@@ -3,9 +3,8 @@
 use crate::{Amount, Policy, Rejection, counting::flow::Flow, policy::model::Variant};
 use std::num::NonZeroU64;
 
-/// A token bucket: a stock with an inflow up to a maximum. Levels are volumes of its [`Flow`].
-///
-/// In a leaky bucket, rejected calls take from the stock too.
+/// A token bucket: a stock with an inflow up to a maximum. Levels are volumes of its [`Flow`]. In a
+/// leaky bucket, rejected calls take from the stock too.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenBucket {
     flow: Flow,

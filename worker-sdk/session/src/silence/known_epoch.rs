@@ -6,11 +6,9 @@ use rampmeter_protocol::time::{Span, Time};
 /// How long an epoch counts that only an event has announced. A new leader answers sooner.
 const UNCONFIRMED: Span = Span::from_secs(10);
 
-/// The highest epoch of a resource in an answer or an event.
-///
-/// Answers of lower epochs are not believed, because their leader was replaced. An event alone is
-/// weaker evidence: its epoch is forgotten unless an answer confirms it, so that no false event
-/// makes a session deaf.
+/// The highest epoch of a resource in an answer or an event. Answers of lower epochs are not
+/// believed, because their leader was replaced. An event alone is weaker evidence: its epoch is
+/// forgotten unless an answer confirms it, so that no false event makes a session deaf.
 #[derive(Debug, Default)]
 pub(crate) struct KnownEpoch {
     known: Option<Known>,

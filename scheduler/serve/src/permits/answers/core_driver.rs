@@ -46,10 +46,8 @@ const SLICE: usize = 512;
 /// When a client that found no room for bodies or questions asks again.
 const COME_BACK_MS: f64 = 1000.0;
 
-/// The core of one resource, and the handling of its commands.
-///
-/// After each call, except those for a hand-over, the core holds no command: each was counted, and
-/// its answer is in the outbox.
+/// The core of one resource, and the handling of its commands. After each call, except those for a
+/// hand-over, the core holds no command: each was counted, and its answer is in the outbox.
 #[derive(Debug)]
 pub(crate) struct CoreDriver {
     core: Scheduler<ReplyTo>,

@@ -26,9 +26,8 @@ const LONGEST_INBOX: usize = 512;
 /// Bound on the permits remembered as repeated. A notice arrives almost at once with the repeated request.
 const MAX_REPEATED: usize = 64;
 
-/// Permits and connections whose answers have reached no client.
-///
-/// A walk is under way from the discovery of a lost connection until all its requests are probed.
+/// Permits and connections whose answers have reached no client. A walk is under way from the discovery of a
+/// lost connection until all its requests are probed.
 #[derive(Debug)]
 pub(crate) struct Undelivered {
     /// The prefix of the notices' subjects, with a random token that only clients learn that have waited. No client

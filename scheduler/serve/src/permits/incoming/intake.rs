@@ -14,10 +14,8 @@ const MAX_AT_ONCE: usize = 4096;
 /// Bound on reads of the connection before a message is handled. Each read takes some megabytes.
 const MAX_READS: usize = 8;
 
-/// Reads orders, messages, probes and notices of *no responders*.
-///
-/// A message read while leadership is in doubt is kept and handled later. Messages beyond the bounds are
-/// dropped and counted; see [`WaitingMessages`].
+/// Reads orders, messages, probes and notices of *no responders*. A message read while leadership is in doubt
+/// is kept and handled later. Messages beyond the bounds are dropped and counted; see [`WaitingMessages`].
 #[derive(Debug)]
 pub(crate) struct Intake {
     orders: mpsc::Receiver<LoopRequest>,

@@ -39,9 +39,8 @@ pub(crate) enum Finding {
     Listened(CheckpointNumber),
 }
 
-/// Decides whether this loop leads.
-///
-/// After a doubt the loop reads no messages until the store has taken a checkpoint that was made later.
+/// Decides whether this loop leads. After a doubt the loop reads no messages until the store has taken a
+/// checkpoint that was made later.
 #[derive(Debug)]
 pub(crate) struct LeadershipCheck {
     state: LeadershipState,
