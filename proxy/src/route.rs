@@ -39,8 +39,7 @@ pub enum RouteLabel {
 }
 
 /// A path such as `/guilds/{guild}/*`. `{name}` stands for one segment, whose value is the label
-/// `name`; a suffix as in `{model}:predict` has to follow the value. A final `*` stands for any
-/// rest.
+/// `name`; a suffix as in `{model}:predict` has to follow it. A final `*` stands for any rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathTemplate {
     text: Arc<str>,

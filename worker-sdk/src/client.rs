@@ -52,9 +52,7 @@ impl Client {
     }
 
     /// Ends all waits with [`ErrorKind::Closed`](crate::error::ErrorKind::Closed) and sends
-    /// outstanding settles.
-    ///
-    /// Calls in flight may still be settled afterwards. New requests fail.
+    /// outstanding settles. Calls in flight may still be settled afterwards; new requests fail.
     pub async fn close(&self) {
         let (done, closed) = oneshot::channel();
         self.0.send(Message::Close { done: Some(done) });

@@ -123,7 +123,6 @@ impl Store {
         }
     }
 
-    /// Returns the number of messages of `kind` by lane.
     pub(crate) async fn counts(&self, kind: LaneMessage) -> Result<Vec<(Lane, usize)>, QueueError> {
         let stream = match kind {
             LaneMessage::Job | LaneMessage::Dead => &self.jobs,

@@ -11,7 +11,6 @@ use std::time::Duration;
 const EXPIRES: Duration = Duration::from_secs(30);
 /// How often the server confirms that it still has the request.
 const HEARTBEAT: Duration = Duration::from_secs(5);
-/// The pause after a failed request.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Waits for at least one and at most `most` messages. The request is repeated if the server forgets it, because

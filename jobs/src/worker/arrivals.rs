@@ -24,8 +24,7 @@ pub(crate) async fn handle_arrivals(store: Store, consumer: PullConsumer) {
             ensure_lane_lease(&store, lane).await;
         }
         for reply in messages.iter().filter_map(|message| message.reply.as_ref()) {
-            // Sent without confirmation. If the message is lost, the arrival comes again, which is
-            // harmless.
+            // Sent without confirmation. If it is lost, the arrival comes again, which is harmless.
             store.connection.client.publish(reply.clone(), AckKind::Ack.into()).await.ok();
         }
     }

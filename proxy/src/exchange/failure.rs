@@ -57,7 +57,6 @@ pub(crate) enum Failure {
     /// There is no response.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// The proxy stops.
     #[error("this proxy stops")]
     Stopping,
 }

@@ -45,8 +45,7 @@ impl Identity {
     }
 }
 
-/// Hashes for comparisons within one process. The seed is random, so no client can make hashes
-/// equal.
+/// Hashes for comparison in one process. The seed is random, so no client can make hashes equal.
 pub fn hash_of(value: impl Hash) -> u64 {
     static HASHES: LazyLock<DefaultHashBuilder> = LazyLock::new(DefaultHashBuilder::default);
     HASHES.hash_one(value)

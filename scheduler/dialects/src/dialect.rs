@@ -6,12 +6,6 @@ use std::str::FromStr;
 
 rampmeter_protocol::named! {
     /// How an upstream reports its rate limits.
-    ///
-    /// ```
-    /// use rampmeter_dialects::Dialect;
-    /// assert_eq!("sentinel-hub".parse(), Ok(Dialect::SentinelHub));
-    /// assert_eq!(Dialect::default().to_string(), "generic");
-    /// ```
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum Dialect {
         /// Sentinel Hub and Copernicus Data Space: `Retry-After` in milliseconds, and the cost of a

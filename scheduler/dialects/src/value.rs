@@ -55,8 +55,7 @@ pub(crate) fn figures(text: &str) -> impl Iterator<Item = Figure> {
 }
 
 /// Returns the longest wait of a list of numbers in `unit_ms` or since 1970, durations, or moments
-/// by a clock that shows `unix_ms`. A past moment is a wait of zero. `None` if nothing can be
-/// parsed.
+/// by a clock that shows `unix_ms`. A past moment is a zero wait. `None` if nothing can be parsed.
 pub(crate) fn wait(text: &str, unit_ms: f64, unix_ms: u64) -> Option<Wait> {
     let lower = text.to_ascii_lowercase();
     let parts = lower.split(',').map(|part| part.split(';').next().unwrap_or_default().trim().trim_matches('"'));

@@ -61,8 +61,7 @@ enum RejectionSource {
 /// [`next_wakeup`](Discovery::next_wakeup) from here.
 ///
 /// What a response or a wake-up teaches is in force in the core before the core handles it, so that
-/// all commands that follow from an event number limits alike. During a hand-over the limits do not
-/// change.
+/// all commands that follow from an event number limits alike. No limits change in a hand-over.
 #[derive(Clone, Debug)]
 pub struct Discovery {
     written: Resource,

@@ -3,8 +3,7 @@
 //! Additive increase and multiplicative decrease (Chiu and Jain, 1989), with the slow start of TCP
 //! (RFC 5681) and the growth of CUBIC (RFC 9438). After a rejection, the rate approaches the
 //! rejected one, stays near it for a while (the plateau), and only then exceeds it. The longer the
-//! pause that the upstream asks for, the longer the plateau. The rate does not grow while calls do
-//! not use it.
+//! pause that the upstream asks for, the longer the plateau. An unused rate does not grow.
 
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::VecDeque;

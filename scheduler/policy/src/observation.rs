@@ -127,8 +127,7 @@ impl Reading {
         }
     }
 
-    /// Returns the range of amounts that may remain. Fractions may be rounded up, larger steps both
-    /// ways.
+    /// Returns the amounts that may remain. Fractions may be rounded up, larger steps both ways.
     #[must_use]
     pub fn remaining_range(&self) -> RangeInclusive<Amount> {
         let coarse = self.remaining_grain.saturating_sub(Amount::ONE);

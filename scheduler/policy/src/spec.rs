@@ -190,8 +190,7 @@ pub enum Algorithm {
     /// A bucket runs over at `capacity`, and drains within `period`: a token bucket seen from
     /// below. A call that does not fit adds nothing.
     LeakyBucket,
-    /// `capacity` in each window of time. Days and months follow the calendar, whatever the
-    /// `period`.
+    /// `capacity` in each window. Days and months follow the calendar, whatever the `period`.
     FixedWindow(Alignment),
     /// `capacity` in every stretch of time of length `period`.
     SlidingWindow,

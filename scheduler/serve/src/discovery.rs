@@ -29,7 +29,6 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 
-/// The service name of schedulers.
 const SERVICE: &str = "rampmeter";
 /// Bound on the troubles in the answer to a ping. Mostly all resources have the same trouble.
 const ANNOUNCED_TROUBLES: usize = 16;

@@ -17,8 +17,7 @@ impl Run<'_> {
         let first = self.workers.len();
         for worker in first..first + fleet.workers {
             let labels = self.world.labels_of(worker);
-            // This generator does not depend on the strategy, so that workers want the same calls
-            // under each.
+            // Independent of the strategy, so that workers want the same calls under each.
             let chance = Rng::new(self.world.seed).fork(u64::MAX - worker as u64);
             self.workers.push(Worker::new(number, worker, fleet, labels, &self.world.network, chance));
             if fleet.until < Time::NEVER {

@@ -34,9 +34,8 @@ pub struct Fleet {
     pub arrivals: Arrivals,
     /// Calls per worker; `None` for no end.
     pub calls: Option<u32>,
-    /// Mean pause between a response and the next request. Each pause is half to one and a half
-    /// times as long, and the first a random part of it. Workers pause only in a
-    /// [`Arrivals::Loop`].
+    /// Mean pause between a response and the next request, in an [`Arrivals::Loop`] only. Each pause
+    /// is half to one and a half times as long, and the first a random part of it.
     pub think: Span,
     /// When the workers begin.
     pub from: Time,

@@ -17,7 +17,6 @@ use std::sync::Arc;
 pub(crate) struct Price {
     pub(crate) cost: Arc<Cost<'static>>,
     pub(crate) bill: Bill,
-    /// The cost as the upstream counts it.
     pub(crate) charge: rampmeter_upstream::Cost,
 }
 

@@ -30,9 +30,8 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// Creates a lease that ends `span` after its call's start unless it is renewed. The first
-    /// renewal of an old one is at that start, because the scheduler may have counted from long
-    /// before.
+    /// Creates a lease that ends `span` after its call's start unless renewed. The first renewal of
+    /// an old one is at that start: the scheduler may have counted from long before.
     pub(super) fn new(resource: ResourceNumber, asked: Asked<'static>, start: Time, span: Span, is_old: bool) -> Self {
         let interval = Span::from_nanos(span.nanos() / RENEWALS).max(MIN_INTERVAL);
         let due = if is_old { start } else { start + interval };

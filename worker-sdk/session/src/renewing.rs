@@ -14,8 +14,7 @@ const RETRY: Span = Span::from_millis(125);
 
 impl Session {
     /// Queues a settle, and stops the renewal of a call that it ends. While the lease runs, the
-    /// settle contains what the call was requested for, from which a successor ends the call after
-    /// a crash.
+    /// settle contains what was requested, so that a successor can end the call after a crash.
     pub(super) fn settled(&mut self, now: Time, resource: ResourceNumber, mut settle: Settle<'static>) {
         if settle.fate != Fate::Extended && !self.leases.is_empty() {
             let lease = self.ids.ask(settle.id.as_str()).and_then(|ask| self.leases.end(ask));

@@ -74,9 +74,8 @@ impl Session {
         outbox.schedulers.fallback.stagger(now.max(outbox.schedulers.frozen_until), &mut self.dice);
     }
 
-    /// Serves requests of unreachable resources locally. This comes after all messages have been
-    /// sent, because an answer to them proves that a scheduler is back, even if it is too late for
-    /// its request.
+    /// Serves requests of unreachable resources locally, after all messages have been sent: an
+    /// answer to them proves that a scheduler is back, even if it is too late for its request.
     pub(super) fn serve_locally(&mut self, now: Time) -> Option<Command> {
         for index in 0..self.outboxes.len() {
             if self.outboxes[index].schedulers.reachability.serves_locally(now) {

@@ -158,8 +158,7 @@ impl Driver {
                 tracing::info!(%resource, "a scheduler of the resource answers again");
             }
             Command::Complete { ask, result } => {
-                // A caller that stopped waiting has cancelled, so the session gives the permit
-                // back.
+                // A caller that stopped waiting has cancelled; the session gives the permit back.
                 if let Some(waiting) = self.waiting.remove(&ask) {
                     drop(waiting.send(result));
                 }

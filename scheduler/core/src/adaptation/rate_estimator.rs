@@ -149,8 +149,7 @@ impl RateEstimator {
         self.stated.map_or(adapted.clone(), |stated| adapted.holding_at_most(stated))
     }
 
-    /// Counts the refill kept back and forgets recovered losses. The caller enforces `adapted`
-    /// then.
+    /// Counts the refill kept back, and forgets recovered losses; the caller enforces `adapted`.
     pub(crate) fn review(&mut self, now: Time) {
         self.kept_back = self.kept_back_until(now);
         self.counted = now;

@@ -102,8 +102,7 @@ const MAX_FIRST_OF_KEY: usize = 4;
 const UNLISTED_PART: u64 = 16;
 
 impl<R: Clone> Scheduler<R> {
-    /// Returns a checkpoint's new pages, and its key budgets and snapshots unless keys are too
-    /// many.
+    /// Returns a checkpoint's new pages, with key budgets and snapshots unless keys are too many.
     pub(crate) fn key_budgets(
         &mut self,
         now: Time,

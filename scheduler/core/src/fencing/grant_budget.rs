@@ -29,8 +29,7 @@ const SHORTEST_INTERVAL: Span = Span::from_millis(200);
 /// The shortest interval for keys without a budget, and what each listed key adds to it.
 const PROMPT_INTERVAL: Span = Span::from_millis(20);
 const PROMPT_INTERVAL_PER_KEY: Span = Span::from_nanos(50_000);
-/// The largest number of open checkpoints. Further ones wait until the store or the standbys hold
-/// a later one.
+/// Bound on open checkpoints. Further ones wait until the store or the standbys hold a later one.
 const MAX_OPEN: usize = 8;
 /// With each checkpoint, the size of the largest call decays by one part in this many.
 const DECAY_PART: u64 = 8;

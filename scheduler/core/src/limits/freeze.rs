@@ -33,8 +33,7 @@ pub(crate) struct Freeze {
 }
 
 impl Freeze {
-    /// Creates a freeze until the upstream is asked again, with a claim if a user has reported a
-    /// pause.
+    /// Creates a freeze until the upstream is asked again, with a claim if a user reported a pause.
     pub(crate) fn new(since: Time, until: Time, claim: Option<PauseClaim>) -> Self {
         Freeze { since, until, is_ordered: false, probe: None, claim }
     }

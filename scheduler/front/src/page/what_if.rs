@@ -32,11 +32,8 @@ const MAX_PERCENT: f64 = 10_000.0;
 
 /// Answers the page's what-if questions.
 pub trait Forecaster: fmt::Debug + Send + Sync {
-    /// Returns the figures of a resource with this status under the given conditions. Stops early, with
-    /// figures to be ignored, once `goes_on` is false.
-    ///
-    /// # Errors
-    /// See [`ForecastError`].
+    /// Returns the figures of a resource with this status under the given conditions. Stops early,
+    /// with figures to be ignored, once `goes_on` is false.
     fn forecast(
         &self,
         status: &Status,

@@ -61,8 +61,7 @@ impl Credit {
         u64::try_from(times).unwrap_or(u64::MAX)
     }
 
-    /// Returns `span` × this credit ÷ `whole`, rounded down. `whole` is above zero and at least
-    /// this credit.
+    /// Returns `span` × this credit ÷ `whole`, rounded down. `whole` is positive and at least this.
     #[must_use]
     pub fn share_of(self, whole: Credit, span: Span) -> Span {
         const FRACTION_BITS: u32 = 30;

@@ -31,9 +31,7 @@ pub(crate) struct LimitState {
 pub(crate) struct Forecast {
     /// When one in ten replays has run out.
     pub(crate) p10: Option<f64>,
-    /// When half of them have.
     pub(crate) p50: Option<f64>,
-    /// When nine of ten have.
     pub(crate) p90: Option<f64>,
     /// The share of replays that run out in time, from 0 to 1.
     pub(crate) share: f64,

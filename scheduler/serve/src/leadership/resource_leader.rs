@@ -32,7 +32,6 @@ use tokio::task::JoinSet;
 
 /// Why the first checkpoint of a term exists.
 const OPEN: &str = "a new budget is open for checkpoints";
-/// Pause after a failure.
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
 /// A longer write is reported as late. A healthy store takes a millisecond.
 const LATE: Duration = Duration::from_millis(500);
@@ -74,10 +73,8 @@ enum End {
 }
 
 impl ResourceLeader {
-    /// Stands by, leads and hands over, until the process stops.
-    ///
-    /// # Errors
-    /// If a loop ends that should keep running. The process should then be replaced.
+    /// Stands by, leads and hands over, until the process stops. Fails if a loop ends that should keep
+    /// running; the process should then be replaced.
     pub(crate) async fn run(mut self) -> anyhow::Result<()> {
         let (context, name) = (self.state.context.clone(), self.resource.name().clone());
         let mut standing_by = JoinSet::new();

@@ -21,7 +21,6 @@ pub(crate) struct StateWriter {
     pages: Vec<NewPage>,
     /// The connection count when the last record was known to be of this term; `None` if uncertain.
     connects: Option<u64>,
-    /// The standbys of the records that the store may hold.
     witnesses: Witnesses,
     /// When the last successful write began, as an [`uptime`].
     stored_at: Time,

@@ -72,10 +72,7 @@ impl UsageBook {
         UsageBook { store, resource, unwritten: Arc::new(Mutex::new(unwritten)) }
     }
 
-    /// Adds use, and writes everything not yet written.
-    ///
-    /// # Errors
-    /// If the store can't be read or written. The use is then kept and written later.
+    /// Adds use, and writes everything not yet written. If that fails, the use is kept and written later.
     pub(crate) async fn add(&self, used: &Use) -> Result<(), StoreError> {
         let mut unwritten = self.unwritten.lock().await;
         if !used.is_empty() {

@@ -17,7 +17,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Pause after a failure.
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
 /// How often the store is read even without news, in case the watch was lost silently.
 const RECHECK: Duration = Duration::from_secs(5);

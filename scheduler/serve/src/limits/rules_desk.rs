@@ -86,10 +86,7 @@ impl RulesDesk {
     }
 }
 
-/// Serves reads and writes of rules until the connection is closed.
-///
-/// # Errors
-/// If it is closed already.
+/// Serves reads and writes of rules until the connection is closed. Fails if it is closed already.
 pub(crate) async fn serve(client: Client, subjects: Subjects) -> anyhow::Result<impl Future<Output = ()>> {
     let mut questions = client.queue_subscribe(subjects.rules("*"), GROUP.to_owned()).await?;
     Ok(async move {

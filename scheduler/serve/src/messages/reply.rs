@@ -146,7 +146,6 @@ impl ReplyTo {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Waited {
     pub(crate) id: PermitId,
-    /// Whether the answer is a grant rather than an update.
     pub(crate) is_grant: bool,
 }
 

@@ -158,8 +158,7 @@ impl PermitLoop {
     /// Runs until the end of the term. Returns the receiver of the state if it is to be handed over.
     async fn lead(&mut self) -> Option<oneshot::Sender<Handover>> {
         loop {
-            // 1. The next checkpoint is written in time, so that promised starts have room under
-            //    it.
+            // 1. The next checkpoint is written in time, so that promised starts have room under it.
             let now = self.timer.now();
             self.term.send_due_echo(now, &mut self.driver);
             self.term.keep_checkpointed(now, &mut self.driver, self.limits.revision());
@@ -196,8 +195,7 @@ impl PermitLoop {
             biased;
             received = intake.next(reads) => Some(received),
             () = timer.ring() => None,
-            // A step of a walk waits until everything that has come in is taken and answers are
-            // sent.
+            // A step of a walk waits until all that has come in is taken and answers are sent.
             () = tokio::task::yield_now(), if walks => None,
         }
     }

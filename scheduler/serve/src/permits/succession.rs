@@ -32,10 +32,8 @@ pub(crate) struct Succession {
 }
 
 impl Succession {
-    /// Begins to keep settles at the end of the term `epoch`, including those from `accounts`.
-    ///
-    /// # Errors
-    /// If the connection is closed.
+    /// Begins to keep settles at the end of the term `epoch`, including those from `accounts`. Fails if the
+    /// connection is closed.
     pub(crate) async fn begin(
         client: &Client,
         subjects: &Subjects,
@@ -91,10 +89,7 @@ impl Succession {
         matches!(news, Ok(News::Leader { epoch, .. }) if epoch > self.epoch)
     }
 
-    /// Ends the subscription, and publishes all settles again.
-    ///
-    /// # Errors
-    /// If the connection is closed.
+    /// Ends the subscription, and publishes all settles again. Fails if the connection is closed.
     pub(crate) async fn pass_on(mut self) -> anyhow::Result<()> {
         for settles in self.settles.iter_mut() {
             settles.drain().await?;

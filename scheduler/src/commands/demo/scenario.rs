@@ -13,7 +13,6 @@ pub(super) const PROCESSING_UNITS: &str = "processing-units";
 /// Units and capacities, as at Sentinel Hub. The urgent classes need about 20 requests and 30 processing units
 /// a second, so bulk saturates the second limit, and the first burst ends soon.
 const LIMITS: [(&str, u32); 2] = [("requests", 250), (PROCESSING_UNITS, 500)];
-/// The period of both limits.
 const PERIOD: &str = "5s";
 
 pub(super) struct Class {
@@ -21,7 +20,6 @@ pub(super) struct Class {
     pub(super) name: &'static str,
     /// The processing units of a call, besides one request.
     pub(super) processing_units: u32,
-    /// The mean pause of a worker between two calls.
     pub(super) mean_pause: Span,
     /// The share of each capacity that is left to more urgent classes.
     headroom: f64,
@@ -54,7 +52,6 @@ pub(super) fn class_of(worker: u32) -> usize {
     }
 }
 
-/// Returns the description of the demo that precedes it.
 pub(super) fn introduction(workers: u32, seconds: u64) -> String {
     let [requests, units] = LIMITS.map(|(_, capacity)| capacity);
     let period = PERIOD.trim_end_matches('s');

@@ -20,7 +20,6 @@ use tokio::task::JoinSet;
 pub(super) type Workers = JoinSet<anyhow::Result<Infallible>>;
 
 struct Worker {
-    /// The index of its class.
     class: usize,
     /// Where it acquires permits. `None` if it calls without permits, and retries after a 429.
     resource: Option<Resource>,

@@ -2,8 +2,7 @@
 
 use std::error::Error;
 
-/// Formats the error and its causes in one line. A cause whose text is already included is left out, because some
-/// libraries repeat their cause in their own text.
+/// Formats the error and its causes in one line, without a cause whose text is already included.
 #[must_use]
 pub(crate) fn with_causes(error: &dyn Error) -> String {
     let causes = std::iter::successors(error.source(), |&cause| cause.source());

@@ -12,7 +12,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use toml::Table;
 
-/// The number of observations on a curve.
 const CURVE_POINTS: f64 = 120.0;
 
 #[derive(Clone, Copy, Debug)]

@@ -3,11 +3,6 @@
 use std::error::Error;
 
 /// Why a text or values are not a valid [`Policy`](crate::Policy), for people.
-///
-/// ```
-/// let error = "requests=50/10s;whole;fixed-window".parse::<rampmeter_upstream::Policy>().unwrap_err();
-/// assert_eq!(error.to_string(), "`fixed-window` and `whole` do not go together; leave one of them out");
-/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 pub struct PolicyError {

@@ -180,19 +180,6 @@ impl Policy {
     /// Counts at most the capacity in each window as long as the period, the first of which begins
     /// at the origin of time. Around the end of a window twice the capacity can be spent at once.
     ///
-    /// ```
-    /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection, Unit};
-    /// use std::time::Duration;
-    ///
-    /// let mut account = Account::new(vec!["requests=50/10s".parse::<Policy>()?.fixed_window()?]);
-    /// let all = Cost::new().with(Unit::REQUESTS, Amount::whole(50));
-    /// assert_eq!(account.admit(Duration::from_secs(9), &all), Ok(()));
-    /// let wait = Duration::from_secs(1);
-    /// assert_eq!(account.admit(Duration::from_secs(9), &all), Err(Rejection::RetryAfter(wait)));
-    /// assert_eq!(account.admit(Duration::from_secs(10), &all), Ok(()));
-    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
-    /// ```
-    ///
     /// # Errors
     /// If the policy never refills, or is another model already or a variant of the token bucket.
     pub fn fixed_window(self) -> Result<Self, PolicyError> {
@@ -225,21 +212,8 @@ impl Policy {
     }
 
     /// Counts at most the capacity in any window as long as the period. A call admitted at *t*
-    /// counts before *t* + period, and not at that time.
-    ///
-    /// The account remembers every admitted call of the last period that took some of the unit.
-    ///
-    /// ```
-    /// use rampmeter_upstream::{Account, Cost, Policy, Rejection};
-    /// use std::time::Duration;
-    ///
-    /// let mut account = Account::new(vec!["requests=1/10s".parse::<Policy>()?.sliding_window()?]);
-    /// assert_eq!(account.admit(Duration::from_secs(9), &Cost::new()), Ok(()));
-    /// let wait = Duration::from_secs(9);
-    /// assert_eq!(account.admit(Duration::from_secs(10), &Cost::new()), Err(Rejection::RetryAfter(wait)));
-    /// assert_eq!(account.admit(Duration::from_secs(19), &Cost::new()), Ok(()));
-    /// # Ok::<(), rampmeter_upstream::PolicyError>(())
-    /// ```
+    /// counts before *t* + period, and not at that time. The account remembers every admitted call
+    /// of the last period that took some of the unit.
     ///
     /// # Errors
     /// Those of [`Self::fixed_window`].

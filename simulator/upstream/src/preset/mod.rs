@@ -32,9 +32,8 @@ pub struct Preset {
     /// The form of its responses.
     #[serde(deserialize_with = "parsed")]
     pub dialect: Dialect,
-    /// The bound on calls in flight. A call counts from its arrival until just before its response
-    /// is sent, so that a client may call again once it has read the response, or until its caller
-    /// disconnects.
+    /// Bound on calls in flight. A call counts until its caller disconnects, or just before its
+    /// response is sent, so that a client may call again once it has read the response.
     pub concurrency: Option<NonZeroUsize>,
     /// How a limit without its own refusal rejects calls.
     #[serde(default)]

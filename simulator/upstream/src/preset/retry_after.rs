@@ -3,16 +3,6 @@
 use std::{str::FromStr, time::Duration};
 
 /// How the header `Retry-After` of a 429 states the wait.
-///
-/// ```
-/// use rampmeter_upstream::RetryAfter;
-/// use std::time::Duration;
-///
-/// let wait = Duration::from_micros(1_200_001);
-/// assert_eq!(RetryAfter::Milliseconds.of(wait), Some(1_201));
-/// assert_eq!(RetryAfter::Seconds.of(wait), Some(2));
-/// assert_eq!(RetryAfter::Missing.of(wait), None);
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RetryAfter {
     /// Whole milliseconds, rounded up, as at Sentinel Hub.

@@ -6,7 +6,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, de::Error};
 use std::{collections::BTreeMap, fmt::Write, time::Duration};
 
-/// The properties of a limit that a header can contain.
 const PLACEHOLDERS: &str = "name unit key limit remaining used utilization rate window reset-seconds reset-decimal \
                             reset-clock reset-unix reset-unix-decimal reset-rfc3339 status scope global";
 

@@ -4,8 +4,7 @@ use crate::rng::Rng;
 use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::Span;
 
-/// A scheduler reports on a waiting request every 3 s, so that two reports may be lost. The
-/// protocol allows 5 s.
+/// A scheduler reports on a waiting request every 3 s (5 s are allowed), so two may be lost.
 const WAITING: Span = Span::from_secs(12);
 /// A scheduler answers modes `allow` and `reserve` at once.
 const AT_ONCE: Span = Span::from_secs(2);

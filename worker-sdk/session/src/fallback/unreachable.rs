@@ -11,9 +11,8 @@ use rampmeter_protocol::time::Span;
 /// matter: no server, no scheduler, or silence. A request in a scheduler's queue has been answered;
 /// after a silence as long as the patience it is sent again, and waits for another answer.
 ///
-/// Any answer or event ends this state, and the session repeats the waiting requests. The state
-/// also ends if no request comes for as long as the patience; the next request has to find out
-/// again.
+/// Any answer or event ends this state, and the session repeats the waiting requests. It also ends
+/// if no request comes for as long as the patience; the next one has to find out again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unreachable {
     /// Requests wait for a scheduler, or for their deadline.

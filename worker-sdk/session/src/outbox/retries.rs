@@ -29,9 +29,8 @@ impl Retries {
         self.opens
     }
 
-    /// Takes the budget of one message. If that empties the budget, the next message waits for a
-    /// random part of the pace more; otherwise clients with equally empty budgets would continue in
-    /// step.
+    /// Takes the budget of one message. If that empties it, the next message waits a random part of
+    /// the pace longer; clients with equally empty budgets would otherwise go on in step.
     pub(crate) fn spend(&mut self, now: Time, dice: &mut Rng) {
         self.bucket.take(now);
         self.opens = self.bucket.opens();

@@ -11,9 +11,7 @@ use rampmeter_store::Revision;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pause between probes of a leader.
 const PROBE_EVERY: Duration = Duration::from_millis(80);
-/// How long one probe waits for its answer.
 const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 /// A leader that has not answered for this long is replaced. One that was merely slow loses only the lead.
 const SILENT_FOR: Span = Span::from_millis(700);

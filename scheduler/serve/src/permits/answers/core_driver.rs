@@ -101,7 +101,6 @@ impl CoreDriver {
         self.discovery.limits_in_force(self.core.resource())
     }
 
-    /// Returns when the core next needs an event, and why.
     pub(crate) fn next_wakeup(&self) -> Option<Wakeup> {
         self.discovery.next_wakeup(&self.core)
     }

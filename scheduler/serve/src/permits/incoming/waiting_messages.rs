@@ -87,7 +87,6 @@ impl WaitingMessages {
         }
     }
 
-    /// Removes the next message in turn.
     pub(crate) fn pop(&mut self) -> Option<Inbound> {
         let message = match self.echoes.pop_front_if(|echo| echo.ahead == 0) {
             Some(echo) => echo.message,

@@ -144,8 +144,7 @@ impl CountedBucket {
         }
     }
 
-    /// Learns that a window ends within `ends`: that of an answered call has begun, so within a
-    /// period.
+    /// Learns that a window ends in `ends`: that of an answered call has begun, so within a period.
     fn learn_phase(&mut self, limit: &Limit, now: Time, ends: Interval) -> ReportEffect {
         let alignment = limit.alignment().filter(|alignment| alignment.is_periodic());
         let Some(alignment) = alignment else { return ReportEffect::Agrees };
