@@ -11,8 +11,7 @@ use std::str::FromStr;
 pub const PRIVATE: &str = "rampmeter-private-";
 
 /// One or more servers of one cluster, separated by commas: `nats://user:password@host:4222` or
-/// `nats://token@host:4222`. Any of them may be down at startup; the client discovers the other
-/// servers of the cluster.
+/// `nats://token@host:4222`. Any of them may be down at startup; the client discovers others.
 ///
 /// `Display` omits users, passwords and tokens, so that messages can show the servers.
 ///

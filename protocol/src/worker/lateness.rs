@@ -6,8 +6,7 @@
 //! lateness is its one-way delay minus the base delay (compare RFC 6817, LEDBAT).
 //!
 //! No clock drift has to be known. A bound from round trips alone would call every answer late
-//! whose path takes over 50 ms. If two successive answers are equally late, the path itself is
-//! long.
+//! whose path takes over 50 ms. If two successive answers are equally late, the path is long.
 
 use crate::epoch::Epoch;
 use crate::time::{NANOS_PER_MILLI, Span, Time};

@@ -32,8 +32,7 @@ pub struct Extras<'a> {
 }
 
 /// Converts a request. `id` is its own id, or one that the driver drew for it; `user` is the NATS
-/// user who asks, empty if unknown; `permitted` is the class that the request's subject names, if
-/// any.
+/// user who asks, empty if unknown; `permitted` is the class in the request's subject, if any.
 ///
 /// # Errors
 /// The address and the refusal, if the resource does not know the class or cannot charge the cost,
@@ -93,8 +92,7 @@ pub fn settle<R: Clone>(
         Fate::Extended => event::Outcome::Extend,
         Fate::Used(Report { cost, .. }) => {
             let stated = cost.iter().map(|(unit, amount)| (unit.to_owned(), amount));
-            // The worker's costs take precedence over the response's, which may be in uncounted
-            // units.
+            // The worker's costs take precedence over the response's, whose units may be uncounted.
             let counts = |unit: &str| cost.get(unit).is_none() && resource.counts(unit);
             let observed = observation.iter().flat_map(|observation| &observation.spent);
             let observed = observed.filter(|(unit, _)| counts(unit)).cloned();

@@ -68,8 +68,7 @@ impl Session {
     }
 
     /// Sends everything again. After a long silence the scheduler may know none of the asks; since
-    /// it answers now, the back-off ends. Asks that were never sent wait only if other clients have
-    /// waited too.
+    /// it answers now, the back-off ends. Asks never sent wait only if other clients waited too.
     pub(crate) fn ask_all_again(&mut self, now: Time, resource: ResourceNumber, silence: Span) {
         let most = reask_jitter(silence);
         let again = self.asks.unsend_all_of(now, resource);

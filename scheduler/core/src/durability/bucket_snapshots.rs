@@ -1,8 +1,7 @@
 //! Buckets, freezes and spent quotas in a snapshot, with the keys of limits with long periods.
 //!
-//! A million keys may change between two checkpoints, so a checkpoint can't contain all. A
-//! successor takes unknown keys for empty, and those of a limit with a long period would stay so
-//! for weeks.
+//! A million keys may change between two checkpoints, so one can't contain all. A successor takes
+//! unknown keys for empty; those of a limit with a long period would stay so for weeks.
 //!
 //! So a checkpoint lists the keys of such limits that are in use, each with its own budget, and
 //! refers to the [pages](crate::ledger::key_pages) that record keys at rest. An unlisted key has a

@@ -25,8 +25,7 @@ stored_as_array!(DebitSnapshot: ends_in, micros);
 /// Steps that lower a bucket's full level: each credit counts until its time. Credits never rise.
 ///
 /// A successor charges promises before their starts. Its bucket would then refill while the
-/// upstream's is still full and loses that refill. So the successor's full level is lower until
-/// then.
+/// upstream's is still full and loses the refill, so its full level is lower until then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PendingDebits(Vec<(Time, Credit)>);
 

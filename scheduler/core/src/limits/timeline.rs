@@ -141,8 +141,7 @@ impl Timeline {
         gap
     }
 
-    /// Returns the first gap from the one before `from` whose level passes `level`, or the last
-    /// gap.
+    /// Returns the first gap from the one before `from` whose level passes `level`, or the last.
     pub(crate) fn first_gap_above(&self, limit: &Limit, from: StartKey, mut potential: Credit, level: Credit) -> Gap {
         let end = self.seek(limit, Tier::NO_HEADROOM, self.root, Some(from), &mut |run, _| {
             let passes = potential + run.peak > level;

@@ -15,8 +15,7 @@ use rampmeter_protocol::time::Time;
 use std::sync::Arc;
 
 impl<R: Clone> Scheduler<R> {
-    /// Continues under `resource`, whose limits alone differ. New limits have what is `left` of
-    /// them.
+    /// Continues under `resource`, whose limits alone differ. New limits have what is `left`.
     ///
     /// * Limits that [continue](Succession) keep their levels and promises. If a limit's size
     ///   changes, its lessons are forgotten.

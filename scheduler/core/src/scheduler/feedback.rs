@@ -3,8 +3,7 @@
 //! A rejected call shows that the upstream's level is lower than assumed; a response that states
 //! when to call again shows by how much. If the response does not name the limit, the limit with
 //! the least refill left is corrected. Responses are compared with the levels at the time of the
-//! call, corrected by what was learned since, so the calls of one round trip do not teach the same
-//! thing twice.
+//! call, corrected by what was learned since, so the calls of one round trip teach nothing twice.
 //!
 //! A worker reports what the upstream has answered, and may be wrong. Its report counts only for
 //! the limits that its call was charged to, and stops calls that need these limits for a minute at

@@ -290,8 +290,7 @@ impl<R: Clone> Scheduler<R> {
         self.queues.waiting()
     }
 
-    /// Aligns windows to another wall clock. A window's usage counts in all new ones that overlap
-    /// it.
+    /// Aligns windows to another wall clock. A window's usage counts in each new one that overlaps.
     fn anchor(&mut self, now: Time, wall_clock: WallClockOrigin) {
         if wall_clock == self.resource.wall_clock() {
             return;

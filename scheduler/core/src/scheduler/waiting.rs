@@ -297,8 +297,7 @@ impl<R: Clone> Scheduler<R> {
         waiting
     }
 
-    /// Forgets a request that stops waiting, but not its position in a queue. Keys keep nothing for
-    /// it.
+    /// Forgets a request that stops waiting, not its position in a queue. Keys keep nothing for it.
     pub(crate) fn stop_waiting(&mut self, slot: Slot) -> Waiting<R> {
         let permit = self.permits.get_mut(slot);
         let (waiting, bill) = (permit.stop_waiting(), Arc::clone(&permit.bill));

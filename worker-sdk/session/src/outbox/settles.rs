@@ -2,8 +2,7 @@
 //!
 //! A scheduler confirms each message before it grants anything that follows from it, and NATS
 //! reports if no scheduler was there. What is neither confirmed nor lost is sent again to the next
-//! leader. A confirmed settle is not: after a crash it might free the place of a call that came
-//! after it.
+//! leader. A confirmed settle is not: after a crash it might free the place of a later call.
 
 use super::payload::{ArrayPayload, MAX_ELEMENTS};
 use crate::event::BatchNumber;

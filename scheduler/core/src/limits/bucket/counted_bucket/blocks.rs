@@ -144,8 +144,7 @@ impl CountedBucket {
         anonymous
     }
 
-    /// Returns usage as blocks, cut at the ends of windows. Listed calls last until `renewed` at
-    /// least.
+    /// Returns usage in blocks, cut at ends of windows. Listed calls last until `renewed` at least.
     pub(super) fn blocks(&self, limit: &Limit, renewed: Option<Time>) -> Vec<UsageBlock> {
         let mut blocks = Vec::new();
         let (mut from, mut used) = (self.now, self.total);

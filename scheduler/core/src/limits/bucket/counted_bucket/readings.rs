@@ -30,8 +30,7 @@ impl CountedBucket {
         self.reports.iter_mut().for_each(|reports| reports.starts.most = MAX_LEVELS);
     }
 
-    /// Learns usage by others and the ends of windows from a response. Returns whether it is
-    /// believed.
+    /// Learns usage by others and ends of windows from a response. Returns whether it is believed.
     pub(crate) fn learn(&mut self, limit: &Limit, now: Time, reading: &BucketReading) -> bool {
         self.advance(limit, now);
         self.track(now);
