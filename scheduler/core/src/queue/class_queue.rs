@@ -58,6 +58,11 @@ impl ClassQueue {
         }
     }
 
+    /// Drops all requests, and the service of their clients.
+    pub(super) fn empty(&mut self, resource: &Resource, now: Time) {
+        *self = ClassQueue::new(resource, now);
+    }
+
     /// Returns all requests of the class, here and in key queues, in the order in which they came.
     pub(super) fn in_order_of_coming(&self) -> Vec<Slot> {
         let mut all: Vec<(Arrival, Slot)> = self.all.iter().map(|(position, slot)| (position.came, *slot)).collect();

@@ -48,7 +48,7 @@ impl Queues {
     /// Empties the queues. Returns all requests class by class, in the order in which they came.
     pub(crate) fn empty(&mut self, resource: &Resource, now: Time) -> Vec<Slot> {
         let waiting = self.classes.iter().flat_map(ClassQueue::in_order_of_coming).collect();
-        self.classes.iter_mut().for_each(|queue| *queue = ClassQueue::new(resource, now));
+        self.classes.iter_mut().for_each(|queue| queue.empty(resource, now));
         self.keys = KeyQueues::default();
         assert_eq!(self.waiting(), 0, "no request waits in an empty queue");
         waiting

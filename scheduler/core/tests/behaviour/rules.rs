@@ -217,14 +217,16 @@ fn an_answer_ends_the_jitter_of_a_call_in_a_shadow_window() {
     ";
     assert_eq!(measured(&mut play(&spec, script), ms(1025)), ShadowStatus { calls: 2, ..ShadowStatus::default() });
     // The start of a call that was made early stays where it was.
-    let spec = resource(vec![called("one", 1.0, 10_000), shadow(of(called("maybe", 2.0, 100)))]);
+    let spec = resource(vec![limit("units", 1.0, span(10_000)), shadow(of(called("maybe", 2.0, 100)))]);
     let script = "
-        0     reserve a    -> a@0
-        0     reserve b    -> b@10000
-        10    answered b 200 -> b:settled
-        20000 reserve c    -> c@20000
+        0     reserve a requests=0 units=1 -> a@0
+        0     reserve b requests=1 units=1 -> b@10000
+        10    answered b 200               -> b:settled
+        5000  reserve c requests=2 units=0 -> c@5000
+        5000  reserve d requests=1 units=0 -> d@5000
     ";
-    assert_eq!(measured(&mut play(&spec, script), ms(20_000)), ShadowStatus { calls: 3, ..ShadowStatus::default() });
+    let ShadowStatus { would_wait, .. } = measured(&mut play(&spec, script), ms(5000));
+    assert_eq!(would_wait, 1, "b uses nothing yet, and frees nothing");
 }
 
 #[test]

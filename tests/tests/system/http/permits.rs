@@ -122,6 +122,8 @@ async fn answers_that_no_client_takes_are_given_back() {
         }
     }
     worker.until_queued(0).await;
+    let lost = scheduler::metrics(&front.running).await.value("rampmeter_undelivered_total", &[("resource", "hub")]);
+    assert_eq!(lost, 0.0, "it is cancelled, and not found out by an update that nobody takes");
     worker.settle(json!({"id": "held", "used": false})).await;
     let all = json!({"mode": "allow", "cost": {"requests": 4}});
     until("all is free again", async || (worker.ask(all.clone()).await["status"] == "granted").then_some(())).await;

@@ -43,7 +43,7 @@ async fn a_request_to_sentinel_hub_costs_what_its_body_says() {
     // Bodies that tell a cost are kept whole.
     let proxy = start("replay_bytes = 100\n").await;
     let as_text = BODY.replace("\"orthorectify\": true", "\"orthorectify\": \"true\"");
-    assert_eq!(post(&proxy, "/api/v1/process", &as_text).await, (200, 54));
+    assert_eq!(post(&proxy, "/api/v1/process", &(" ".repeat(500_000) + &as_text)).await, (200, 54));
     assert!(!proxy.log().contains("does not tell"), "{}", proxy.log());
     let wrong = BODY.replace("2000", "\"wide\"");
     for left in [53, 52] {
