@@ -225,8 +225,7 @@ fn an_answer_ends_the_jitter_of_a_call_in_a_shadow_window() {
         5000  reserve c requests=2 units=0 -> c@5000
         5000  reserve d requests=1 units=0 -> d@5000
     ";
-    let ShadowStatus { would_wait, .. } = measured(&mut play(&spec, script), ms(5000));
-    assert_eq!(would_wait, 1, "b uses nothing yet, and frees nothing");
+    assert_eq!(measured(&mut play(&spec, script), ms(5000)).would_wait, 1, "b uses nothing yet, and frees nothing");
 }
 
 #[test]

@@ -200,10 +200,7 @@ scripts! {
 
     an_answered_call_counts_for_a_period_of_a_longer_window(
         late(Algorithm::SlidingWindow),
-        "longer": resource(vec![LimitSpec {
-            jitter: Span::ZERO,
-            ..counted(Algorithm::SlidingWindow, limit("requests", 10.0, span(1100)))
-        }])
+        "longer": resource(vec![LimitSpec { jitter: Span::ZERO, ..counted(Algorithm::SlidingWindow, limit("requests", 10.0, span(1100))) }])
     ): "
         0    reserve a requests=10     -> a@0
         0    answered a 200            -> a:settled
