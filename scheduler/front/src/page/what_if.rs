@@ -34,6 +34,9 @@ const MAX_PERCENT: f64 = 10_000.0;
 pub trait Forecaster: fmt::Debug + Send + Sync {
     /// Returns the figures of a resource with this status under the given conditions. Stops early,
     /// with figures to be ignored, once `goes_on` is false.
+    ///
+    /// # Errors
+    /// See [`ForecastError`].
     fn forecast(
         &self,
         status: &Status,
