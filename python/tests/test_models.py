@@ -23,7 +23,6 @@ from rampmeter._model.prompts import MAX_PROMPTS, Prompts
 from servers import Upstream, binary, until
 from test_proxy import Holds
 from test_proxy import proxy as proxy  # a fixture
-from test_vendors import vendor as vendor  # a fixture
 
 CHAT = "/v1/chat/completions"
 TOOL = {

@@ -17,7 +17,6 @@ from conftest import Starts
 from limits import count, ideal, is_in_time, resource, shared
 from servers import Nats, Proxy, Server, Upstream, until
 from test_vendors import BURST, TOKENS, prompts, tile, units_of
-from test_vendors import vendor as vendor  # a fixture
 
 IN_FLIGHT = 64
 THREE_BANDS = '//VERSION=3\nfunction setup() { return {input: ["B02", "B03", "B04"], output: {bands: 3}} }'

@@ -29,7 +29,6 @@ from conftest import Starts
 from limits import resource, shared
 from servers import Upstream, until
 from test_vendors import PROMPT, SCRIPT, download
-from test_vendors import vendor as vendor  # a fixture
 
 SECONDS = float(os.environ.get("RAMPMETER_SOAK", "4"))
 RATE = 20
