@@ -60,7 +60,7 @@ async fn only_an_operator_takes_the_stock_of_long_limits() {
         let errors = empty(limits).await.unwrap_err();
         assert!(errors.contains(expected), "{errors}");
     }
-    assert_eq!(empty(&["--all"]).await.as_deref(), Ok("hub: short, long, quota emptied\n"));
+    assert_eq!(empty(&["--all"]).await.as_deref(), Ok("hub: short, long, quota, by-guild emptied\n"));
     let refused = worker.ask(json!({ "mode": "allow" })).await;
     assert_eq!(refused["code"], "quota_spent", "{refused}");
     // The next leader knows that epoch.
