@@ -157,7 +157,7 @@ impl fmt::Display for Bounded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Bounded::Waiting => "waiting requests are at",
-            Bounded::WaitingOfParty => "this client's waiting requests are at its share of",
+            Bounded::WaitingOfParty => "waiting requests of this client, user or key are at its share of",
             Bounded::Remembered => "remembered permits are at",
             Bounded::Pending => "answers that wait for the store are at",
         })
