@@ -160,7 +160,7 @@ IN_CORE = [
     ("a late answer shortens the time of a spent quota", "mark_spent_until", r"self\.quota_spent_until\.max\(until\)", "until"),
     ("a call made early keeps its start", "use_up", r"granted\.start\.at\.min\(now\)", "granted.start.at"),
     ("an answered call counts for its jitter, too", "correct", r"made == CallMade::Answered(?=\s+&& self)", "false"),
-    ("a call ahead is answered in a shadow window", "end_jitter", r"key\.at <= now && ", ""),
+    ("a call ahead is answered in a shadow window", "sooner_end", r"key\.at <= now && ", ""),
     ("a call without an answer does not count for its jitter", "settle_used", r"observation\.is_some\(\)", "true"),
     ("places that come back count as needed", "charge", r"self\.least = self\.least\.min\(self\.left\);", "self.least -= cost;"),
     ("a place of a key comes back to no checkpoint", "release", r"let returns = \|limit\| unused \|\| places\.has\(limit\);", "let returns = |limit| unused && places.has(limit);"),

@@ -398,13 +398,9 @@ impl Ledger {
     pub(crate) fn correct(&mut self, now: Time, key: StartKey, charged: &Bill, actual: &Bill, made: CallMade) {
         for limit in charged.limits() {
             let (charge, actual) = (Charge::of(charged, limit), actual.get(limit));
-            let of_limit = self.adaptive(limit).limit();
-            let ends = charge.amount > Amount::ZERO && of_limit.counts_calls_in_flight();
+            let ends = charge.amount > Amount::ZERO && self.adaptive(limit).limit().counts_calls_in_flight();
             let ends_jitter = made == CallMade::Answered
-                && self.read(now, charge, |bucket, limit| {
-                    let until = limit.counts_until_if_answered(now).zip(bucket.lease_end(key));
-                    until.is_some_and(|(answered, unanswered)| answered < unanswered)
-                });
+                && self.read(now, charge, |bucket, limit| bucket.sooner_end(limit, now, key)).is_some();
             if ends && made != CallMade::No {
                 self.adaptive_mut(limit).note_call_time(now.since(key.at));
             }

@@ -92,6 +92,11 @@ one_kind_has! {
     fn end_inherited(self: &mut Self, limit: &Limit, now: Time, cost: StartCost) -> bool, or false;
     /// Returns when the lease of the call of `key` ends; `None` if it holds nothing.
     fn lease_end(self: &Self, key: StartKey) -> Option<Time>, or None;
+    /// Returns when the usage of a call ends that the upstream has answered by now, if that is sooner
+    /// than it would end otherwise.
+    fn sooner_end(self: &Self, limit: &Limit, now: Time, key: StartKey) -> Option<Time>, or None;
+    /// Ends the usage of such a call then.
+    fn end_jitter(self: &mut Self, limit: &Limit, now: Time, key: StartKey), or ();
     /// Estimates when the oldest call in flight ends, if calls take `call_time`.
     fn likely_end(self: &Self, limit: &Limit, now: Time, call_time: Span) -> Option<Time>, or None;
     /// Returns the last instant at which known usage counts, if it outlasts a call that starts now.
@@ -224,10 +229,8 @@ impl Bucket {
             self.if_frozen(|freeze| freeze.note_return(key));
         }
         of_kind!(self, kind => kind.correct(limit, now, key, correction));
-        if made == CallMade::Answered
-            && let Counted(counted) = self
-        {
-            counted.end_jitter(limit, now, key);
+        if made == CallMade::Answered {
+            self.end_jitter(limit, now, key);
         }
     }
 

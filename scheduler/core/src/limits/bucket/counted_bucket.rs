@@ -244,13 +244,16 @@ impl CountedBucket {
         self.add_usage(limit, key.at, until, more);
     }
 
-    /// Ends the usage of a call in a sliding window that the upstream has answered by now, unless it
-    /// ends sooner. In a shadow limit, an answered call may still start later.
+    /// In a shadow limit, an answered call may still start later.
+    pub(crate) fn sooner_end(&self, limit: &Limit, now: Time, key: StartKey) -> Option<Time> {
+        let end = limit.counts_until_if_answered(now)?;
+        let call = self.calls.get(&key)?;
+        (key.at <= now && end < call.until && self.steps.len() < EXACT_STEPS).then_some(end)
+    }
+
     pub(crate) fn end_jitter(&mut self, limit: &Limit, now: Time, key: StartKey) {
-        let Some(end) = limit.counts_until_if_answered(now).filter(|_| self.steps.len() < EXACT_STEPS) else { return };
-        let Some(call) = self.calls.get_mut(&key).filter(|call| key.at <= now && end < call.until) else {
-            return;
-        };
+        let Some(end) = self.sooner_end(limit, now, key) else { return };
+        let Some(call) = self.calls.get_mut(&key) else { return };
         let (cost, until) = (call.cost, std::mem::replace(&mut call.until, end));
         self.ends.remove(&(until, key));
         self.ends.insert((end, key));
