@@ -250,8 +250,11 @@ impl SimulatedScheduler {
         }
         if let Some(request) = self.request(&settle.id) {
             let request = &mut self.requests[request];
-            let ended = if settle.fate == Fate::Unused { &mut request.returned } else { &mut request.settled };
-            ended.get_or_insert(now);
+            match settle.fate {
+                Fate::Unused => drop(request.returned.get_or_insert(now)),
+                Fate::Used(_) => drop(request.settled.get_or_insert(now)),
+                Fate::Extended => {}
+            }
         }
         let observation = settle.response().map(|response| self.reader.read(response, unix_ms(now)).observation);
         let settle = wire::settle(&self.leader.core, None, settle, observation);
