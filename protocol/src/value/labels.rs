@@ -5,6 +5,9 @@ use crate::object::pairs;
 use crate::text::Text;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+/// The label that names one of the accounts of a resource.
+pub const ACCOUNT: &str = "account";
+
 /// Strings by key for limits and fair sharing: at most 16, each key once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels<'a>(Vec<(Text<'a>, Text<'a>)>);
@@ -37,6 +40,14 @@ impl<'a> Labels<'a> {
         }
         self.0.push((key, value));
         Ok(())
+    }
+
+    /// Returns these labels with another one, even beyond their bound.
+    #[must_use]
+    pub fn with(mut self, key: &'a str, value: impl Into<Text<'a>>) -> Self {
+        self.0.retain(|(known, _)| **known != *key);
+        self.0.push((key.into(), value.into()));
+        self
     }
 
     /// Returns the value of the label `key`.

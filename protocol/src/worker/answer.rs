@@ -64,6 +64,10 @@ pub struct Granted<'a> {
     /// The limit that sets the delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Text<'a>>,
+    /// The account that makes the call, if the resource has accounts. The settle names it as a label
+    /// of what was `asked`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<Text<'a>>,
     /// The buckets that a start ahead of now is charged to: limits, with their keys if they have
     /// any. The start survives freezes of other buckets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -160,9 +164,11 @@ impl Granted<'_> {
                 WholeNumbers(CompactFormatter).write_f64(to, time).map_err(io)?;
             }
         }
-        if let Some(limit) = &self.limited_by {
-            to.write_all(br#","limited_by":"#).map_err(io)?;
-            serde_json::to_writer(&mut *to, limit)?;
+        for (key, name) in [(r#","limited_by":"#, &self.limited_by), (r#","account":"#, &self.account)] {
+            if let Some(name) = name {
+                to.write_all(key.as_bytes()).map_err(io)?;
+                serde_json::to_writer(&mut *to, name)?;
+            }
         }
         for (key, number) in [(r#","at_ms":"#, self.at_ms), (r#","epoch":"#, Some(self.epoch.get()))] {
             if let Some(number) = number {
@@ -179,6 +185,7 @@ impl Granted<'_> {
         Granted {
             id: self.id.into_owned(),
             limited_by: self.limited_by.map(Text::into_owned),
+            account: self.account.map(Text::into_owned),
             charged: self
                 .charged
                 .into_iter()
@@ -244,6 +251,8 @@ struct Flat<'a> {
     #[serde(default)]
     lease_ms: Option<f64>,
     #[serde(borrow, default)]
+    account: Option<Text<'a>>,
+    #[serde(borrow, default)]
     charged: Vec<(Text<'a>, Option<Text<'a>>)>,
     #[serde(borrow, default)]
     left: Vec<Left<'a>>,
@@ -290,6 +299,7 @@ impl<'a> From<Flat<'a>> for Answer<'a> {
                     valid_ms: flat.valid_ms,
                     lease_ms: flat.lease_ms,
                     limited_by,
+                    account: flat.account,
                     charged: flat.charged,
                     left: flat.left,
                     cost: flat.cost,

@@ -6,6 +6,7 @@ use crate::epoch::Epoch;
 use crate::id::PermitId;
 use crate::labels::Labels;
 use crate::millis::Millis;
+use crate::name::Name;
 use crate::price::Price;
 use crate::text::Text;
 use crate::trace_context::TraceContext;
@@ -43,6 +44,9 @@ pub struct PermitRequest<'a> {
     /// The labels that limits match and key on.
     #[serde(borrow, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels<'a>,
+    /// The accounts that may not make the call, if the resource has accounts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not: Vec<Name>,
     /// When to answer.
     pub mode: Mode,
     /// Longest acceptable time from arrival to start.

@@ -1,7 +1,7 @@
 //! The output of the scheduler: what its driver has to do.
 
 use rampmeter_policy::BucketName;
-use rampmeter_policy::ids::{ClassId, LimitId};
+use rampmeter_policy::ids::{AccountId, ClassId, LimitId};
 use rampmeter_policy::refusal::Refusal;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::id::PermitId;
@@ -116,4 +116,6 @@ pub struct Grant<R> {
     pub waited: Span,
     /// Whether the answer repeats an earlier one. The permit is charged once.
     pub repeated: bool,
+    /// The account that makes the call, if the resource has accounts.
+    pub account: Option<AccountId>,
 }

@@ -152,6 +152,13 @@ impl<R> Ask<R> {
         let (max_wait, progress, client, call) = (None, false, None, None);
         Ask { to, id, identity, bill, class, mode, max_wait, age, progress, client, call }
     }
+
+    /// Makes it a request for this alternative alone, if its bill has alternatives.
+    #[must_use]
+    pub(crate) fn taking(self, alternative: Option<Arc<Bill>>) -> Self {
+        let chosen = alternative.map(|bill| (*bill).clone().of_client(self.bill.client));
+        Ask { bill: chosen.unwrap_or(self.bill), ..self }
+    }
 }
 
 /// How the call of a permit went.

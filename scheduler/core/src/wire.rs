@@ -45,12 +45,14 @@ pub fn ask<R>(
     request: &PermitRequest<'_>,
     permitted: Option<&Name>,
 ) -> Result<event::Ask<R>, (R, Refusal)> {
-    let class = || class_of(resource, request.class.as_deref(), permitted);
-    let bill = resource.bill(&request.labels, request.cost.iter());
-    let (bill, class) = match bill.and_then(|bill| Ok((bill, class()?))) {
+    let class = class_of(resource, request.class.as_deref(), permitted);
+    let of_class = *class.as_ref().unwrap_or(&resource.default_class());
+    let bill = resource.bill_in_pool(&request.labels, request.cost.iter(), of_class, &request.not);
+    let (bill, class) = match bill.and_then(|bill| Ok((bill, class?))) {
         Ok(found) => found,
         Err(refusal) => return Err((to, refusal)),
     };
+    let call = || Call::new(&request.labels, &request.cost).not_by(request.not.clone());
     Ok(event::Ask {
         to,
         id,
@@ -63,7 +65,7 @@ pub fn ask<R>(
         progress: request.progress,
         client: resource.spec().fair_share.as_ref().and_then(|fair| request.labels.get(&fair.label)).map(Arc::from),
         // Only a waiting request can be charged by other limits later.
-        call: (request.mode == Mode::Wait).then(|| Box::new(Call::new(&request.labels, &request.cost))),
+        call: (request.mode == Mode::Wait).then(|| Box::new(call())),
     })
 }
 
@@ -124,7 +126,10 @@ pub fn answer<R>(
             let bucket = |(limit, key): &'_ BucketName| (*limit, key.as_deref().map(|key| Text::from(key.to_owned())));
             let named = grant.charged.iter().map(bucket);
             let charged = named.map(|(limit, key)| (Text::from(&*resource[limit].spec().name), key)).collect();
-            let granted = Granted { id, delay_ms, valid_ms, lease_ms, limited_by, charged, left, cost, at_ms, epoch };
+            let accounts = &resource.spec().accounts;
+            let account = grant.account.map(|account| Text::from(&*accounts[account.index()].name));
+            let granted =
+                Granted { id, delay_ms, valid_ms, lease_ms, limited_by, account, charged, left, cost, at_ms, epoch };
             send(grant.to, &Answer::Granted(granted));
         }
         Command::Queued { to, id, position, eta, limited_by } => {

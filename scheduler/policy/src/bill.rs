@@ -1,8 +1,9 @@
 //! The amounts that one call takes from each bucket.
 
-use crate::ids::{ClientNumber, LimitId};
+use crate::ids::{AccountId, ClientNumber, LimitId};
 use crate::spec::MAX_LIMITS;
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::time::Span;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -27,6 +28,22 @@ pub struct Bill {
     pub estimated: Option<Box<Bill>>,
     /// The charges of shadow limits, which have buckets of their own.
     pub shadow: Option<Box<Bill>>,
+    /// The account that makes the call, if the resource has accounts.
+    pub account: Option<AccountId>,
+    /// The bills of which one is chosen when the call gets its start. This bill then only says what
+    /// the request is likely to take from each bucket.
+    pub alternatives: Option<Arc<[Alternative]>>,
+}
+
+/// One of several ways to make a call.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Alternative {
+    /// What the call takes this way.
+    pub bill: Arc<Bill>,
+    /// How long a request waits for a start this way before it takes the earliest of all.
+    pub wait: Span,
+    /// The part of such calls that are likely to be made this way, in millionths.
+    pub ppm: u32,
 }
 
 /// The labels of a call by which discovered limits may apply.
@@ -91,9 +108,48 @@ impl Bill {
         self.keyed.sort_by_key(|charge| charge.limit);
     }
 
+    /// Creates the bill of a request with these alternatives, which charge the same keys. What all
+    /// of them take, it takes; of the rest its likely part.
+    pub(crate) fn with_alternatives(alternatives: Arc<[Alternative]>) -> Bill {
+        let first = &alternatives[0].bill;
+        let mut whole = Bill { account: None, shared: SmallVec::new(), ..(**first).clone() };
+        let all = alternatives.iter().fold(LimitSet::NONE, |all, other| LimitSet(all.0 | other.bill.applicable.0));
+        for limit in all.limits().filter(|limit| first.key_charge(*limit).is_none()) {
+            let amounts = alternatives.iter().map(|other| other.bill.get(limit));
+            let likely = match amounts.clone().all(|amount| amount == first.get(limit)) {
+                true => first.get(limit),
+                false => amounts.zip(&*alternatives).map(|(amount, other)| other.part_of(amount)).fold(Amount::ZERO, Amount::saturating_add),
+            };
+            whole.set(limit, likely);
+        }
+        Bill { alternatives: Some(alternatives), ..whole }
+    }
+
+    /// Changes each alternative, or the bill itself if it has none.
+    #[must_use]
+    pub fn map_options(self, change: impl Fn(Bill) -> Bill) -> Bill {
+        let Some(alternatives) = &self.alternatives else { return change(self) };
+        let changed = alternatives.iter().map(|one| Alternative { bill: Arc::new(change((*one.bill).clone())), ..one.clone() });
+        Bill::with_alternatives(changed.collect())
+    }
+
+    /// Iterates over the alternatives; a bill without any is its only one.
+    pub fn options(&self) -> impl Iterator<Item = &Bill> + Clone {
+        let alternatives = self.alternatives.as_deref().unwrap_or_default();
+        let itself = alternatives.is_empty().then_some(self);
+        alternatives.iter().map(|one| &*one.bill).chain(itself)
+    }
+
+    /// Returns the limits that each option charges.
+    #[must_use]
+    pub fn needs(&self) -> LimitSet {
+        let needs = |bill: &Bill| bill.charged().fold(LimitSet::NONE, LimitSet::with);
+        self.options().map(needs).reduce(LimitSet::and).unwrap_or_default()
+    }
+
     /// Maps each charge by `change`; `None` drops the charge.
     pub(crate) fn map_charges(&self, change: impl Fn(LimitId, Amount) -> Option<(LimitId, Amount)>) -> Bill {
-        let mut bill = Bill::default();
+        let mut bill = Bill { account: self.account, ..Bill::default() };
         for limit in self.limits() {
             if let Some((to, amount)) = change(limit, self.get(limit)) {
                 bill.charge(to, self.key_charge(limit).map(|charge| Arc::clone(&charge.key)), amount);
@@ -106,6 +162,12 @@ impl Bill {
     #[must_use]
     pub fn of_client(self, client: ClientNumber) -> Self {
         Bill { client, ..self }
+    }
+
+    /// Makes this the bill of a call that `account` makes.
+    #[must_use]
+    pub fn of_account(self, account: AccountId) -> Self {
+        Bill { account: Some(account), ..self }
     }
 
     /// Returns the charges before learned corrections.
@@ -192,6 +254,14 @@ impl Bill {
     /// Iterates over the charges to all limits.
     pub fn amounts(&self) -> impl Iterator<Item = (LimitId, Amount)> + Clone {
         self.shared().chain(self.keyed().map(|charge| (charge.limit, charge.amount)))
+    }
+}
+
+impl Alternative {
+    fn part_of(&self, amount: Amount) -> Amount {
+        let micros = u128::from(amount.micros()) * u128::from(self.ppm);
+        let part = u64::try_from(micros.div_ceil(1_000_000)).ok().and_then(|micros| Amount::from_micros(micros).ok());
+        part.unwrap_or(amount)
     }
 }
 

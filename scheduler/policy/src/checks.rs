@@ -17,9 +17,11 @@ type Rule = (&'static str, bool, String);
 pub(crate) fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
     let (limits, classes) = (&spec.limits, &spec.classes_or_default());
     let default = spec.default_class.as_ref().unwrap_or(&classes[0].name);
-    let has_limits = spec.has_limits() && limits.len() <= MAX_LIMITS;
+    let per_account = limits.iter().filter(|limit| limit.per_account).count();
+    let count = limits.len() - per_account + per_account * spec.accounts.len();
+    let has_limits = spec.has_limits() && count <= MAX_LIMITS;
     let rules = [
-        ("limits", has_limits, format!("a resource has 1 to {MAX_LIMITS} limits")),
+        ("limits", has_limits, format!("a resource has 1 to {MAX_LIMITS} limits, those of each account counted")),
         ("classes", classes.len() <= MAX_CLASSES, format!("a resource has at most {MAX_CLASSES} classes")),
         within("horizon", spec.horizon, Span::ZERO..=MAX_HORIZON),
         bound("max_waiting", spec.bounds.max_waiting),
@@ -33,6 +35,7 @@ pub(crate) fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
     let mut faults = broken(SpecField::Resource, rules);
     faults.extend(broken(SpecField::Resource, key_rules("discover_key", &spec.discover_key)));
     faults.extend((0..limits.len()).flat_map(|index| limit_faults(index, &limits[index], &limits[..index])));
+    faults.extend(super::accounts::faults(spec));
     faults.extend((0..classes.len()).flat_map(|index| class_faults(index, &classes[index], &classes[..index])));
     faults
 }

@@ -30,6 +30,18 @@ impl LimitId {
     }
 }
 
+/// The index of an account in its resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AccountId(pub u8);
+
+impl AccountId {
+    /// Returns the index into [`ResourceSpec::accounts`](crate::spec::ResourceSpec::accounts).
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// The headroom that a start leaves: an index into the resource's headrooms, the smallest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tier(u8);

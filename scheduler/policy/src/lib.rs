@@ -4,6 +4,7 @@
 //! exact amounts. [`Resource::bill`] computes what a call takes from each limit. Nothing here has a
 //! state: levels, queues and permits are the core's.
 
+pub mod accounts;
 mod applies;
 pub mod arithmetic;
 mod bill;
@@ -16,7 +17,7 @@ mod resource;
 pub mod spec;
 mod succession;
 
-pub use bill::{Bill, BucketName, CallTraits, KeyCharge, KeyName, LimitSet};
+pub use bill::{Alternative, Bill, BucketName, CallTraits, KeyCharge, KeyName, LimitSet};
 pub use limit::{Counting, Limit};
 pub use resource::{Class, Resource, by_unit};
 pub use succession::{Call, Succession, only_widens};

@@ -100,6 +100,12 @@ pub enum Refusal {
         /// The class that the subject names.
         permitted: Name,
     },
+    /// No account of the resource may make the call.
+    #[error("`labels.account`, `not`: no account is left for this call; there are {}", listed(known))]
+    NoAccount {
+        /// The resource's accounts.
+        known: Vec<Name>,
+    },
     /// No limit counts this unit.
     #[error("`cost.{unit}`: no limit counts this unit; limits count {}", listed(known))]
     UnknownUnit {
@@ -204,7 +210,10 @@ impl Refusal {
             Refusal::AlreadySettled => (Code::AlreadySettled, None, None),
             Refusal::UnknownClass { .. } => (Code::UnknownClass, None, None),
             Refusal::UnknownUnit { .. } | Refusal::Uncounted { .. } => (Code::UnknownUnit, None, None),
-            Refusal::StillWaiting | Refusal::RepeatCannotWait | Refusal::OtherClass { .. } => {
+            Refusal::StillWaiting
+            | Refusal::RepeatCannotWait
+            | Refusal::OtherClass { .. }
+            | Refusal::NoAccount { .. } => {
                 (Code::InvalidRequest, None, None)
             }
             Refusal::Purged => (Code::Purged, None, None),

@@ -1,5 +1,6 @@
 //! A validated resource: its limits and classes.
 
+use super::accounts::in_force;
 use super::applies::{LimitMatcher, joined_key};
 use super::bill::{Bill, CallTraits, LimitSet};
 use super::checks::faults;
@@ -85,8 +86,8 @@ impl Resource {
     fn with_limits(spec: ResourceSpec, include: fn(&LimitSpec) -> bool, shadow: Option<Arc<Resource>>) -> Self {
         let classes = spec.classes_or_default();
         let headrooms = distinct_headrooms(&classes);
-        let limits = spec.limits.iter().filter(|limit| include(limit));
-        let limits: Arc<[Limit]> = limits.map(|limit| Limit::new(limit, &headrooms)).collect();
+        let limits = in_force(&spec).filter(include);
+        let limits: Arc<[Limit]> = limits.map(|limit| Limit::new(&limit, &headrooms)).collect();
         let default = classes.iter().position(|class| Some(&class.name) == spec.default_class.as_ref());
         Resource {
             matcher: LimitMatcher::new(limits.iter().map(|limit| &limit.spec().applies)),

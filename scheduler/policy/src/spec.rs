@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
+pub use super::accounts::AccountSpec;
 pub use super::applies::{Applies, MAX_KEY_LABELS, Pattern};
 pub use crate::arithmetic::Alignment;
 
@@ -61,6 +62,8 @@ pub struct ResourceSpec {
     pub uncounted: Uncounted,
     /// Labels by which calls are divided into kinds whose costs are learned. If empty, none are.
     pub learn_costs: Vec<String>,
+    /// The accounts that serve its calls as a pool; empty if there is one account without a name.
+    pub accounts: Vec<AccountSpec>,
 }
 
 impl ResourceSpec {
@@ -86,6 +89,7 @@ impl ResourceSpec {
             unmatched: Unmatched::Allow,
             uncounted: Uncounted::Refuse,
             learn_costs: Vec::new(),
+            accounts: Vec::new(),
         }
     }
 
@@ -239,6 +243,8 @@ pub struct LimitSpec {
     pub applies: Applies,
     /// Whether this is a shadow limit, which only measures the delays that it would cause.
     pub shadow: bool,
+    /// Whether each account of the resource has a limit like this.
+    pub per_account: bool,
 }
 
 impl LimitSpec {
@@ -247,8 +253,8 @@ impl LimitSpec {
     pub fn new(name: Name, unit: Name, capacity: Amount, period: Span) -> Self {
         let (algorithm, margin, learn, applies) =
             (Algorithm::default(), Margin::Auto, Learn::default(), Applies::default());
-        let (jitter, shadow) = (LATENESS, false);
-        LimitSpec { name, unit, algorithm, capacity, period, margin, jitter, learn, applies, shadow }
+        let (jitter, shadow, per_account) = (LATENESS, false, false);
+        LimitSpec { name, unit, algorithm, capacity, period, margin, jitter, learn, applies, shadow, per_account }
     }
 
     /// Returns whether the driver [steers](Learn::Steered) the capacity in force.
@@ -259,7 +265,8 @@ impl LimitSpec {
 
     /// Whether `other` is this limit for the same calls, perhaps of another capacity and period.
     pub(crate) fn is_same_for_calls(&self, other: &LimitSpec) -> bool {
-        let is_same_call = self.unit == other.unit && self.applies == other.applies;
+        let is_same_call =
+            self.unit == other.unit && self.applies == other.applies && self.per_account == other.per_account;
         self.name == other.name && self.algorithm == other.algorithm && is_same_call
     }
 }
@@ -399,6 +406,12 @@ impl Weight {
     pub fn weighted(self, service: Span) -> Span {
         let weighted = (u128::from(service.nanos()) * u128::from(Weight::ONE.0)).div_ceil(u128::from(self.0));
         Span::from_nanos(u64::try_from(weighted).unwrap_or(u64::MAX))
+    }
+
+    /// Returns `count` × weight, in thousandths.
+    #[must_use]
+    pub fn weighted_count(self, count: u64) -> u64 {
+        count.saturating_mul(self.0.into())
     }
 
     /// Returns the weight as a factor.

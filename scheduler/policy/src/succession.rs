@@ -19,6 +19,8 @@ pub struct Call {
     /// Its labels.
     pub labels: Labels<'static>,
     cost: Vec<(String, Amount)>,
+    /// The accounts that may not make it.
+    pub not: Vec<Name>,
 }
 
 impl Call {
@@ -26,7 +28,13 @@ impl Call {
     #[must_use]
     pub fn new(labels: &Labels<'_>, cost: &Cost<'_>) -> Self {
         let cost = cost.iter().map(|(unit, amount)| (unit.to_owned(), amount)).collect();
-        Call { labels: labels.clone().into_owned(), cost }
+        Call { labels: labels.clone().into_owned(), cost, not: Vec::new() }
+    }
+
+    /// Makes it a call that these accounts may not make.
+    #[must_use]
+    pub fn not_by(self, not: Vec<Name>) -> Self {
+        Call { not, ..self }
     }
 
     /// Creates a call without labels, whose cost is the estimate of `bill`.
@@ -35,7 +43,7 @@ impl Call {
         let estimate = bill.estimate();
         let of = |id: LimitId| (resource[id].spec().unit.to_string(), estimate.get(id));
         let cost: BTreeMap<String, Amount> = estimate.limits().map(of).collect();
-        Call { labels: Labels::new(), cost: cost.into_iter().collect() }
+        Call { labels: Labels::new(), cost: cost.into_iter().collect(), not: Vec::new() }
     }
 
     /// Iterates over its labels, for a record.

@@ -98,7 +98,7 @@ impl<'a> Attribution<'a> {
             Scope::Unnamed => charged(&|_| true),
             Scope::Unit(unit) => charged(&|limit| *self.resource[limit].spec().unit == **unit),
             Scope::Narrow => charged(&is_narrow),
-            Scope::Limit(name) | Scope::Policy(name) => match (self.resource.limit(name), scope) {
+            Scope::Limit(name) | Scope::Policy(name) => match (self.resource.limit_called(name, self.bill), scope) {
                 (Some(named), _) => charged(&|limit| limit == named),
                 (None, Scope::Limit(_)) if scope.is_global() => charged(&|limit| !is_narrow(limit)),
                 (None, Scope::Limit(_)) => charged(&is_narrow),
@@ -110,7 +110,7 @@ impl<'a> Attribution<'a> {
     fn knows(self, scope: &Scope) -> bool {
         match scope {
             Scope::Unnamed | Scope::Narrow | Scope::Unit(_) => false,
-            Scope::Limit(name) | Scope::Policy(name) => self.resource.limit(name).is_some(),
+            Scope::Limit(name) | Scope::Policy(name) => self.resource.limit_called(name, self.bill).is_some(),
         }
     }
 }

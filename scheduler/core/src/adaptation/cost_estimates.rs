@@ -34,7 +34,11 @@ struct Factor {
 
 impl CostEstimates {
     pub(crate) fn correct(&self, resource: &Resource, estimate: Bill) -> Bill {
-        let Some(kind) = estimate.kind.as_ref().filter(|_| !self.0.is_empty()) else { return estimate };
+        if self.0.is_empty() { estimate } else { estimate.map_options(|option| self.correct_one(resource, option)) }
+    }
+
+    fn correct_one(&self, resource: &Resource, estimate: Bill) -> Bill {
+        let Some(kind) = &estimate.kind else { return estimate };
         let mut bill = estimate.clone();
         for (id, amount) in estimate.amounts() {
             let limit = &resource[id];

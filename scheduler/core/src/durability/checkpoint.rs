@@ -403,6 +403,7 @@ impl<R: Clone> Scheduler<R> {
                 bill.charge(limit, key.map(Into::into), amount);
             }
         }
+        bill.account = self.resource.account_charged(&bill);
         bill
     }
 }

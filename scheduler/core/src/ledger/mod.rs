@@ -263,9 +263,14 @@ impl Ledger {
         self.search(from, bill, tier, |charge| !self.adaptive(charge.limit).limit().counts_calls_in_flight()).at
     }
 
-    /// Whether a request that gets `offer` misses its deadline even if all calls in flight end now.
-    pub(crate) fn misses(&self, now: Time, bill: &Bill, tier: Tier, offer: Offer, deadline: Time) -> bool {
-        offer.at > deadline && self.earliest_once_settled(now, bill, tier) > deadline
+    /// Returns how many calls of this bill the levels of its buckets pay for.
+    pub(crate) fn calls_left(&self, now: Time, bill: &Bill) -> u64 {
+        let left = charges(bill).map(|charge| {
+            self.read(now, charge, |bucket, limit| {
+                bucket.level(limit, now).max(Credit::ZERO).div_ceil(limit.rate().credit(charge.amount))
+            })
+        });
+        left.min().unwrap_or(u64::MAX)
     }
 
     /// Returns the limit without keys that can pay its charge last, if it cannot by `latest`.

@@ -3,7 +3,7 @@
 use crate::collections::Slot;
 use crate::identity::User;
 use crate::queue::clients::{Clients, Slice, SliceOutcome};
-use crate::queue::fair_order::{Arrival, Entry, FairOrder, Turn};
+use crate::queue::fair_order::{Arrival, Entry, FairOrder, Needs, Turn};
 use rampmeter_policy::ids::{ClassId, LimitId};
 use rampmeter_policy::{Bill, Call, Class, LimitSet, Resource};
 use rampmeter_protocol::time::{Span, Time};
@@ -78,14 +78,15 @@ impl ClassQueue {
         bill: &Arc<Bill>,
         waiting: &mut Waiting<R>,
     ) -> bool {
-        let (set, arrival) = (bill.charged().fold(LimitSet::NONE, LimitSet::with), waiting.arrival);
+        let (needs, arrival) = (Needs::of(bill), waiting.arrival);
+        let set = needs.any;
         // Requests that need no other limits may be behind the clock, because they wait. A slice
         // begins no later than the first of these.
-        let first = self.order.first_among(|needs| needs.without(set) == LimitSet::NONE);
+        let first = self.order.first_among(|needs| needs.any.without(set) == LimitSet::NONE);
         let service = resource.weight(&waiting.client).weighted(resource.dominant_share(bill));
         let slice = self.clients.join(&waiting.client, set, first.map(|entry| entry.turn.tag), service);
         let turn = Turn { tag: slice.begin, returning: slice.returning, arrival };
-        waiting.position = ClassPosition { turn, slice, set, tree: self.order.tree_for(set) };
+        waiting.position = ClassPosition { turn, slice, set, tree: self.order.tree_for(needs) };
         // A request with an age goes right before its client's requests that came later.
         let own = waiting.client_position();
         let last = ClientPosition { arrival: Arrival::LAST, ..own.clone() };
@@ -148,7 +149,7 @@ impl ClassQueue {
         // Later requests go first only if there are several clients.
         let contended = if self.clients.clients.len() > 1 { self.clients.contended } else { LimitSet::NONE };
         position.set.and(contended).limits().filter_map(move |limit| {
-            let first = self.order.first_among(|needs| needs.has(limit))?.turn.tag;
+            let first = self.order.first_among(|needs| needs.any.has(limit))?.turn.tag;
             Some((limit, self.clients.clock(limit).time_for(turn.since(first))))
         })
     }
@@ -163,19 +164,23 @@ impl ClassQueue {
         assert_eq!(self.by_client.len(), self.order.len(), "both orders have the same requests");
     }
 
-    /// Returns the first request that needs none of the blocked limits.
-    pub(crate) fn first(&self, blocked: LimitSet) -> Option<Slot> {
-        self.order.first_among(|needs| needs.avoids(blocked)).map(|entry| entry.slot)
+    /// Returns the first request that is not held and whose needs are not blocked.
+    pub(crate) fn first(
+        &self,
+        is_blocked: impl Fn(Needs) -> bool,
+        is_held: impl Fn(Slot) -> bool,
+    ) -> Option<Slot> {
+        self.order.first_unheld(|needs| !is_blocked(needs), is_held).map(|entry| entry.slot)
     }
 
     /// Returns the oldest request of each set that meets `limits`, here and in key queues.
     pub(crate) fn needing(&self, limits: LimitSet) -> impl Iterator<Item = Slot> {
-        self.oldest_of_each().filter(move |(position, _)| !position.tree.avoids(limits)).map(|(_, slot)| slot)
+        self.oldest_of_each().filter(move |(position, _)| !position.tree.any.avoids(limits)).map(|(_, slot)| slot)
     }
 
     /// Returns the clients whose requests wait here and not for a key, by name.
     pub(crate) fn waiting_clients(&self) -> impl Iterator<Item = Arc<str>> {
-        let (tree, arrival) = (LimitSet::ALL, Arrival::LAST);
+        let (tree, arrival) = (Needs::ALL, Arrival::LAST);
         let mut last = ClientPosition { client: Arc::from(""), tree, arrival };
         std::iter::from_fn(move || {
             let (next, _) = self.by_client.range((Excluded(last.clone()), Unbounded)).next()?;
@@ -190,7 +195,7 @@ impl ClassQueue {
         self.order.sets().filter_map(move |set| {
             let first = ArrivalPosition { tree: set, ..ArrivalPosition::FIRST };
             let (oldest, slot) = self.all.range(first..).next()?;
-            Some((class.promotes_at(oldest.came.at, self.last_served(set))?, *slot))
+            Some((class.promotes_at(oldest.came.at, self.last_served(set.any))?, *slot))
         })
     }
 
@@ -238,18 +243,18 @@ impl ClassQueue {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ArrivalPosition {
     is_at_key: bool,
-    tree: LimitSet,
+    tree: Needs,
     came: Arrival,
 }
 
 impl ArrivalPosition {
-    const FIRST: ArrivalPosition = ArrivalPosition { is_at_key: false, tree: LimitSet::NONE, came: Arrival::FIRST };
+    const FIRST: ArrivalPosition = ArrivalPosition { is_at_key: false, tree: Needs::NONE, came: Arrival::FIRST };
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ClientPosition {
     client: Arc<str>,
-    tree: LimitSet,
+    tree: Needs,
     arrival: Arrival,
 }
 
@@ -290,5 +295,5 @@ pub(crate) struct ClassPosition {
     pub(crate) turn: Turn,
     pub(super) slice: Slice,
     pub(crate) set: LimitSet,
-    pub(super) tree: LimitSet,
+    pub(crate) tree: Needs,
 }

@@ -49,6 +49,23 @@ pub(crate) struct Entry {
     pub(crate) bill: Arc<Bill>,
 }
 
+/// The limits that requests need: those of every alternative, and those of any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Needs {
+    pub(crate) all: LimitSet,
+    pub(crate) any: LimitSet,
+}
+
+impl Needs {
+    pub(crate) const NONE: Needs = Needs { all: LimitSet::NONE, any: LimitSet::NONE };
+    pub(crate) const ALL: Needs = Needs { all: LimitSet::ALL, any: LimitSet::ALL };
+
+    pub(crate) fn of(bill: &Bill) -> Self {
+        let any = bill.charged().fold(LimitSet::NONE, LimitSet::with);
+        Needs { all: if bill.alternatives.is_some() { bill.needs() } else { any }, any }
+    }
+}
+
 /// The most sets of limits with trees of their own. Others share one that counts as needing all.
 const MAX_SETS: usize = 63;
 
@@ -58,7 +75,7 @@ const MAX_SETS: usize = 63;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FairOrder {
     nodes: Slab<Node<Entry, Backlog>>,
-    roots: BTreeMap<LimitSet, Root>,
+    roots: BTreeMap<Needs, Root>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -68,25 +85,25 @@ struct Root {
 }
 
 impl FairOrder {
-    pub(crate) fn tree_for(&self, set: LimitSet) -> LimitSet {
-        if self.roots.len() < MAX_SETS || self.roots.contains_key(&set) { set } else { LimitSet::ALL }
+    pub(crate) fn tree_for(&self, needs: Needs) -> Needs {
+        if self.roots.len() < MAX_SETS || self.roots.contains_key(&needs) { needs } else { Needs::ALL }
     }
 
-    pub(crate) fn insert(&mut self, resource: &Resource, needs: LimitSet, entry: Entry) {
+    pub(crate) fn insert(&mut self, resource: &Resource, needs: Needs, entry: Entry) {
         let root = self.roots.get(&needs).map(|root| root.slot);
         let root = Tree { nodes: &mut self.nodes, by: resource }.insert(root, entry);
         self.put_root(needs, Some(root));
     }
 
     /// Removes the request in `slot` with this `turn`; several may have equal turns.
-    pub(crate) fn remove(&mut self, resource: &Resource, needs: LimitSet, turn: Turn, slot: Slot) {
+    pub(crate) fn remove(&mut self, resource: &Resource, needs: Needs, turn: Turn, slot: Slot) {
         let root = self.roots.remove(&needs).map(|root| root.slot);
         let (root, found) = Tree { nodes: &mut self.nodes, by: resource }.remove(root, &(turn, slot));
         assert!(found.is_some(), "a request that leaves has a turn");
         self.put_root(needs, root);
     }
 
-    fn put_root(&mut self, needs: LimitSet, root: Link) {
+    fn put_root(&mut self, needs: Needs, root: Link) {
         let Some(slot) = root else { return };
         let mut first = slot;
         while let Some(left) = self.nodes.get(first).and_then(|node| node.below[0]) {
@@ -95,13 +112,28 @@ impl FairOrder {
         self.roots.insert(needs, Root { slot, first });
     }
 
-    pub(crate) fn sets(&self) -> impl Iterator<Item = LimitSet> {
+    pub(crate) fn sets(&self) -> impl Iterator<Item = Needs> {
         self.roots.keys().copied()
     }
 
-    pub(crate) fn first_among(&self, is_meant: impl Fn(LimitSet) -> bool) -> Option<&Entry> {
+    pub(crate) fn first_among(&self, is_meant: impl Fn(Needs) -> bool) -> Option<&Entry> {
         let meant = self.roots.iter().filter(|(needs, _)| is_meant(**needs));
         meant.filter_map(|(_, root)| Some(&self.nodes.get(root.first)?.value)).min_by_key(|entry| entry.turn)
+    }
+
+    /// Returns the first request in these trees that is not `held`. A held request blocks its tree,
+    /// unless it has alternatives.
+    pub(crate) fn first_unheld(
+        &self,
+        is_meant: impl Fn(Needs) -> bool,
+        is_held: impl Fn(Slot) -> bool,
+    ) -> Option<&Entry> {
+        let meant = self.roots.iter().filter(|(needs, _)| is_meant(**needs));
+        let first = meant.filter_map(|(needs, root)| match needs.all == needs.any {
+            true => Some(&self.nodes.get(root.first)?.value),
+            false => in_order(&self.nodes, Some(root.slot)).find(|entry| !is_held(entry.slot)),
+        });
+        first.min_by_key(|entry| entry.turn)
     }
 
     /// Returns how many requests are before `turn`, and what they will take.

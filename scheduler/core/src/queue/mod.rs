@@ -8,7 +8,7 @@ mod queues;
 mod recent_service;
 
 pub(crate) use class_queue::{ClassPosition, ClassQueue, Service, StartReason, Waiting};
-pub(crate) use fair_order::Arrival;
+pub(crate) use fair_order::{Arrival, Needs};
 pub(crate) use key_queue::{KeyQueue, QueueDemand};
 pub(crate) use queues::{Queues, UPDATE_INTERVAL, backlog};
 pub(crate) use recent_service::{RecentService, ServiceCount};

@@ -7,8 +7,9 @@ use crate::adaptation::Rejections;
 use crate::collections::Slot;
 use crate::limits::Bucket;
 use crate::scheduler::Scheduler;
+use rampmeter_policy::ids::ClassId;
 use rampmeter_policy::refusal::Refusal;
-use rampmeter_policy::{Bill, Call, Resource, Succession, only_widens};
+use rampmeter_policy::{Bill, Call, LimitSet, Resource, Succession, only_widens};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Time;
@@ -79,7 +80,7 @@ impl<R: Clone> Scheduler<R> {
         let is_same = self.resource.shares_bills_with(former);
         let implied = || (!is_same).then(|| Box::new(Call::from_bill(&before, former)));
         let (call, class) = (waiting.call.clone().or_else(implied), waiting.class);
-        let bill = self.charge_by(&before, call.as_deref());
+        let bill = self.charge_by(&before, call.as_deref(), class);
         let bill = match bill.and_then(|bill| self.check_keys(now, &bill).map(|()| bill)) {
             Ok(bill) => bill,
             Err(refusal) => return self.refuse_unqueued(slot, refusal),
@@ -87,12 +88,14 @@ impl<R: Clone> Scheduler<R> {
         let waiting = self.permits.get_mut(slot).waiting_mut();
         self.queues.recharge(waiting, &before, &bill);
         // A call that the bill implies is not stored.
-        waiting.call = call.filter(|call| **call != Call::from_bill(&bill, &self.resource));
+        let implied = |call: &Call| bill.alternatives.is_none() && *call == Call::from_bill(&bill, &self.resource);
+        waiting.call = call.filter(|call| !implied(call));
         drop(before);
         self.permits.set_bill(slot, bill);
         self.enter_queue(slot);
         if self.permits.get(slot).waiting().deadline.is_some() {
-            self.offer_or_turn_away(now, slot, self.resource.tier(class));
+            let whole = Arc::clone(&self.permits.get(slot).bill);
+            self.offer_or_turn_away(now, slot, &whole, self.resource.tier(class), LimitSet::NONE);
         }
     }
 
@@ -103,11 +106,11 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Returns the bill of a call under the present limits. Without a call, `bill` stays as it is.
-    pub(crate) fn charge_by(&self, bill: &Bill, call: Option<&Call>) -> Result<Bill, Refusal> {
+    pub(crate) fn charge_by(&self, bill: &Bill, call: Option<&Call>, class: ClassId) -> Result<Bill, Refusal> {
         let Some(call) = call else {
             return self.resource.check_payable(bill).map(|()| bill.clone());
         };
-        let bill = self.resource.bill(&call.labels, call.cost())?;
+        let bill = self.resource.bill_in_pool(&call.labels, call.cost(), class, &call.not)?;
         Ok(self.cost_estimates.correct(&self.resource, bill))
     }
 }

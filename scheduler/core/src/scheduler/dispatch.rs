@@ -29,6 +29,7 @@ use crate::limits::{StartKey, just_past};
 use crate::permits::Stage;
 use crate::queue::{Service, ServiceCount, StartReason};
 use crate::scheduler::Scheduler;
+use crate::scheduler::choice::Choice;
 use crate::scheduler::dispatch_plan::HeldStart;
 use rampmeter_policy::ids::{ClassId, LimitId, Tier};
 use rampmeter_policy::refusal::Refusal;
@@ -57,7 +58,7 @@ impl<R: Clone> Scheduler<R> {
         }
         self.examine_keys(now);
         let holds = std::mem::take(&mut self.plan.holds);
-        let charged = holds.iter().map(|hold| (hold.start, &*self.permits.get(hold.slot).bill));
+        let charged = holds.iter().map(|hold| (hold.start, &*hold.bill));
         self.ledger.withdraw_holds(now, charged);
         self.plan.next = match self.plan.has_steps() {
             true => self.next_dispatch_after(now, &holds),
@@ -75,7 +76,10 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn serve_class(&mut self, now: Time, class: ClassId) {
-        while let Some(slot) = self.queues.class(class).first(self.plan.blocked(class)) {
+        let next = |it: &Self| {
+            it.queues.class(class).first(|needs| it.plan.is_blocked(class, needs), |slot| it.plan.is_held(slot))
+        };
+        while let Some(slot) = next(self) {
             if !self.plan.take_step() {
                 return;
             }
@@ -102,10 +106,10 @@ impl<R: Clone> Scheduler<R> {
         let windowed = self.resource.windowed();
         let held: Vec<&HeldStart> = self.plan.holds_of(class).filter(|hold| windowed.has(hold.limit)).collect();
         let until = held.iter().map(|hold| hold.start.at).min()?;
-        let amount = |hold: &HeldStart| self.permits.get(hold.slot).bill.get(hold.limit);
+        let amount = |hold: &HeldStart| hold.bill.get(hold.limit);
         // A request that needs as much as the held one cannot fit either.
         let fits = |bill: &Bill| held.iter().all(|hold| bill.get(hold.limit) < amount(hold));
-        let is_held = |slot: Slot| self.plan.holds.iter().any(|hold| hold.slot == slot);
+        let is_held = |slot: Slot| self.plan.is_held(slot);
         let front = self.queues.class(class).order.front(MAX_CANDIDATES);
         let fitting = front.filter(|(slot, bill)| fits(bill) && !is_held(*slot));
         Some((until, fitting.map(|(slot, _)| slot).collect()))
@@ -117,6 +121,14 @@ impl<R: Clone> Scheduler<R> {
         let contended = self.queues.class(class).contended().and(self.resource.windowed());
         let before = |next: Time| earliest - self.resource.spec().horizon < next;
         contended != LimitSet::NONE && self.plan.next.is_none_or(before)
+    }
+
+    /// Whether a request behind others with the same alternatives may start before them, because
+    /// the last dispatch has not held a start at each.
+    pub(crate) fn may_take_another(&self, slot: Slot) -> bool {
+        let permit = self.permits.get(slot);
+        let needs = (permit.waiting().class, permit.waiting().position.tree);
+        permit.bill.alternatives.is_some() && !self.plan.exhausted.contains(&needs)
     }
 
     /// Starts a waiting request, refuses it, holds its start, or lets it wait for a key.
@@ -135,10 +147,15 @@ impl<R: Clone> Scheduler<R> {
 
     /// Starts a request that no key holds up, refuses it, or holds its start if not after `latest`.
     fn start_or_hold(&mut self, now: Time, slot: Slot, tier: Tier, reason: StartReason, latest: Time) {
-        let Some(offer) = self.offer_or_turn_away(now, slot, tier) else { return };
-        match self.blocking(now, slot, offer, tier) {
-            None => self.start(now, slot, offer, tier, reason),
-            Some(limit) if offer.at <= latest => self.hold_start(now, slot, offer, tier, limit),
+        let permit = self.permits.get(slot);
+        let (whole, class) = (Arc::clone(&permit.bill), permit.waiting().class);
+        // What goes first, or into the rest of a window, does not stand behind held requests.
+        let blocked = if reason == StartReason::InTurn { self.plan.blocked(class) } else { LimitSet::NONE };
+        let Some(choice) = self.offer_or_turn_away(now, slot, &whole, tier, blocked) else { return };
+        let (bill, offer) = (choice.shared_bill(&whole), choice.offer);
+        match self.blocking(now, &bill, offer, tier) {
+            None => self.start(now, slot, bill, offer, tier, reason),
+            Some(limit) if offer.at <= latest => self.hold_start(now, slot, bill, offer, tier, limit),
             Some(_) => {}
         }
     }
@@ -164,33 +181,44 @@ impl<R: Clone> Scheduler<R> {
         needing.find(|slot| self.spent_quota(now, &self.permits.get(*slot).bill).is_some())
     }
 
-    /// Returns the start that a waiting request could have now, or refuses it if that is too late.
-    pub(crate) fn offer_or_turn_away(&mut self, now: Time, slot: Slot, tier: Tier) -> Option<Offer> {
-        let permit = self.permits.get(slot);
-        let offer = self.ledger.earliest(now, &permit.bill, tier);
-        let too_late = |deadline| self.ledger.misses(now, &permit.bill, tier, offer, deadline);
-        if permit.waiting().deadline.is_some_and(too_late) {
-            self.turn_away(slot, offer.not_in_time(now));
+    /// Returns the start that a waiting request with this bill could have now without the `blocked`
+    /// limits, or refuses it if that is too late.
+    pub(crate) fn offer_or_turn_away<'a>(
+        &mut self,
+        now: Time,
+        slot: Slot,
+        whole: &'a Bill,
+        tier: Tier,
+        blocked: LimitSet,
+    ) -> Option<Choice<'a>> {
+        let waiting = self.permits.get(slot).waiting();
+        let choice = self.choose(whole, waiting.came, blocked, |bill| self.ledger.earliest(now, bill, tier));
+        let Some(choice) = choice else {
+            self.plan.exhausted.push((waiting.class, waiting.position.tree));
+            return None;
+        };
+        let too_late = |deadline| self.misses(whole, tier, choice.offer, deadline);
+        if waiting.deadline.is_some_and(too_late) {
+            self.turn_away(slot, choice.offer.not_in_time(now));
             return None;
         }
-        Some(offer)
+        Some(choice)
     }
 
     /// Keeps the start of `offer` free from requests that are dispatched later.
-    fn hold_start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier, limit: LimitId) {
+    fn hold_start(&mut self, now: Time, slot: Slot, bill: Arc<Bill>, offer: Offer, tier: Tier, limit: LimitId) {
         let permit = self.permits.get(slot);
         let (class, serial) = (permit.waiting().class, permit.waiting().arrival.serial);
         // A start that waits for the store may be due now, but only a future one can be withdrawn.
         let start = StartKey { at: offer.at.max(just_past(now)), serial };
         let due = offer.at - self.resource.spec().horizon;
-        self.ledger.commit(now, start, &permit.bill, tier);
-        self.plan.holds.push(HeldStart { class, slot, start, due, limit });
+        self.ledger.commit(now, start, &bill, tier);
+        self.plan.holds.push(HeldStart { class, slot, bill, start, due, limit });
     }
 
     /// Returns the limit that keeps a waiting request from its start: it can pay only later, or the
     /// store allows too little of it.
-    fn blocking(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier) -> Option<LimitId> {
-        let bill = &self.permits.get(slot).bill;
+    fn blocking(&mut self, now: Time, bill: &Bill, offer: Offer, tier: Tier) -> Option<LimitId> {
         let latest = now + self.resource.spec().horizon;
         if offer.at > latest {
             // A limit that can pay in time must not block other requests, even if it moved the
@@ -209,16 +237,18 @@ impl<R: Clone> Scheduler<R> {
         self.term.budget.lacking(&self.resource, bill)
     }
 
-    fn start(&mut self, now: Time, slot: Slot, offer: Offer, tier: Tier, reason: StartReason) {
+    fn start(&mut self, now: Time, slot: Slot, bill: Arc<Bill>, offer: Offer, tier: Tier, reason: StartReason) {
         assert!(offer.at <= now + self.resource.spec().horizon, "a start beyond the horizon is only held");
         let waiting = self.stop_waiting(slot);
-        let bill = &self.permits.get(slot).bill;
         let bucket = |charge: &KeyCharge| self.ledger.keys.find(charge.limit, &charge.key);
         let keys = bill.keyed().filter_map(|charge| Some((charge, bucket(charge)?)));
         self.queues.serve(&self.resource, &waiting, keys, Service { now, reason });
-        let (share, waited) = (self.resource.dominant_share(bill), offer.at.since(waiting.arrival.at));
+        let (share, waited) = (self.resource.dominant_share(&bill), offer.at.since(waiting.arrival.at));
         let service = ServiceCount::of_grant(share, waited, reason == StartReason::Promoted);
-        self.recent.note(now, waiting.class, bill.client, &service);
+        if self.permits.get(slot).bill.alternatives.is_some() {
+            self.permits.set_bill(slot, (*bill).clone());
+        }
+        self.recent.note(now, waiting.class, self.permits.get(slot).bill.client, &service);
         let granted = self.next_start(offer, waiting.class, Stage::Sent);
         self.commit(now, slot, granted, tier, waiting.deadline.unwrap_or(Time::NEVER));
         self.answer(now, slot, waiting.to, granted, Some(now.since(waiting.arrival.at)));
@@ -231,7 +261,7 @@ impl<R: Clone> Scheduler<R> {
         {
             let permit = self.permits.get(slot);
             let tier = self.resource.tier(permit.waiting().class);
-            let soonest = self.ledger.earliest_once_settled(now, &permit.bill, tier);
+            let soonest = self.earliest_once_settled(&permit.bill, tier);
             if deadline >= soonest {
                 return;
             }

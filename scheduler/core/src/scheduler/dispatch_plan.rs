@@ -2,9 +2,11 @@
 
 use crate::collections::Slot;
 use crate::limits::StartKey;
-use rampmeter_policy::LimitSet;
+use crate::queue::Needs;
 use rampmeter_policy::ids::{ClassId, LimitId};
+use rampmeter_policy::{Bill, LimitSet};
 use rampmeter_protocol::time::Time;
+use std::sync::Arc;
 
 /// The most starts, refusals and examined keys of one event, which take a few hundred microseconds.
 const MAX_STEPS: usize = 256;
@@ -13,6 +15,7 @@ const MAX_STEPS: usize = 256;
 pub(crate) struct HeldStart {
     pub(crate) class: ClassId,
     pub(crate) slot: Slot,
+    pub(crate) bill: Arc<Bill>,
     pub(crate) start: StartKey,
     /// When the start comes within the horizon. If past, it waits for the store or proven stock.
     pub(crate) due: Time,
@@ -25,12 +28,15 @@ pub(crate) struct HeldStart {
 pub(crate) struct DispatchPlan {
     pub(super) next: Option<Time>,
     pub(super) holds: Vec<HeldStart>,
+    /// Requests of these classes and needs have no alternative left that is not blocked.
+    pub(super) exhausted: Vec<(ClassId, Needs)>,
     steps_left: usize,
 }
 
 impl DispatchPlan {
     pub(crate) fn begin(&mut self) {
         assert!(self.holds.is_empty(), "the last dispatch has withdrawn all holds");
+        self.exhausted.clear();
         self.steps_left = MAX_STEPS;
     }
 
@@ -45,8 +51,17 @@ impl DispatchPlan {
         has_step
     }
 
+    pub(crate) fn is_held(&self, slot: Slot) -> bool {
+        self.holds.iter().any(|hold| hold.slot == slot)
+    }
+
     pub(crate) fn holds_of(&self, class: ClassId) -> impl Iterator<Item = &HeldStart> {
         self.holds.iter().filter(move |hold| hold.class == class)
+    }
+
+    /// Whether requests of a class with these needs can only wait behind held ones.
+    pub(crate) fn is_blocked(&self, class: ClassId, needs: Needs) -> bool {
+        !needs.all.avoids(self.blocked(class)) || self.exhausted.contains(&(class, needs))
     }
 
     /// Returns the limits for which requests of a class are held.

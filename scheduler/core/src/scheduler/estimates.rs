@@ -59,7 +59,7 @@ impl<R> Scheduler<R> {
             let QueueDemand { count, backlog } = key_queue.ahead_of(waiting);
             let of_key = |charge: &KeyCharge| if charge.limit == limit { backlog } else { Credit::ZERO };
             let shared = Backlog::none(&self.resource);
-            return (count as u64, self.ledger.paid_after(self.now, &shared, of_key, &permit.bill, tier));
+            return (count as u64, self.paid_after(&shared, of_key, permit, tier));
         }
         let (more_urgent, own) = (self.queues.before(waiting.class), self.queues.class(waiting.class));
         let (count, mut backlog) = own.order.ahead_of(&self.resource, waiting.position.turn);
@@ -69,8 +69,19 @@ impl<R> Scheduler<R> {
             backlog.raise(limit, self.resource[limit].rate().refill_within(refill));
         }
         let ahead = count + more_urgent.iter().map(|queue| queue.order.len()).sum::<usize>();
-        let paid = self.ledger.paid_after(self.now, &backlog, |_| Credit::ZERO, &permit.bill, tier);
-        (ahead as u64, paid)
+        (ahead as u64, self.paid_after(&backlog, |_| Credit::ZERO, permit, tier))
+    }
+
+    /// Returns when all that is ahead of a waiting request is paid, and its likely option, too.
+    fn paid_after(
+        &self,
+        ahead: &Backlog,
+        of_key: impl Fn(&KeyCharge) -> Credit,
+        permit: &Permit<R>,
+        tier: Tier,
+    ) -> Offer {
+        let paid = |bill: &Bill| self.ledger.paid_after(self.now, ahead, &of_key, bill, tier);
+        self.choose_or(&permit.bill, permit.waiting().came, paid).offer
     }
 
     /// Returns the first key that holds a request up: its bucket cannot pay within the horizon,

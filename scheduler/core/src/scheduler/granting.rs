@@ -68,7 +68,8 @@ impl<R: Clone> Scheduler<R> {
         } else {
             Vec::new()
         };
-        let grant = Grant { to, id, delay, validity, lease, limited_by, charged, class, waited, repeated };
+        let account = permit.bill.account;
+        let grant = Grant { to, id, delay, validity, lease, limited_by, charged, class, waited, repeated, account };
         self.outbox.push_back(Command::Grant(grant));
     }
 
@@ -104,6 +105,7 @@ impl<R: Clone> Scheduler<R> {
         self.term.budget.charge(&self.resource, &bill, start.at);
         self.meter.count(granted.class, &bill);
         self.calls.begin(now, start);
+        bill.account.into_iter().for_each(|account| self.chosen[account.index()] = start.serial);
         if let Some(shadow) = &bill.shadow {
             for limit in shadow.limits() {
                 self.shadow_limits.note_granted(now, start, limit, &shadow.only(limit), latest);

@@ -4,6 +4,7 @@
 //! are open to the rest of the crate. Steps that need several parts are methods of the scheduler.
 
 mod change;
+mod choice;
 mod dispatch;
 mod dispatch_plan;
 mod estimates;
@@ -92,6 +93,8 @@ pub struct Scheduler<R> {
     pub(crate) queues: Queues,
     pub(crate) recent: RecentService,
     plan: DispatchPlan,
+    /// The serial of the start for which each account was chosen last.
+    chosen: Vec<u64>,
     pub(crate) calls: RecentCalls,
     pub(crate) rejections: Rejections,
     cost_estimates: CostEstimates,
@@ -139,6 +142,7 @@ impl<R: Clone> Scheduler<R> {
             queues: Queues::new(&resource, now),
             recent: RecentService::new(now),
             plan: DispatchPlan::default(),
+            chosen: vec![0; resource.spec().accounts.len()],
             calls: RecentCalls::default(),
             rejections: Rejections::default(),
             cost_estimates: CostEstimates::default(),

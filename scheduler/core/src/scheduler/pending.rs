@@ -144,7 +144,7 @@ impl<R: Clone> Scheduler<R> {
         let is_same = self.resource.shares_bills_with(former);
         for (id, ask) in std::mem::take(&mut self.pending.asks) {
             let known = is_same || ask.call.is_some();
-            let charged = || self.charge_by(&ask.bill, ask.call.as_deref());
+            let charged = || self.charge_by(&ask.bill, ask.call.as_deref(), ask.class);
             let client = ask.bill.client;
             match if known { charged() } else { Err(Refusal::LimitsChanged) } {
                 Ok(bill) => drop(self.pending.asks.insert(id, Ask { bill: bill.of_client(client), ..ask })),

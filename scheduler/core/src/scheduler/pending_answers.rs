@@ -54,6 +54,6 @@ impl<R> PendingAnswers<R> {
     }
 
     pub(crate) fn bills(&self) -> impl Iterator<Item = &Bill> {
-        self.asks.values().map(|ask| &ask.bill)
+        self.asks.values().flat_map(|ask| ask.bill.options())
     }
 }

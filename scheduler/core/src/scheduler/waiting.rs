@@ -18,6 +18,7 @@ use crate::limits::NEAR;
 use crate::permits::{Permit, Permits, Stage, State};
 use crate::queue::{Arrival, ClassPosition, UPDATE_INTERVAL, Waiting};
 use crate::scheduler::Scheduler;
+use crate::scheduler::choice::Choice;
 use crate::scheduler::dispatch::keys_of;
 use rampmeter_policy::ids::ClassId;
 use rampmeter_policy::refusal::{Bounded, Refusal};
@@ -65,12 +66,6 @@ impl<R: Clone> Scheduler<R> {
             }
             Mode::Wait => self.wait(now, ask),
         }
-    }
-
-    pub(crate) fn spent_quota(&self, now: Time, bill: &Bill) -> Option<Refusal> {
-        let (until, limit) = self.ledger.last_spent_quota(now, bill, self.plan.holds.iter().map(|hold| hold.start))?;
-        let retry_after = (until < Time::NEVER).then(|| until.since(now));
-        Some(Refusal::QuotaSpent { limit, retry_after })
     }
 
     pub(crate) fn check_keys(&mut self, now: Time, bill: &Bill) -> Result<(), Refusal> {
@@ -129,23 +124,26 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn reserve(&mut self, now: Time, ask: Ask<R>, latest: Span) {
-        let offer = self.offer_behind_queue(ask.class, &ask.bill);
+        let behind = |bill: &Bill| self.offer_behind_queue(ask.class, bill);
+        let Choice { offer, alternative } = self.choose_or(&ask.bill, now, behind);
+        let chosen = alternative.cloned();
+        let bill = chosen.as_deref().unwrap_or(&ask.bill);
         if offer.at.since(now) > latest {
             let refusal = self.too_late(now, &ask, offer);
             return self.refuse(ask.to, ask.id, refusal);
         }
-        if self.is_covered(&ask.bill, offer.at) {
-            self.grant(now, ask, offer, now + latest);
+        if self.is_covered(bill, offer.at) {
+            self.grant(now, ask.taking(chosen), offer, now + latest);
         } else if self.pending.answers.len() >= self.resource.spec().bounds.max_waiting {
             let bound = self.resource.spec().bounds.max_waiting;
             let refusal = Refusal::BoundReached { what: Bounded::Pending, bound };
             self.refuse(ask.to, ask.id, refusal);
         } else if offer.at <= now + NEAR {
             // The next checkpoint has a budget for this request.
-            self.term.budget.note_shortage(&self.resource, &ask.bill, offer.at.since(now));
+            self.term.budget.note_shortage(&self.resource, bill, offer.at.since(now));
             self.pending.push_ask(now, ask);
         } else {
-            self.promise(now, ask, offer, now + latest);
+            self.promise(now, ask.taking(chosen), offer, now + latest);
         }
     }
 
@@ -162,18 +160,21 @@ impl<R: Clone> Scheduler<R> {
 
     /// Lets a request wait, or grants it now if no other waits and it can start within the horizon.
     fn wait(&mut self, now: Time, ask: Ask<R>) {
-        let offer = self.ledger.earliest(now, &ask.bill, self.resource.tier(ask.class));
+        let tier = self.resource.tier(ask.class);
+        let Choice { offer, alternative } = self.choose_now(&ask.bill, tier, now);
         let delay = offer.at.since(now);
-        let too_late = |max| self.ledger.misses(now, &ask.bill, self.resource.tier(ask.class), offer, now + max);
+        let too_late = |max| self.misses(&ask.bill, tier, offer, now + max);
         if ask.max_wait.is_some_and(too_late) {
-            let behind = self.offer_behind_queue(ask.class, &ask.bill);
+            let behind = self.choose_or(&ask.bill, now, |bill| self.offer_behind_queue(ask.class, bill)).offer;
             return self.refuse(ask.to, ask.id, behind.not_in_time(now));
         }
         let waiting = self.waiting();
-        let may_go = || self.is_covered(&ask.bill, offer.at) && self.ledger.unproven(now, &ask.bill).is_none();
+        let chosen = alternative.cloned();
+        let bill = chosen.as_deref().unwrap_or(&ask.bill);
+        let may_go = || self.is_covered(bill, offer.at) && self.ledger.unproven(now, bill).is_none();
         if waiting == 0 && delay <= self.resource.spec().horizon && may_go() {
             let latest = now + ask.max_wait.unwrap_or(FARTHEST_START);
-            return self.grant(now, ask, offer, latest);
+            return self.grant(now, ask.taking(chosen), offer, latest);
         }
         if let Some(refusal) = self.queue_full(&ask, waiting) {
             return self.refuse(ask.to, ask.id, refusal);
@@ -201,7 +202,8 @@ impl<R: Clone> Scheduler<R> {
         let deadline = ask.max_wait.map(|max| now + max);
         let class = ask.class;
         // A call that the bill implies is not stored.
-        let call = ask.call.filter(|call| **call != Call::from_bill(&ask.bill, &self.resource));
+        let implied = |call: &Call| ask.bill.alternatives.is_none() && *call == Call::from_bill(&ask.bill, &self.resource);
+        let call = ask.call.filter(|call| !implied(call));
         let waiting = Box::new(Waiting {
             to: ask.to,
             class,
@@ -218,7 +220,7 @@ impl<R: Clone> Scheduler<R> {
         let slot = self.permits.insert(ask.id, ask.identity, ask.bill, State::Waiting(waiting));
         let permit = self.permits.get(slot);
         self.queues.add(slot, permit.waiting(), &permit.bill);
-        let may_start = self.enter_queue(slot) || self.may_backfill(class, alone);
+        let may_start = self.enter_queue(slot) || self.may_backfill(class, alone) || self.may_take_another(slot);
         self.plan.next = self.plan.next.into_iter().chain(deadline).min();
         if may_start {
             self.dispatch(now);

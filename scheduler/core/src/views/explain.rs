@@ -31,16 +31,17 @@ impl<R: Clone> Scheduler<R> {
         self.advance(now);
         let class = self.resource.default_class();
         let tier = self.resource.tier(class);
-        let bill = self.resource.bill(&Labels::new(), [].into_iter()).ok()?;
-        let limit = match self.spent_quota(now, &bill) {
+        let bill = self.resource.bill_in_pool(&Labels::new(), [].into_iter(), class, &[]).ok()?;
+        let bill = self.likely(&bill, tier);
+        let limit = match self.spent_quota(now, bill) {
             Some(Refusal::QuotaSpent { limit, .. }) => limit,
             Some(_) | None => {
                 let behind = self.queues.backlog_through(&self.resource, class);
-                self.ledger.paid_after(now, &behind, |_| Credit::ZERO, &bill, tier).limited_by?
+                self.ledger.paid_after(now, &behind, |_| Credit::ZERO, bill, tier).limited_by?
             }
         };
-        let reason = obstacle_in(self, &bill, limit, tier).unwrap_or(Reason::Turn);
-        Some((limit, reason, holder(self, &bill, limit, tier)))
+        let reason = obstacle_in(self, bill, limit, tier).unwrap_or(Reason::Turn);
+        Some((limit, reason, holder(self, bill, limit, tier)))
     }
 
     /// Returns the requests ahead of a waiting one, the limit that holds it, and why.
@@ -187,8 +188,9 @@ const MAX_COMPARED: usize = 64;
 
 /// Finds the cause that delays a waiting request. `expected` is its probable start.
 fn obstacle<R>(core: &Scheduler<R>, permit: &Permit<R>, position: u64, expected: Offer) -> (Option<LimitId>, Reason) {
-    let (now, bill, waiting) = (core.now, &permit.bill, permit.waiting());
+    let (now, waiting) = (core.now, permit.waiting());
     let tier = core.resource.tier(waiting.class);
+    let bill = core.likely(&permit.bill, tier);
     let at_key = core.key_queue_of(waiting).map(|(limit, _)| limit);
     let alone = || core.ledger.earliest(now, bill, tier).limited_by;
     let limit = expected.limited_by.or(at_key).or_else(alone);

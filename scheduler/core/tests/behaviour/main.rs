@@ -57,6 +57,7 @@ mod leases;
 mod left;
 mod margins;
 mod matching;
+mod pools;
 mod readings;
 mod reasons;
 mod rejections;

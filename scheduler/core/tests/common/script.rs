@@ -6,7 +6,7 @@
 //! | action | what happens |
 //! |---|---|
 //! | nothing | only time passes |
-//! | `allow`, `reserve` or `wait`, then a name | a request with this id is asked. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `from=<name>`, `user=<name>`, `within=<ms>`, `age=<ms>`, `progress`, `<label>:<value>` |
+//! | `allow`, `reserve` or `wait`, then a name | a request with this id is asked. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `from=<name>`, `user=<name>`, `within=<ms>`, `age=<ms>`, `progress`, `not=<account>`, `<label>:<value>` |
 //! | `unused`, `used` or `extend`, then a name | it is settled; `used` with a different actual cost by unit; each with `anew` and the options of the request, if the scheduler may not know the permit |
 //! | `answered`, a name and a status | the same with the upstream's response; options: `after=<ms>` for the pause, `unit=<unit>`, `limit=<limit>` or `policy=<limit>` for the rejecting limit, `narrow` for one that only some calls share, `left=<tokens>` for the remaining amount, with its `steps=<tokens>`, `of=<tokens>` for the capacity, `reset=<ms>` and its `grain=<ms>` behind it, `others` if other accounts are to blame |
 //! | `freeze`, then a limit and a time | an operator pauses it |
@@ -25,7 +25,7 @@
 //!
 //! | answer | meaning |
 //! |---|---|
-//! | `a@300` | `a` may start at 300 ms |
+//! | `a@300`, `a@300/x` | `a` may start at 300 ms; by the account `x` |
 //! | `a#2~300` | `a` is told that 2 requests are ahead of it and that it starts in 300 ms |
 //! | `a:not_in_time+300` | `a` is refused with this code, and told to retry in 300 ms |
 //! | `frozen+300`, `frozen=x+300` | starts within 300 ms are announced as void; of this key |
@@ -233,7 +233,8 @@ impl Player<'_> {
                 BROADCAST => "",
                 to => &self.names[to],
             };
-            text_of(name, *at, answer)
+            let account = self.world.accounts.get(to).filter(|_| matches!(answer, SentAnswer::Granted(_)));
+            text_of(name, *at, answer) + &account.map_or(String::new(), |account| format!("/{account}"))
         };
         let texts = news.iter().map(text).collect::<Vec<_>>().join(" ");
         self.answers_read = self.world.answers.len();
@@ -292,6 +293,7 @@ fn read_option<'a>(wish: &mut Wish<'a>, option: &'a str) {
         Some(("from", from)) => wish.from = Some(from),
         Some(("user", user)) => wish.user = user,
         Some(("client", client)) => wish.client = Some(client),
+        Some(("not", account)) => wish.not.push(Name::new(account).unwrap()),
         Some(("within", most)) => wish.max_wait = Some(millis(most)),
         Some(("age", age)) => wish.age = millis(age),
         Some((unit, units)) => wish.cost.push((unit, units.parse().unwrap())),

@@ -1,6 +1,7 @@
 //! A scheduler and its answers.
 
 use super::amount;
+use rampmeter_policy::ids::AccountId;
 use rampmeter_policy::observation::Observation;
 use rampmeter_policy::refusal::Refusal;
 use rampmeter_policy::spec::ResourceSpec;
@@ -9,6 +10,7 @@ use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::command::{Command, FreezeNotice, Note};
@@ -27,6 +29,8 @@ pub(crate) struct World {
     pub(crate) notes: Vec<Note>,
     /// The buckets of starts ahead, by the number of the request.
     pub(crate) charged: BTreeMap<usize, Vec<BucketName>>,
+    /// The accounts that make calls, by the number of the request.
+    pub(crate) accounts: BTreeMap<usize, Name>,
 }
 
 /// The address of answers to settles.
@@ -65,12 +69,14 @@ pub(crate) struct Wish<'a> {
     pub(crate) from: Option<&'a str>,
     /// The NATS user; empty by default, which is unknown.
     pub(crate) user: &'a str,
+    /// The accounts that may not make the call.
+    pub(crate) not: Vec<Name>,
 }
 
 pub(crate) fn wish<'a>(mode: Mode, cost: &[(&'a str, f64)]) -> Wish<'a> {
     let (cost, labels, age) = (cost.to_vec(), Vec::new(), Span::ZERO);
     let (class, max_wait, client, from) = (None, None, None, None);
-    Wish { id: None, cost, class, mode, max_wait, age, progress: false, client, labels, from, user: "" }
+    Wish { id: None, cost, class, mode, max_wait, age, progress: false, client, labels, from, user: "", not: Vec::new() }
 }
 
 impl<'a> Wish<'a> {
@@ -124,7 +130,7 @@ impl World {
     }
 
     pub(crate) fn of(scheduler: Scheduler<usize>) -> Self {
-        World { scheduler, asked: 0, answers: Vec::new(), notes: Vec::new(), charged: BTreeMap::new() }
+        World { scheduler, asked: 0, answers: Vec::new(), notes: Vec::new(), charged: BTreeMap::new(), accounts: BTreeMap::new() }
     }
 
     /// Takes a checkpoint, and stores it.
@@ -142,7 +148,7 @@ impl World {
         let class = wish.class.map_or(resource.default_class(), |class| resource.class(class).unwrap());
         let mut by_unit = Cost::new();
         wish.cost.iter().for_each(|(unit, units)| by_unit.set(*unit, amount(*units)).unwrap());
-        let call = Some(Box::new(Call::new(&wish.labels(), &by_unit)));
+        let call = Some(Box::new(Call::new(&wish.labels(), &by_unit).not_by(wish.not.clone())));
         let bill = match self.bill(wish) {
             Ok(bill) => bill,
             Err(refusal) => {
@@ -166,7 +172,9 @@ impl World {
     /// The bill of the call that `wish` asks for.
     pub(crate) fn bill(&self, wish: &Wish<'_>) -> Result<Bill, Refusal> {
         let cost = wish.cost.iter().map(|(unit, units)| (*unit, amount(*units)));
-        self.scheduler.resource().bill(&wish.labels(), cost)
+        let resource = self.scheduler.resource();
+        let class = wish.class.map_or(resource.default_class(), |class| resource.class(class).unwrap());
+        resource.bill_in_pool(&wish.labels(), cost, class, &wish.not)
     }
 
     pub(crate) fn settle(&mut self, now: Time, id: &str, outcome: Outcome) -> SentAnswer {
@@ -216,6 +224,8 @@ impl World {
     pub(crate) fn note(&mut self, now: Time, command: Command<usize>) {
         let (to, answer) = match command {
             Command::Grant(grant) => {
+                let account = |account: AccountId| self.scheduler.resource().spec().accounts[account.index()].name.clone();
+                self.accounts.extend(grant.account.map(|chosen| (grant.to, account(chosen))));
                 self.charged.extend(Some((grant.to, grant.charged)).filter(|(_, charged)| !charged.is_empty()));
                 (grant.to, SentAnswer::Granted(grant.delay))
             }

@@ -1,0 +1,102 @@
+//! Requests that can be served in several ways, such as by several accounts: which one they get.
+//!
+//! A request keeps all its alternatives while it waits, in one queue with all others. Whenever it
+//! could start, each alternative makes an offer. The first in order that is worth waiting for, and
+//! starts within that time, is chosen; otherwise the one that starts earliest. Of several that
+//! start at once, the one with the most stock is chosen, counted in such calls and times its
+//! weight, and then the one that was chosen least recently.
+
+use crate::ledger::Offer;
+use crate::scheduler::Scheduler;
+use rampmeter_policy::ids::Tier;
+use rampmeter_policy::refusal::Refusal;
+use rampmeter_policy::spec::Weight;
+use rampmeter_policy::{Alternative, Bill, LimitSet};
+use rampmeter_protocol::time::{Span, Time};
+use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+/// An option of a bill, and its start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choice<'a> {
+    /// The alternative that was chosen; `None` if the bill has none.
+    pub(crate) alternative: Option<&'a Arc<Bill>>,
+    pub(crate) offer: Offer,
+}
+
+impl<'a> Choice<'a> {
+    /// Returns the chosen option of `whole`, to be kept.
+    pub(crate) fn shared_bill(&self, whole: &Arc<Bill>) -> Arc<Bill> {
+        Arc::clone(self.alternative.unwrap_or(whole))
+    }
+}
+
+impl<R> Scheduler<R> {
+    /// Chooses an option of the bill of a request that came at `since`. `None` if each needs a
+    /// spent quota or one of the `blocked` limits.
+    pub(crate) fn choose<'a>(
+        &self,
+        whole: &'a Bill,
+        since: Time,
+        blocked: LimitSet,
+        offer: impl Fn(&Bill) -> Offer,
+    ) -> Option<Choice<'a>> {
+        let Some(alternatives) = whole.alternatives.as_deref() else {
+            return Some(Choice { alternative: None, offer: offer(whole) });
+        };
+        let is_open = |bill: &Bill| {
+            !bill.charged().any(|limit| blocked.has(limit)) && self.spent_quota(self.now, bill).is_none()
+        };
+        let open = alternatives.iter().filter(|one| is_open(&one.bill));
+        let offers: SmallVec<[(&Alternative, Offer); 4]> = open.map(|one| (one, offer(&one.bill))).collect();
+        let preferred = offers.iter().find(|(one, offer)| one.wait > Span::ZERO && offer.at <= since + one.wait);
+        let earliest = || offers.iter().min_by_key(|(one, offer)| (offer.at, self.reluctance(&one.bill)));
+        let (one, offer) = *preferred.or_else(earliest)?;
+        Some(Choice { alternative: Some(&one.bill), offer })
+    }
+
+    /// Compares options that start at once: the least reluctant account goes first.
+    fn reluctance(&self, bill: &Bill) -> (Reverse<u128>, u64) {
+        let account = bill.account.map(|account| account.index());
+        let weight = account.map_or(Weight::ONE, |account| self.resource.spec().accounts[account].weight);
+        let stock = u128::from(weight.weighted_count(self.ledger.calls_left(self.now, bill)));
+        (Reverse(stock), account.map_or(0, |account| self.chosen[account]))
+    }
+
+    /// Chooses an option even if all need a spent quota.
+    pub(crate) fn choose_or<'a>(&self, whole: &'a Bill, since: Time, offer: impl Fn(&Bill) -> Offer) -> Choice<'a> {
+        let choice = self.choose(whole, since, LimitSet::NONE, &offer);
+        choice.unwrap_or_else(|| Choice { alternative: None, offer: offer(whole) })
+    }
+
+    /// Returns the choice for a request if it alone waited.
+    pub(crate) fn choose_now<'a>(&self, whole: &'a Bill, tier: Tier, since: Time) -> Choice<'a> {
+        self.choose_or(whole, since, |bill| self.ledger.earliest(self.now, bill, tier))
+    }
+
+    /// Returns the option that a request is likely to get.
+    pub(crate) fn likely<'a>(&self, whole: &'a Bill, tier: Tier) -> &'a Bill {
+        self.choose_now(whole, tier, self.now).alternative.map_or(whole, |alternative| &**alternative)
+    }
+
+    /// Returns the refusal of a request each of whose options needs a spent quota.
+    pub(crate) fn spent_quota(&self, now: Time, bill: &Bill) -> Option<Refusal> {
+        let holds = self.plan.holds.iter().map(|hold| hold.start);
+        let spent = bill.options().map(|option| self.ledger.last_spent_quota(now, option, holds.clone()));
+        let (until, limit) = spent.min()??;
+        let retry_after = (until < Time::NEVER).then(|| until.since(now));
+        Some(Refusal::QuotaSpent { limit, retry_after })
+    }
+
+    /// Whether a request that gets `offer` misses its deadline even if all calls in flight end now.
+    pub(crate) fn misses(&self, bill: &Bill, tier: Tier, offer: Offer, deadline: Time) -> bool {
+        offer.at > deadline && self.earliest_once_settled(bill, tier) > deadline
+    }
+
+    /// Returns the earliest start of any option, as if all calls in flight had ended.
+    pub(crate) fn earliest_once_settled(&self, bill: &Bill, tier: Tier) -> Time {
+        let starts = bill.options().map(|option| self.ledger.earliest_once_settled(self.now, option, tier));
+        starts.min().unwrap_or(Time::NEVER)
+    }
+}

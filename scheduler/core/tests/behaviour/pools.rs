@@ -1,0 +1,241 @@
+//! Several accounts serve the requests of one queue.
+
+use crate::prelude::*;
+use proptest::prelude::*;
+use rampmeter_policy::spec::{AccountSpec, Weight};
+
+/// `spec` with these accounts, each of which has every limit.
+fn pooled(mut spec: ResourceSpec, accounts: &[&str]) -> ResourceSpec {
+    spec.accounts = accounts.iter().map(|account| AccountSpec::new(name(account))).collect();
+    spec.limits.iter_mut().for_each(|limit| limit.per_account = true);
+    spec
+}
+
+fn pool() -> ResourceSpec {
+    pooled(ten_per_second(), &["x", "y"])
+}
+
+/// A pool whose accounts together have a limit of 12 in ten seconds.
+fn under_a_shared_limit() -> ResourceSpec {
+    let mut spec = pool();
+    spec.limits.push(LimitSpec { name: name("all"), ..limit("requests", 12.0, span(10_000)) });
+    spec
+}
+
+/// A pool whose account `y` serves bulk alone, and counts three times.
+fn with_a_bulk_account() -> ResourceSpec {
+    let mut spec = with_bulk(pool(), 0.0);
+    spec.accounts[1].classes = vec![name("bulk")];
+    spec.accounts[1].weight = Weight::new(3.0).unwrap();
+    spec
+}
+
+scripts! {
+    the_account_with_the_most_stock_goes_first_and_equal_ones_take_turns(pool()): "
+        0    reserve a requests=6  -> a@0/x
+        0    reserve b requests=3  -> b@0/y
+        0    reserve c requests=3  -> c@0/y
+        # Four are left of each.
+        0    reserve d requests=1  -> d@0/x
+        0    reserve e requests=1  -> e@0/y
+    "
+
+    the_earliest_start_decides(pool()): "
+        0    reserve a requests=10 -> a@0/x
+        0    reserve b requests=8  -> b@0/y
+        0    reserve c requests=4  -> c@200/y
+        0    reserve d requests=4  -> d@400/x
+    "
+
+    a_request_may_name_its_account_or_exclude_some(pool()): "
+        0    reserve a account:x requests=10 -> a@0/x
+        0    reserve b account:x             -> b@100/x
+        0    reserve c                       -> c@0/y
+        0    reserve d not=y                 -> d@200/x
+        0    reserve e not=x not=y           -> e:invalid_request
+        0    reserve f account:z             -> f:invalid_request
+    "
+
+    waiting_requests_keep_their_order_over_all_accounts(pool()): "
+        0    wait a requests=10 -> a@0/x
+        0    wait b requests=10 -> b@0/y
+        0    wait c requests=2  ->
+        0    wait d requests=1  ->
+        0    wait e requests=2  ->
+        # The first request waits at one account, the second at the other.
+        50                      -> d@100/y
+        150                     -> c@200/x
+        250                     -> e@300/y
+    "
+
+    a_pause_stops_one_account_alone(pool()): "
+        0    wait a                    -> a@0/x
+        0    answered a 429 after=5000 -> a:settled
+        0    wait b requests=10        -> b@0/y
+        0    wait c requests=5         ->
+        450                            -> c@500/y
+        500  wait d account:x within=9000 ->
+        500  why d                     -> requests-of-x:frozen+4500
+        5000                           -> d@5000/x
+    "
+
+    a_refusal_that_names_the_limit_is_of_the_account(pool()): "
+        0    wait a                                   -> a@0/x
+        0    answered a 429 limit=requests after=5000 -> a:settled
+        0    reserve b account:y                      -> b@0/y
+        0    reserve c account:x                      -> c@5000/x
+    "
+
+    limits_above_the_accounts_count_for_all(under_a_shared_limit()): "
+        0    wait a requests=8  -> a@0/x
+        0    wait b requests=4  -> b@0/y
+        0    wait c requests=3  ->
+        0    why c              -> all:stock+2500
+        2450                    -> c@2500/x
+    "
+
+    accounts_may_serve_some_classes_and_count_for_more(with_a_bulk_account()): "
+        0    reserve a class=bulk requests=3   -> a@0/y
+        0    reserve b class=bulk requests=2   -> b@0/y
+        0    reserve c class=bulk requests=3   -> c@0/y
+        0    reserve d class=bulk requests=2   -> d@0/x
+        0    reserve e class=urgent requests=8 -> e@0/x
+        0    reserve f class=urgent requests=1 -> f@100/x
+        0    reserve g account:y               -> g:invalid_request
+    "
+
+    an_urgent_request_goes_first_at_each_account(with_bulk(pool(), 0.0)): "
+        0    wait a requests=10           -> a@0/x
+        0    wait b requests=10           -> b@0/y
+        0    wait c class=bulk requests=1 ->
+        0    wait d class=bulk requests=1 ->
+        0    wait e requests=2            ->
+        50                                -> c@100/y
+        150                               -> e@200/x d@200/y
+    "
+
+    a_request_that_may_go_behind_held_ones_is_not_refused_for_a_paused_account(pool()): "
+        0    wait a account:y           -> a@0/y
+        0    freeze requests-of-x 60000 ->
+        0    wait b requests=10         ->
+        0    wait c within=500          ->
+        50                              -> b@100/y
+        150                             -> c@200/y
+    "
+
+    a_request_that_no_account_can_ever_pay_is_refused(pool()): "
+        0    reserve a requests=11 -> a:never_fits
+    "
+
+    a_spent_quota_moves_all_requests_to_the_other_accounts(pooled(with_quota(), &["x", "y"])): "
+        0    wait a units=1            -> a@0/x
+        0    answered a 403 unit=units -> a:settled
+        0    wait b units=100          -> b@0/y
+        0    wait c units=1            -> c:quota_spent+60000
+    "
+
+    a_successor_knows_the_account_of_a_permit(pool()): "
+        0    reserve a requests=10 -> a@0/x
+        0    reserve b requests=10 -> b@0/y
+        0    reserve c             -> c@100/x
+        0    reserve d             -> d@100/y
+        10   restart               ->
+        10   reserve c             -> c@100/x
+        10   reserve d             -> d@100/y
+    "
+}
+
+/// Requests for a pool: the pause before each, its units, and whether it waits or reserves.
+#[derive(Clone, Debug)]
+struct Crowd {
+    accounts: usize,
+    /// Of each account, and of all together: the capacity, and the nanoseconds for a token.
+    own: (u64, u64),
+    shared: (u64, u64),
+    requests: Vec<(u64, u64, bool)>,
+}
+
+fn crowd(waits: bool) -> impl Strategy<Value = Crowd> {
+    let size = || (1..12_u64, 1..9_u64);
+    (2..5_usize, size(), size()).prop_flat_map(move |(accounts, own, shared)| {
+        let most = own.0.min(shared.0);
+        let request = (0..15_u64, 1..=most, if waits { any::<bool>().boxed() } else { Just(false).boxed() });
+        prop::collection::vec(request, 1..40)
+            .prop_map(move |requests| Crowd { accounts, own, shared, requests })
+    })
+}
+
+impl Crowd {
+    fn limits(&self) -> [LimitSpec; 2] {
+        let of = |called: &str, (capacity, nanos): (u64, u64)| LimitSpec {
+            name: name(called),
+            ..limit("requests", capacity as f64, Span::from_nanos(capacity * nanos))
+        };
+        [of("own", self.own), of("shared", self.shared)]
+    }
+
+    fn spec(&self) -> ResourceSpec {
+        let [own, shared] = self.limits();
+        let mut spec = resource(vec![LimitSpec { per_account: true, ..own }, shared]);
+        spec.accounts = (0..self.accounts).map(|number| AccountSpec::new(name(&format!("a{number}")))).collect();
+        ResourceSpec { horizon: Span::from_nanos(3), ..spec }
+    }
+}
+
+/// The starts that a crowd was promised, by account.
+type Promised = Vec<Vec<(Time, Amount)>>;
+
+/// Whether the judge finds enough at each account, and for all together.
+fn fits(crowd: &Crowd, promised: &Promised) -> bool {
+    let [own, shared] = crowd.limits();
+    promised.iter().all(|calls| Judge::new(&own).lowest(calls) >= 0)
+        && Judge::new(&shared).lowest(&promised.concat()) >= 0
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+
+    /// A reservation gets the first instant at which some account could make its call.
+    #[test]
+    fn no_reservation_of_a_pool_starts_earlier_or_later_than_it_could(crowd in crowd(false)) {
+        let mut world = World::new(&crowd.spec());
+        let (mut now, mut promised) = (Time::ORIGIN, vec![Vec::new(); crowd.accounts]);
+        for (pause, units, _) in &crowd.requests {
+            now += Span::from_nanos(*pause);
+            world.run_until(now);
+            let call = |at| (at, amount(*units as f64));
+            let request = world.ask(now, &wish(Mode::Reserve, &[("requests", *units as f64)]));
+            let with = |account: usize, at: Time| {
+                let mut after = promised.clone();
+                after[account].push(call(at));
+                after
+            };
+            let instants = (now.nanos()..).map(Time::from_nanos);
+            let first = { instants }.find(|at| (0..crowd.accounts).any(|account| fits(&crowd, &with(account, *at))));
+            let account: usize = world.accounts[&request][1..].parse().unwrap();
+            prop_assert_eq!(world.start(request), first, "asked at {} for {}", now, units);
+            promised = with(account, first.unwrap());
+            prop_assert!(fits(&crowd, &promised), "account {} has no room", account);
+        }
+    }
+
+    /// Whoever waits is served, and no account is ever overdrawn, nor all together.
+    #[test]
+    fn every_request_of_a_pool_is_served_and_no_account_overdrawn(crowd in crowd(true)) {
+        let mut world = World::new(&crowd.spec());
+        let (mut now, mut asked) = (Time::ORIGIN, Vec::new());
+        for (pause, units, waits) in &crowd.requests {
+            now += Span::from_nanos(*pause);
+            world.run_until(now);
+            let mode = if *waits { Mode::Wait } else { Mode::Reserve };
+            asked.push((world.ask(now, &wish(mode, &[("requests", *units as f64)])), amount(*units as f64)));
+        }
+        world.run_until(now + Span::from_nanos(100_000));
+        let mut promised: Promised = vec![Vec::new(); crowd.accounts];
+        for (request, units) in asked {
+            let account: usize = world.accounts[&request][1..].parse().unwrap();
+            promised[account].push((world.start(request).expect("it is served"), units));
+        }
+        prop_assert!(fits(&crowd, &promised), "{:?}", promised);
+    }
+}
