@@ -358,6 +358,7 @@ mod tests {
             valid_ms,
             lease_ms,
             limited_by: limited_by(),
+            account: Some("team-a".into()),
             charged: vec![("per-minute".into(), None), ("per-guild".into(), Some("x".into()))],
             left: vec![left],
             cost,
@@ -378,7 +379,7 @@ mod tests {
         [
             (
                 Answer::Granted(granted),
-                r#"{"status":"granted","id":"0199a7c2-5d1e.A_z:9","delay_ms":3.0,"valid_ms":5000.0,"lease_ms":90.5,"limited_by":"per-minute","charged":[["per-minute",null],["per-guild","x"]],"left":[{"limit":"per-minute","unit":"requests","remaining":2.5,"reset_ms":60.0}],"cost":{"tokens":2.5},"at_ms":86400123,"epoch":7}"#,
+                r#"{"status":"granted","id":"0199a7c2-5d1e.A_z:9","delay_ms":3.0,"valid_ms":5000.0,"lease_ms":90.5,"limited_by":"per-minute","account":"team-a","charged":[["per-minute",null],["per-guild","x"]],"left":[{"limit":"per-minute","unit":"requests","remaining":2.5,"reset_ms":60.0}],"cost":{"tokens":2.5},"at_ms":86400123,"epoch":7}"#,
             ),
             (
                 Answer::Granted(Granted { id: id(), ..Granted::default() }),

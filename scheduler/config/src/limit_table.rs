@@ -12,7 +12,8 @@ use toml::{Table, Value};
 
 /// Returns the keys of `limit`. Reading them gives the same limit.
 fn limit_table(limit: &LimitSpec) -> Table {
-    let LimitSpec { name, unit, algorithm, capacity, period, margin, jitter, learn, applies, shadow } = limit;
+    let LimitSpec { name, unit, algorithm, capacity, period, margin, jitter, learn, applies, shadow, per_account } =
+        limit;
     let mut table = Table::new();
     let mut put = |key: &str, value: Value| drop(table.insert(key.to_owned(), value));
     put("name", text(name));
@@ -39,6 +40,9 @@ fn limit_table(limit: &LimitSpec) -> Table {
     }
     for (key, value) in matching(applies) {
         put(key, value);
+    }
+    if *per_account {
+        put("per", text("account"));
     }
     if *shadow {
         put("shadow", Value::Boolean(true));

@@ -4,7 +4,7 @@ use super::http::HttpTable;
 use super::http::settings::HttpSettings;
 use super::limits::algorithm::{algorithm, known_algorithm, period};
 use super::limits::objections::unsent_headers;
-use super::limits::parts::{applies, fair_share, reader};
+use super::limits::parts::{accounts, applies, fair_share, per_account, reader};
 use super::limits::pricing::Pricing;
 use super::limits::table::{ClassTable, LimitTable, MarginTable, ResourceTable};
 use super::nats::NatsTable;
@@ -234,6 +234,7 @@ pub(super) fn written_parts(
     }
     let (classes, class_specs) = readable(faults, &table.classes, |class| class_spec(source, class));
     let fair_share = faults.take(fair_share(source, table));
+    let accounts = faults.take(accounts(source, table));
     let learn_costs = table.learn_costs.iter().filter_map(|label| faults.take(label_key(source, label))).collect();
     let discover_key = table.discover_key.iter().filter_map(|label| faults.take(label_key(source, label))).collect();
     let discover_route = table.discover_route.as_ref().map(|label| label_key(source, label)).transpose();
@@ -247,6 +248,7 @@ pub(super) fn written_parts(
     spec.start = StartPolicy::Unproven;
     spec.classes = class_specs;
     spec.fair_share = fair_share?;
+    spec.accounts = accounts?;
     spec.learn_costs = learn_costs;
     (spec.discover_key, spec.discover_route) = (discover_key, discover_route?);
     table.fill(&mut spec);
@@ -279,12 +281,14 @@ pub(super) fn limit_spec(source: &Source, table: &LimitTable) -> Result<LimitSpe
     let margin = faults.take(margin(source, table));
     let learn = faults.take(learn(source, table));
     let applies = faults.take(applies(source, table));
+    let per_account = faults.take(per_account(source, table));
     let unit = Name::new(REQUESTS).expect("a valid name");
-    let read = named.zip(capacity).zip(algorithm).zip(margin).zip(learn).zip(applies);
-    let spec = read.and_then(|(((((name, capacity), algorithm), margin), learn), applies)| {
+    let read = named.zip(capacity).zip(algorithm).zip(margin).zip(learn).zip(applies).zip(per_account);
+    let spec = read.and_then(|((((((name, capacity), algorithm), margin), learn), applies), per_account)| {
         let period = faults.take(period(source, table, &algorithm, capacity))?;
         let mut spec = LimitSpec::new(name, unit, capacity, period);
         (spec.algorithm, spec.margin, spec.learn, spec.applies) = (algorithm, margin, learn, applies);
+        spec.per_account = per_account;
         table.fill(&mut spec);
         Some(spec)
     });

@@ -6,7 +6,7 @@ use super::reading::faults::{Faults, read};
 use super::reading::source::{ConfigError, Source};
 use super::reading::value::name;
 use rampmeter_policy::Resource;
-use rampmeter_policy::spec::{LimitSpec, ResourceSpec, SpecField};
+use rampmeter_policy::spec::{AccountSpec, LimitSpec, ResourceSpec, SpecField};
 use rampmeter_protocol::name::Name;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -194,7 +194,10 @@ fn resource_rules(
     let (places, limits) = readable(faults, &table.limit, |limit| limit_spec(source, limit));
     let name = faults.take(name(source, &table.name))?;
     let is_whole = places.len() == table.limit.len() && !faults.spoiled(spanned);
-    for fault in Resource::faults(&ResourceSpec::new(name.clone(), limits.clone())) {
+    let mut spec = ResourceSpec::new(name.clone(), limits.clone());
+    // The accounts are in the configuration.
+    spec.accounts = vec![AccountSpec::new(name.clone())];
+    for fault in Resource::faults(&spec) {
         let span = match fault.field {
             SpecField::Limit(index, field) => source.value_in(&table.limit[places[index]], field),
             SpecField::Resource(_) | SpecField::Class(..) if is_whole => table.name.span(),

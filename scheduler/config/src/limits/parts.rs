@@ -1,11 +1,12 @@
 //! Parts of a resource or of a limit that several keys describe together.
 
 use crate::limits::objections::{objections, odd_headers};
-use crate::limits::table::{DiscoverTable, LimitTable, PatternTable, ResourceTable};
+use crate::limits::table::{AccountTable, DiscoverTable, FullAccountTable, LimitTable, PatternTable, ResourceTable};
 use crate::reading::source::{ConfigError, Source};
 use crate::reading::value::{label_key, parsed};
 use rampmeter_dialects::{Dialect, Reader, RetryAfterUnit};
-use rampmeter_policy::spec::{Applies, FairShare, Pattern, Weight};
+use rampmeter_policy::spec::{AccountSpec, Applies, FairShare, Pattern, Weight};
+use rampmeter_protocol::name::Name;
 use toml::Spanned;
 
 const REGEX: char = '^';
@@ -41,6 +42,36 @@ pub(crate) fn fair_share(source: &Source, table: &ResourceTable) -> Result<Optio
 fn weight(source: &Source, times: &Spanned<f64>) -> Result<Weight, ConfigError> {
     let weight = Weight::new(*times.get_ref());
     weight.ok_or_else(|| source.fault(&times.span(), format!("a weight is from 0.001 to 1e6, not {}", times.get_ref())))
+}
+
+/// Reads the accounts of a resource.
+pub(crate) fn accounts(source: &Source, table: &ResourceTable) -> Result<Vec<AccountSpec>, ConfigError> {
+    let account = |written: &Spanned<AccountTable>| {
+        let fault = |reason: String| source.fault(&written.span(), reason);
+        let named = |name: &str| Name::new(name).map_err(|error| fault(error.to_string()));
+        match written.get_ref() {
+            AccountTable::Name(name) => Ok(AccountSpec::new(named(name)?)),
+            AccountTable::Full(FullAccountTable { name, weight, classes }) => {
+                let (times, classes) = (weight.unwrap_or(1.0), classes.iter().map(|class| named(class)));
+                let weight = Weight::new(times);
+                let weight = weight.ok_or_else(|| fault(format!("a weight is from 0.001 to 1e6, not {times}")))?;
+                Ok(AccountSpec { name: named(name)?, weight, classes: classes.collect::<Result<_, _>>()? })
+            }
+        }
+    };
+    table.accounts.iter().map(account).collect()
+}
+
+/// Reads whether each account has a limit for itself.
+pub(crate) fn per_account(source: &Source, table: &LimitTable) -> Result<bool, ConfigError> {
+    match &table.per {
+        None => Ok(false),
+        Some(per) if per.get_ref() == "account" => Ok(true),
+        Some(per) => {
+            let reason = format!("a limit can be per \"account\", not per \"{}\"; for a label, say `key`", per.get_ref());
+            Err(source.fault(&per.span(), reason))
+        }
+    }
 }
 
 /// Reads `match`, `key` and `group` of a limit.

@@ -90,6 +90,11 @@ keys! {
         /// how far estimated costs are off. Without this, nothing is learned of costs.
         #[serde(default)]
         pub learn_costs: Vec<Spanned<String>> = Example(r#"["route"]"#),
+        /// The accounts that serve the requests as a pool. Each has a limit of its own in place of one
+        /// with `per = "account"`. An account may say how much it is preferred among those with stock,
+        /// and which classes it serves: `{ name = "team-b", weight = 2, classes = ["bulk"] }`.
+        #[serde(default)]
+        pub accounts: Vec<Spanned<AccountTable>> = Example(r#"["team-a", "team-b"]"#),
         /// Names of headers that the dialect does not know.
         pub headers: Option<Spanned<HeadersTable>> = Table,
         /// Responses that object, or that do not although they look so. The first that fits decides.
@@ -101,6 +106,23 @@ keys! {
         #[serde(default)]
         pub limit: Vec<Spanned<LimitTable>> = Table,
     }
+}
+
+/// An account of a pool: its name, or more of it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "an account is its name, or a table of `name`, `weight` and `classes`")]
+pub(crate) enum AccountTable {
+    Name(String),
+    Full(FullAccountTable),
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FullAccountTable {
+    pub name: String,
+    pub weight: Option<f64>,
+    #[serde(default)]
+    pub classes: Vec<String>,
 }
 
 /// Which limits are found: `true`, `false` or `"in-flight"`.
@@ -196,6 +218,9 @@ keys! {
         /// Requests without them are not limited by it. Without this: one bucket for all.
         #[serde(default)]
         pub key: Vec<Spanned<String>> = Example(r#"["client"]"#),
+        /// "account": each of the resource's `accounts` has this limit for itself, under a name such as
+        /// `requests-of-team-a`.
+        pub per: Option<Spanned<String>> = Example(r#""account""#),
         /// Only the most specific limit of a group applies to a request: `per-client` for all, and
         /// another one for `match = { client = "vip" }`.
         pub group: Option<Spanned<String>> = Example(r#""clients""#),
