@@ -5,6 +5,7 @@ use super::freeze::{Freeze, Freezes};
 use rampmeter_protocol::answer::{Granted, Refused};
 use rampmeter_protocol::code::Code;
 use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::labels::ACCOUNT;
 use rampmeter_protocol::request::PermitRequest;
 use rampmeter_protocol::settle::Asked;
 use rampmeter_protocol::text::Text;
@@ -122,12 +123,18 @@ impl Grant {
         is_ahead && freeze.concerns(&self.answer.charged)
     }
 
-    /// Returns what limits depend on, with the cost that the scheduler computed, if it did.
+    /// Returns what limits depend on, with the cost that the scheduler computed, if it did, and the
+    /// account that it chose.
     #[must_use]
     pub fn asked(&self) -> Asked<'static> {
         let computed = &self.answer.cost;
         let cost = if computed.is_empty() { &self.request.cost } else { computed };
-        Asked { cost: cost.clone(), labels: self.request.labels.clone() }
+        let mut labels = self.request.labels.clone();
+        if let Some(account) = &self.answer.account {
+            // A request with as many labels as there may be has no room for another.
+            let _ = labels.set(ACCOUNT, account.clone());
+        }
+        Asked { cost: cost.clone(), labels }
     }
 
     /// Returns whether the session itself granted the permit, because no scheduler answered. No

@@ -85,6 +85,16 @@ impl Acquire {
         self.with(|request| set(&mut request.labels, key, value))
     }
 
+    /// Excludes an account of the resource, for example one that has answered 401. The label
+    /// `account` names the only one that may make the call.
+    pub fn not(self, account: &str) -> Self {
+        self.with(|request| {
+            let name = Name::new(account).map_err(|error| Error::invalid(format!("account {account:?}: {error}")))?;
+            request.not.push(name);
+            Ok(())
+        })
+    }
+
     /// Asks for [what is left](Permit::left) of the permit's limits. Older schedulers without this
     /// field refuse the request as invalid.
     ///

@@ -97,6 +97,12 @@ impl Permit {
         self.grant.answer.limited_by.as_deref()
     }
 
+    /// Returns the account that makes the call, if the resource has accounts.
+    #[must_use]
+    pub fn account(&self) -> Option<&str> {
+        self.grant.answer.account.as_deref()
+    }
+
     /// Returns the requested cost, or the one that the scheduler [computed](call::Acquire::price).
     #[must_use]
     pub fn cost(&self) -> Cost {

@@ -16,6 +16,16 @@ scripts! {
         60000 wait
     "#
 
+    a_renewal_names_the_account_of_the_call: r#"
+        0 asked 1 wait
+        10 answer 0 {"status":"granted","id":$1,"delay_ms":0,"lease_ms":3000,"account":"team-b","epoch":1}
+        > 10 granted 1 starts 10ms
+        > 1010 renew 1: 1 {"labels":{"account":"team-b"}}
+        1040 answer 1 {"status":"settled","id":$1}
+        1500 settle 1
+        > 1500 settle 1 used asked
+    "#
+
     a_settle_after_the_end_of_a_lease_holds_no_place_any_more: r#"
         0 asked 1 wait
         10 answer 0 {"status":"granted","id":$1,"delay_ms":20,"lease_ms":3000,"epoch":1}

@@ -160,7 +160,8 @@ impl Play {
         let is_void = self.freezes.void(&grant) || grant.lapses().is_some_and(|lapses| lapses <= self.now);
         if !is_void {
             let local = if grant.is_local() { " local" } else { "" };
-            self.done.push(format!("granted {}{local}", grant.start.since(ORIGIN).millis()));
+            let account = grant.answer.account.as_ref().map_or(String::new(), |account| format!(" by {account}"));
+            self.done.push(format!("granted {}{local}{account}", grant.start.since(ORIGIN).millis()));
             return;
         }
         let mut request = grant.request;
