@@ -1,6 +1,6 @@
 //! The settings of a proxy.
 
-use crate::credential::Credential;
+use crate::credential::Credentials;
 use crate::route::Routes;
 use crate::tokens::{BodyLabel, TokenUnits};
 use http::request::Parts;
@@ -33,8 +33,8 @@ pub struct Settings {
     pub asking: Asking,
     /// How headers change on their way through the proxy.
     pub headers: HeaderSettings,
-    /// The credential sent to the upstream in place of the clients' own.
-    pub credential: Option<Credential>,
+    /// The credentials sent to the upstream in place of the clients' own.
+    pub credentials: Credentials,
     /// How long requests and their parts may take.
     pub times: Times,
     /// The bounds of its resources.

@@ -17,7 +17,7 @@ By task:
   Write limits          init, check, import, pu
   Change limits         apply, limits
   Look                  doctor, status, explain, usage, forecast, state
-  Intervene             purge, thaw, freeze, empty
+  Intervene             purge, thaw, freeze, drain, empty
   Install               completions, man
 
 Exit codes:
@@ -90,6 +90,8 @@ enum Command {
     Thaw(limit_orders::ThawArgs),
     /// Pause a resource's limits: no call that takes from them starts for a while.
     Freeze(limit_orders::FreezeArgs),
+    /// Let an account of a pool make no calls for a while: the others make them.
+    Drain(limit_orders::DrainArgs),
     /// Set the levels of limits to zero, as after the store was put back to an older state.
     Empty(limit_orders::EmptyArgs),
     /// Simulate limits and workers in virtual time, with Rampmeter and without.
@@ -142,6 +144,7 @@ impl Cli {
             Command::Purge(args) => purge::run(args).await,
             Command::Thaw(args) => limit_orders::thaw(args).await,
             Command::Freeze(args) => limit_orders::freeze(args).await,
+            Command::Drain(args) => limit_orders::drain(args).await,
             Command::Empty(args) => limit_orders::empty(args).await,
             Command::Simulate(args) => simulate::run(&args),
             Command::Pu(args) => pu::run(&args),

@@ -22,6 +22,9 @@ pub struct LimitOrder {
     /// The limit; all limits if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Name>,
+    /// The account, all of whose limits are meant.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<Name>,
 }
 
 /// Longest freeze that an operator can order, so that a forgotten one ends within a day.
@@ -45,6 +48,9 @@ pub struct FreezeOrder {
     /// The limit; all limits if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Name>,
+    /// The account, all of whose limits are meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<Name>,
     /// Duration of the freeze, from a millisecond to a day. It never shortens a longer pause.
     pub for_ms: Millis,
 }

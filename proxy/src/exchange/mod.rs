@@ -97,6 +97,7 @@ struct Ready<'a> {
     call: Call,
     place: OwnedSemaphorePermit,
     credential: Option<AppliedCredential<'a>>,
+    account: Option<String>,
 }
 
 impl Exchange {
@@ -216,7 +217,7 @@ impl Exchange {
         let checked = &self.estimated(checked).await?;
         let mut sendings = 0;
         loop {
-            let Ready { call, place, credential } = self.permit(checked).await?;
+            let Ready { call, place, credential, account } = self.permit(checked).await?;
             let (started, waited) = (self.clock.now(), self.clock.now().since(checked.begun));
             let (response, call) = self.call(&checked.outgoing, call, credential.as_ref()).await?;
             self.metrics.first_bytes.observe(self.clock.now().since(started).secs());
@@ -227,6 +228,13 @@ impl Exchange {
             let mut unsettled =
                 UnsettledCall::new(call, &response, answer, (checked.prompt, self.prompts.clone()), place, self.clock);
             let (mut response, mut seen) = (response, Bytes::new());
+            let is_refused = response.status() == StatusCode::UNAUTHORIZED
+                && account.is_some_and(|account| self.settings.credentials.refuse(&account, self.clock.now()));
+            if is_refused && checked.outgoing.body.can_be_sent() && sendings < MAX_SENDINGS {
+                unsettled.settle(true);
+                self.metrics.repeated.inc();
+                continue;
+            }
             if is_worth_repeating(&response) && checked.outgoing.body.can_be_sent() && sendings < MAX_SENDINGS {
                 seen = unsettled.peek(response.body_mut()).await;
                 if !unsettled.is_final() {
@@ -311,6 +319,8 @@ impl Exchange {
         let waited = self.clock.now().since(checked.begun);
         let left = self.settings.times.max_wait.saturating_sub(waited);
         let acquire = checked.requested.acquire(&self.resource, waited, left);
+        let left_out = self.settings.credentials.left_out(self.clock.now());
+        let acquire = left_out.iter().fold(acquire, |acquire, account| acquire.not(account));
         let acquire = match checked.asked_in {
             Some(span) => acquire.traceparent(&span.to_string()),
             None => acquire,
@@ -318,9 +328,11 @@ impl Exchange {
         let granted = async {
             let permit = acquire.await?;
             let place = self.place(left).await?;
-            let credential = self.credential().await?;
+            let account = permit.account().map(str::to_owned);
+            let credential =
+                self.settings.credentials.applied(account.as_deref()).await.map_err(|_| Failure::NoCredential)?;
             // The permit may have lapsed meanwhile.
-            Ok(Ready { call: permit.ready().await?.begin(), place, credential })
+            Ok(Ready { call: permit.ready().await?.begin(), place, credential, account })
         };
         tokio::select! {
             granted = granted => granted,
@@ -335,13 +347,6 @@ impl Exchange {
         }
         let place = tokio::time::timeout(longest.duration(), self.in_flight.clone().acquire_owned()).await;
         place.ok().and_then(Result::ok).ok_or(Failure::NoPlace)
-    }
-
-    async fn credential(&self) -> Result<Option<AppliedCredential<'_>>, Failure> {
-        match &self.settings.credential {
-            Some(credential) => credential.applied().await.map(Some).ok_or(Failure::NoCredential),
-            None => Ok(None),
-        }
     }
 
     async fn call(

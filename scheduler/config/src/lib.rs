@@ -27,7 +27,7 @@ pub use limited_resource::LimitedResource;
 pub use limits::pricing::Pricing;
 pub use load::{Config, Configured, Note, load, parse};
 pub use nats::{NatsTable, nats_of};
-pub use proxy::credential::{CredentialFrom, CredentialSettings};
+pub use proxy::credential::{CredentialFrom, CredentialSettings, CredentialsSettings};
 pub use proxy::{OnNoScheduler, ProxySettings};
 pub use reading::source::ConfigError;
 pub use rules::{Applied, ResourceRules, Rules, limit_text, limits_in_force, parse_rules, parse_stored_rules};

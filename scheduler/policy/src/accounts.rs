@@ -71,7 +71,8 @@ pub(crate) fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
     let field = SpecField::Resource("accounts");
     let accounts = accounts.map(|reason| SpecError { field, reason });
     let limits = spec.limits.iter().enumerate().filter(|(_, limit)| limit.per_account).filter_map(|(index, limit)| {
-        let long = spec.accounts.iter().map(|account| name_of(&limit.name, &account.name)).find(|it| Name::new(it).is_err());
+        let long =
+            spec.accounts.iter().map(|account| name_of(&limit.name, &account.name)).find(|it| Name::new(it).is_err());
         let reason = match (spec.accounts.is_empty(), limit.applies.is_keyed(), long) {
             (true, ..) => "`per = \"account\"` needs the `accounts` of the resource".to_owned(),
             (_, true, _) => {
@@ -110,17 +111,13 @@ impl Resource {
         u8::try_from(index).ok().map(AccountId)
     }
 
-    /// Returns the limits of an account alone.
-    ///
-    /// # Errors
-    /// [`Refusal::NoAccount`] if there is no such account.
-    pub fn limits_of_account(&self, account: &str) -> Result<Vec<LimitId>, Refusal> {
-        if !self.spec().accounts.iter().any(|known| *known.name == *account) {
-            return Err(self.no_account());
-        }
+    /// Returns the limits of an account alone; `None` if it has none.
+    #[must_use]
+    pub fn limits_of_account(&self, account: &str) -> Option<Vec<LimitId>> {
         let is_own = |pattern: &Pattern| *pattern == Pattern::Exact(account.to_owned());
-        let own = self.limits_by_id().filter(|(_, limit)| limit.spec().applies.matching.get(ACCOUNT).is_some_and(is_own));
-        Ok(own.map(|(id, _)| id).collect())
+        let own =
+            self.limits_by_id().filter(|(_, limit)| limit.spec().applies.matching.get(ACCOUNT).is_some_and(is_own));
+        Some(own.map(|(id, _)| id).collect::<Vec<_>>()).filter(|own| !own.is_empty())
     }
 
     /// Computes the bill of a call of `class`. Unless its labels name an account, it has an

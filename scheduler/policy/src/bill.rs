@@ -118,7 +118,10 @@ impl Bill {
             let amounts = alternatives.iter().map(|other| other.bill.get(limit));
             let likely = match amounts.clone().all(|amount| amount == first.get(limit)) {
                 true => first.get(limit),
-                false => amounts.zip(&*alternatives).map(|(amount, other)| other.part_of(amount)).fold(Amount::ZERO, Amount::saturating_add),
+                false => amounts
+                    .zip(&*alternatives)
+                    .map(|(amount, other)| other.part_of(amount))
+                    .fold(Amount::ZERO, Amount::saturating_add),
             };
             whole.set(limit, likely);
         }
@@ -129,7 +132,8 @@ impl Bill {
     #[must_use]
     pub fn map_options(self, change: impl Fn(Bill) -> Bill) -> Bill {
         let Some(alternatives) = &self.alternatives else { return change(self) };
-        let changed = alternatives.iter().map(|one| Alternative { bill: Arc::new(change((*one.bill).clone())), ..one.clone() });
+        let changed =
+            alternatives.iter().map(|one| Alternative { bill: Arc::new(change((*one.bill).clone())), ..one.clone() });
         Bill::with_alternatives(changed.collect())
     }
 

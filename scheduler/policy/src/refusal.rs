@@ -213,9 +213,7 @@ impl Refusal {
             Refusal::StillWaiting
             | Refusal::RepeatCannotWait
             | Refusal::OtherClass { .. }
-            | Refusal::NoAccount { .. } => {
-                (Code::InvalidRequest, None, None)
-            }
+            | Refusal::NoAccount { .. } => (Code::InvalidRequest, None, None),
             Refusal::Purged => (Code::Purged, None, None),
             Refusal::HandingOver | Refusal::StoreSilent | Refusal::LimitsChanged | Refusal::MayBeGone => {
                 (Code::Unavailable, Some(Span::ZERO), None)

@@ -4,6 +4,7 @@ use crate::patience::until;
 use crate::{nats, scheduler};
 use rampmeter_nats_server::Server;
 use rampmeter_protocol::time::Span;
+use rampmeter_proxy::credential::Credentials;
 use rampmeter_proxy::settings::{Asking, Bounds, Encryption, HeaderSettings, Pages, Times};
 use rampmeter_proxy::{Proxy, Settings};
 use rampmeter_scheduler::running::Running;
@@ -39,7 +40,7 @@ pub fn settings(upstream: &str) -> Settings {
         upstream: upstream.trim_end_matches('/').parse().unwrap(),
         asking: Asking::default(),
         headers: HeaderSettings { forwarded: true, tell_wait: true, ..HeaderSettings::default() },
-        credential: None,
+        credentials: Credentials::default(),
         times,
         bounds: Bounds::default(),
         encryption: Encryption::default(),

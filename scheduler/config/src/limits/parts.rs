@@ -68,7 +68,8 @@ pub(crate) fn per_account(source: &Source, table: &LimitTable) -> Result<bool, C
         None => Ok(false),
         Some(per) if per.get_ref() == "account" => Ok(true),
         Some(per) => {
-            let reason = format!("a limit can be per \"account\", not per \"{}\"; for a label, say `key`", per.get_ref());
+            let reason =
+                format!("a limit can be per \"account\", not per \"{}\"; for a label, say `key`", per.get_ref());
             Err(source.fault(&per.span(), reason))
         }
     }

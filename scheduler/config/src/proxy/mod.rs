@@ -12,7 +12,7 @@ use super::reading::faults::Faults;
 use super::reading::source::{ConfigError, Source};
 use super::reading::value::{Duration, Number, Parsed, label_key, parsed};
 use axum::http::{HeaderName, Uri};
-use credential::{CredentialSettings, CredentialTable};
+use credential::{CredentialTables, CredentialsSettings};
 use rampmeter_account::duration;
 use rampmeter_listener::tls::CertificateFiles;
 use rampmeter_protocol::name::Name;
@@ -143,7 +143,7 @@ keys! {
         /// The address of /metrics and /healthz of this proxy. Without this, there are none.
         metrics: Option<Spanned<String>> = Example(r#""127.0.0.1:9471""#) => metrics,
         /// What the upstream sees in place of the clients' own secrets.
-        credential: Option<Spanned<CredentialTable>> = Table,
+        credential: Option<Spanned<CredentialTables>> = Table,
         /// Kinds of requests with a class, labels and a cost of their own: [[proxy.route]].
         #[serde(default)]
         route: Vec<Spanned<RouteTable>> = Table,
@@ -220,7 +220,7 @@ pub struct ProxySettings {
     /// The rules by which bodies are priced.
     pub price: Option<Pricing>,
     /// What the upstream receives in place of the clients' secrets.
-    pub credential: Option<CredentialSettings>,
+    pub credentials: CredentialsSettings,
     /// What the upstream learns of clients.
     pub headers: HeaderSettings,
     /// How long each step of an exchange may take.
@@ -245,7 +245,7 @@ impl Default for ProxySettings {
             asking: Asking::default(),
             origin: OriginSettings::default(),
             price: None,
-            credential: None,
+            credentials: CredentialsSettings::default(),
             headers: HeaderSettings { forwarded: true, ..HeaderSettings::default() },
             times: Times::default(),
             bounds: Bounds::default(),
@@ -261,7 +261,7 @@ impl ProxySettings {
     #[must_use]
     pub fn shows_secret_to_all(&self) -> bool {
         let is_public = |upstream: &Upstream| !upstream.is_encrypted() && !is_loopback(upstream.host());
-        let has_to_be_hidden = self.credential.as_ref().is_some_and(|credential| !credential.allow_http);
+        let has_to_be_hidden = self.credentials.all().any(|credential| !credential.allow_http);
         has_to_be_hidden && self.upstream.as_ref().is_some_and(is_public)
     }
 }
@@ -292,7 +292,7 @@ fn proxy(source: &Source, table: &ProxyTable) -> Result<ProxySettings, ConfigErr
         },
         headers: HeaderSettings { trusted_proxies: origin.trusted_proxies.clone(), ..defaults.headers },
         origin,
-        credential: table.credential.as_ref().map(|table| credential::settings(source, table)).transpose()?,
+        credentials: credential::settings(source, table.credential.as_ref())?,
         encryption: encryption(source, table)?,
         pages: Pages {
             hosts: hosts(source, &table.hosts)?,

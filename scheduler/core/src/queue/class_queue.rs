@@ -165,11 +165,7 @@ impl ClassQueue {
     }
 
     /// Returns the first request that is not held and whose needs are not blocked.
-    pub(crate) fn first(
-        &self,
-        is_blocked: impl Fn(Needs) -> bool,
-        is_held: impl Fn(Slot) -> bool,
-    ) -> Option<Slot> {
+    pub(crate) fn first(&self, is_blocked: impl Fn(Needs) -> bool, is_held: impl Fn(Slot) -> bool) -> Option<Slot> {
         self.order.first_unheld(|needs| !is_blocked(needs), is_held).map(|entry| entry.slot)
     }
 

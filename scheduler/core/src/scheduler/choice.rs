@@ -45,9 +45,8 @@ impl<R> Scheduler<R> {
         let Some(alternatives) = whole.alternatives.as_deref() else {
             return Some(Choice { alternative: None, offer: offer(whole) });
         };
-        let is_open = |bill: &Bill| {
-            !bill.charged().any(|limit| blocked.has(limit)) && self.spent_quota(self.now, bill).is_none()
-        };
+        let is_open =
+            |bill: &Bill| !bill.charged().any(|limit| blocked.has(limit)) && self.spent_quota(self.now, bill).is_none();
         let open = alternatives.iter().filter(|one| is_open(&one.bill));
         let offers: SmallVec<[(&Alternative, Offer); 4]> = open.map(|one| (one, offer(&one.bill))).collect();
         let preferred = offers.iter().find(|(one, offer)| one.wait > Span::ZERO && offer.at <= since + one.wait);

@@ -202,7 +202,8 @@ impl<R: Clone> Scheduler<R> {
         let deadline = ask.max_wait.map(|max| now + max);
         let class = ask.class;
         // A call that the bill implies is not stored.
-        let implied = |call: &Call| ask.bill.alternatives.is_none() && *call == Call::from_bill(&ask.bill, &self.resource);
+        let implied =
+            |call: &Call| ask.bill.alternatives.is_none() && *call == Call::from_bill(&ask.bill, &self.resource);
         let call = ask.call.filter(|call| !implied(call));
         let waiting = Box::new(Waiting {
             to: ask.to,

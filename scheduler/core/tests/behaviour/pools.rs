@@ -160,8 +160,7 @@ fn crowd(waits: bool) -> impl Strategy<Value = Crowd> {
     (2..5_usize, size(), size()).prop_flat_map(move |(accounts, own, shared)| {
         let most = own.0.min(shared.0);
         let request = (0..15_u64, 1..=most, if waits { any::<bool>().boxed() } else { Just(false).boxed() });
-        prop::collection::vec(request, 1..40)
-            .prop_map(move |requests| Crowd { accounts, own, shared, requests })
+        prop::collection::vec(request, 1..40).prop_map(move |requests| Crowd { accounts, own, shared, requests })
     })
 }
 

@@ -76,7 +76,20 @@ pub(crate) struct Wish<'a> {
 pub(crate) fn wish<'a>(mode: Mode, cost: &[(&'a str, f64)]) -> Wish<'a> {
     let (cost, labels, age) = (cost.to_vec(), Vec::new(), Span::ZERO);
     let (class, max_wait, client, from) = (None, None, None, None);
-    Wish { id: None, cost, class, mode, max_wait, age, progress: false, client, labels, from, user: "", not: Vec::new() }
+    Wish {
+        id: None,
+        cost,
+        class,
+        mode,
+        max_wait,
+        age,
+        progress: false,
+        client,
+        labels,
+        from,
+        user: "",
+        not: Vec::new(),
+    }
 }
 
 impl<'a> Wish<'a> {
@@ -130,7 +143,14 @@ impl World {
     }
 
     pub(crate) fn of(scheduler: Scheduler<usize>) -> Self {
-        World { scheduler, asked: 0, answers: Vec::new(), notes: Vec::new(), charged: BTreeMap::new(), accounts: BTreeMap::new() }
+        World {
+            scheduler,
+            asked: 0,
+            answers: Vec::new(),
+            notes: Vec::new(),
+            charged: BTreeMap::new(),
+            accounts: BTreeMap::new(),
+        }
     }
 
     /// Takes a checkpoint, and stores it.
@@ -224,7 +244,8 @@ impl World {
     pub(crate) fn note(&mut self, now: Time, command: Command<usize>) {
         let (to, answer) = match command {
             Command::Grant(grant) => {
-                let account = |account: AccountId| self.scheduler.resource().spec().accounts[account.index()].name.clone();
+                let account =
+                    |account: AccountId| self.scheduler.resource().spec().accounts[account.index()].name.clone();
                 self.accounts.extend(grant.account.map(|chosen| (grant.to, account(chosen))));
                 self.charged.extend(Some((grant.to, grant.charged)).filter(|(_, charged)| !charged.is_empty()));
                 (grant.to, SentAnswer::Granted(grant.delay))

@@ -1,4 +1,4 @@
-//! `rampmeter thaw`, `rampmeter freeze` and `rampmeter empty`
+//! `rampmeter thaw`, `rampmeter freeze`, `rampmeter drain` and `rampmeter empty`
 
 use crate::commands::consent::Consent;
 use crate::commands::nats_arg::NatsArg;
@@ -50,6 +50,28 @@ pub struct FreezeArgs {
     nats: NatsArg,
 }
 
+/// What `drain` takes.
+#[derive(Debug, clap::Args)]
+pub struct DrainArgs {
+    /// The resource.
+    resource: Name,
+    /// The account.
+    account: Name,
+    /// How long the account rests: at most a day.
+    #[arg(long = "for", value_name = "TIME", default_value = "24h", value_parser = duration::parse)]
+    span: Span,
+    /// Let the account make calls again.
+    #[arg(long, conflicts_with = "span")]
+    end: bool,
+    /// Print the scheduler's answer as JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    consent: Consent,
+    #[command(flatten)]
+    nats: NatsArg,
+}
+
 /// What `empty` takes.
 #[derive(Debug, clap::Args)]
 pub struct EmptyArgs {
@@ -77,7 +99,7 @@ pub struct EmptyArgs {
 pub async fn thaw(args: ThawArgs) -> anyhow::Result<()> {
     let ThawArgs { resource, limit, json, nats } = args;
     let schedulers = Schedulers::connect(&nats, CLIENT).await?;
-    give(&schedulers, json, &resource, Subjects::thaw, &LimitOrder { limit }, "thawed").await
+    give(&schedulers, json, &resource, Subjects::thaw, &LimitOrder { limit, account: None }, "thawed").await
 }
 
 /// Pauses limits, and prints which.
@@ -95,7 +117,27 @@ pub async fn freeze(args: FreezeArgs) -> anyhow::Result<()> {
     if !consent.to(deed).await? {
         return Ok(());
     }
-    let order = FreezeOrder { limit, for_ms: span.into() };
+    let order = FreezeOrder { limit, account: None, for_ms: span.into() };
+    give(&schedulers, json, &resource, Subjects::freeze, &order, &format!("frozen for {length}")).await
+}
+
+/// Lets an account rest, or ends its rest, and prints its limits.
+///
+/// # Errors
+/// If NATS can't be reached, no scheduler leads the resource, or the leader refuses.
+pub async fn drain(args: DrainArgs) -> anyhow::Result<()> {
+    let DrainArgs { resource, account, span, end, json, consent, nats } = args;
+    let schedulers = Schedulers::connect(&nats, CLIENT).await?;
+    let length = duration_text(span.millis());
+    if end {
+        let order = LimitOrder { limit: None, account: Some(account) };
+        return give(&schedulers, json, &resource, Subjects::thaw, &order, "thawed").await;
+    }
+    let deed = async { Ok(format!("let account `{account}` of `{resource}` make no calls for {length}")) };
+    if !consent.to(deed).await? {
+        return Ok(());
+    }
+    let order = FreezeOrder { limit: None, account: Some(account), for_ms: span.into() };
     give(&schedulers, json, &resource, Subjects::freeze, &order, &format!("frozen for {length}")).await
 }
 
@@ -113,7 +155,7 @@ pub async fn empty(args: EmptyArgs) -> anyhow::Result<()> {
     if !consent.to(deed).await? {
         return Ok(());
     }
-    give(&schedulers, json, &resource, Subjects::empty, &LimitOrder { limit }, "emptied").await
+    give(&schedulers, json, &resource, Subjects::empty, &LimitOrder { limit, account: None }, "emptied").await
 }
 
 async fn levels(

@@ -2,10 +2,10 @@
 
 use axum::http::HeaderValue;
 use rampmeter_account::{OAuth, SecretSource};
-use rampmeter_config::{CredentialFrom, CredentialSettings};
+use rampmeter_config::{CredentialFrom, CredentialSettings, CredentialsSettings};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::{Span, Time};
-use rampmeter_proxy::credential::{Credential, CredentialSource, CredentialValue};
+use rampmeter_proxy::credential::{Credential, CredentialSource, CredentialValue, Credentials};
 use rampmeter_worker_sdk::Resource;
 use secrecy::{ExposeSecret, SecretString};
 use std::sync::Arc;
@@ -18,8 +18,14 @@ const PAUSE: Span = Span::from_secs(1);
 /// A younger token is kept even if the upstream refuses it, because a new one would be refused too.
 const MIN_AGE: Span = Span::from_secs(10);
 
-/// Opens the credential of a proxy, which is a client of `resource`. Fails if a secret can't be read.
-pub(super) fn open(settings: CredentialSettings, resource: Resource, clock: Clock) -> anyhow::Result<Credential> {
+/// Opens the credentials of a proxy, which is a client of `resource`. Fails if a secret can't be read.
+pub(super) fn open(settings: CredentialsSettings, resource: &Resource) -> anyhow::Result<Credentials> {
+    let one = |settings| open_one(settings, resource.clone(), Clock::start());
+    let by_account = settings.by_account.into_iter().map(|(account, own)| Ok((account, one(own)?)));
+    Ok(Credentials::new(settings.common.map(one).transpose()?, by_account.collect::<anyhow::Result<_>>()?))
+}
+
+fn open_one(settings: CredentialSettings, resource: Resource, clock: Clock) -> anyhow::Result<Credential> {
     let CredentialSettings { header, scheme, from, .. } = settings;
     let from = match from {
         CredentialFrom::Secret(place) => {

@@ -6,7 +6,6 @@ use futures::future::join_all;
 use rampmeter_config::{NatsTable, OnNoScheduler, Pricing, ProxySettings};
 use rampmeter_front::forwarded_labels;
 use rampmeter_nats::servers::Servers;
-use rampmeter_protocol::clock::Clock;
 use rampmeter_proxy::settings::{Asking, Function, LabelsFn};
 use rampmeter_proxy::{Proxy, Settings};
 use rampmeter_serve::connection::login;
@@ -70,15 +69,15 @@ async fn start(client: &Client, proxy: ProxySettings, spans: Option<Spans>) -> a
     let price = proxy.price.map(|Pricing::SentinelHub| price::of_sentinel_hub());
     let asking = Asking { labels: Some(labels), price, ..proxy.asking };
     let resource = client.resource(&resource)?;
-    let credential = proxy.credential.map(|settings| credential::open(settings, resource.clone(), Clock::start()));
-    let credential = credential.transpose().with_context(|| format!("the credential of the proxy at {listen}"))?;
+    let credentials = credential::open(proxy.credentials, &resource);
+    let credentials = credentials.with_context(|| format!("the credential of the proxy at {listen}"))?;
     let bound = TcpListener::bind(&listen).await;
     let listener = bound.with_context(|| {
         format!("the proxy can't listen at {listen}; name another address: --listen, or `listen` in [[proxy]]")
     })?;
     pages.hosts.extend(listen.rsplit_once(':').map(|(host, _port)| host.to_owned()));
     let (headers, times, bounds) = (proxy.headers, proxy.times, proxy.bounds);
-    let settings = Settings { upstream, asking, headers, credential, times, bounds, encryption, pages, spans };
+    let settings = Settings { upstream, asking, headers, credentials, times, bounds, encryption, pages, spans };
     let started = Proxy::start(listener, resource, settings).with_context(|| format!("the proxy at {listen}"))?;
     if let Some(address) = proxy.metrics {
         serve(&address, started.metrics()).await?;

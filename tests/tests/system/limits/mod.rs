@@ -7,5 +7,6 @@ mod fair_queue;
 mod freezes;
 mod keys;
 mod pauses;
+mod pools;
 mod readings;
 mod uncounted;

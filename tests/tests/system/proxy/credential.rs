@@ -5,6 +5,7 @@ use crate::prelude::*;
 const LIMITS: &str = "[http]\nlisten = \"\"\n[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\n\
     capacity = 100\nperiod = \"1s\"\n";
 const CANARY: &str = "canary-7c1f";
+const SERVED: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const REFUSED: &[u8] = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\n\r\nno";
 
 /// The configuration of a proxy in front of `upstream` with this credential.
@@ -146,4 +147,35 @@ async fn a_secret_that_is_missing_or_would_be_seen_keeps_a_proxy_from_starting()
         let said = started.unwrap_err();
         assert!(said.contains(expected), "{credential}: {said}");
     }
+}
+
+/// Each call has the credential of the account that makes it. An account whose credential the
+/// upstream refuses is left out, and its call made by another.
+#[tokio::test]
+async fn each_call_has_the_credential_of_its_account() {
+    let served = (0..4).map(|_| Act::Say(SERVED.to_vec()));
+    let upstream = RawUpstream::start(served.chain([Act::Say(REFUSED.to_vec())])).await;
+    let limits =
+        LIMITS.replace("name = \"api\"\n", "name = \"api\"\naccounts = [\"one\", \"two\"]\n") + "per = \"account\"\n";
+    let of_accounts = "[proxy.credential.one]\nsecret_env = \"ONE\"\n[proxy.credential.two]\nsecret_env = \"TWO\"\n";
+    let text = format!("[[proxy]]\nupstream = \"{}\"\n{of_accounts}{limits}", upstream.url());
+    let environment = [("RAMPMETER_LOG", "trace"), ("ONE", CANARY), ("TWO", "canary-2b7d")];
+    let process = ProxyProcess::start(RAMPMETER, &text, &[], &environment).await;
+    let of = |secret: &str| format!("authorization: Bearer {secret}");
+    let mut seen = BTreeSet::new();
+    for _ in 0..4 {
+        assert_eq!(get(&process).await.status(), 200);
+        seen.extend(last(&upstream, "authorization: "));
+    }
+    assert_eq!(seen, BTreeSet::from([of(CANARY), of("canary-2b7d")]));
+
+    let before = upstream.requests().len();
+    assert_eq!(get(&process).await.status(), 200);
+    assert_eq!(upstream.requests().len(), before + 2, "the other account has made the call");
+    let other = last(&upstream, "authorization: ");
+    for _ in 0..3 {
+        assert_eq!(get(&process).await.status(), 200);
+        assert_eq!(last(&upstream, "authorization: "), other);
+    }
+    assert!(!process.log().contains("canary-"), "{}", process.log());
 }
