@@ -16,6 +16,8 @@ import rampmeter
 from conftest import Starts
 from limits import PLENTY, limit, resource, shared
 from rampmeter import NotInTime, Outcome, Refused
+from rampmeter._core.ask import Grant
+from rampmeter._core.leases import Leases
 from servers import Scheduler, Upstream, until
 
 
@@ -200,6 +202,14 @@ def test_a_long_call_keeps_its_place(scheduler: Starts) -> None:
         pass
     assert hub.client.stats().unrenewed == 0
     until("the renewer ends", lambda: None if "rampmeter-renewer" in names() else True)
+
+
+def test_a_renewal_names_the_account_of_the_call() -> None:
+    leases, asked = Leases(), {"cost": {"requests": 1}, "labels": {"route": "a"}}
+    leases.begin("api", asked, Grant("id", 0, 0, 0, None, 3, None, (), account="team-b"))
+    [(_, renewal)] = leases.take_due(1)
+    assert renewal["asked"] == {**asked, "labels": {"route": "a", "account": "team-b"}}
+    assert leases.end("id", 2) == {"asked": renewal["asked"]}
 
 
 def names() -> list[str]:

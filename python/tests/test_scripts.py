@@ -81,6 +81,7 @@ class Play:
     def ask(self, now: float, fields: dict[str, Any]) -> None:
         self.contact = Contact("api", self.policy, Random(self.seed), lambda _: None)
         wait, age = fields.pop("max_wait_ms", None), fields.pop("age_ms", 0) / 1000
+        fields.setdefault("mode", "reserve")  # As on the wire.
         ask = Ask(fields, self.contact, self.new_id, now, age, None if wait is None else wait / 1000)
         self.steps = ask.steps(now)
         self.go(now, None)
@@ -108,7 +109,8 @@ class Play:
                 self.done.append(f"pause {millis(effect.until)}")
         except StopIteration as ended:
             local = " local" if ended.value.id is None else ""
-            self.done.append(f"granted {millis(ended.value.start)}{local}")
+            by = f" by {ended.value.account}" if ended.value.account else ""
+            self.done.append(f"granted {millis(ended.value.start)}{local}{by}")
         except Refused as refused:
             self.done.append(f"refused {refused.code}")
         except Unreachable:
@@ -127,9 +129,10 @@ class Play:
             sent = json.loads(done.split(" ", 2)[2])
             assert {**sent, **json.loads(fields)} == sent, f"{expected!r}: {done!r}"
         elif ".." in expected:
-            word, span = expected.split(" ")
+            word, span, *more = expected.split(" ")
             low, high = map(int, span.split(".."))
-            assert done.startswith(f"{word} ") and low - 1e-3 <= float(done.split()[1]) <= high + 1e-3, (expected, done)
+            was, at, *beside = done.split(" ")
+            assert was == word and low - 1e-3 <= float(at) <= high + 1e-3 and beside == more, (expected, done)
         else:
             assert expected == done
 

@@ -99,6 +99,11 @@ class Permit:
         return self._grant.lease is not None
 
     @property
+    def account(self) -> str | None:
+        """The account that makes the call, if the resource has accounts."""
+        return self._grant.account
+
+    @property
     def limited_by(self) -> str | None:
         """The limit that set the delay, if one did."""
         return self._grant.limited_by

@@ -81,6 +81,8 @@ class Grant(NamedTuple):
     """What the call costs, if the scheduler has computed it."""
     charged: Buckets = frozenset()
     """The buckets that a start ahead is charged to."""
+    account: str | None = None
+    """The account that makes the call, if the resource has accounts."""
 
     def lapses(self) -> float:
         """The time from which on it may not be used."""
@@ -230,7 +232,8 @@ class Ask:
         start = now + wait
         told = answer.get("cost")
         cost = told if isinstance(told, dict) else None
-        return Grant(self.id, self._since, now, start, valid, lease, limited_by, seen, cost, buckets(answer, "charged"))
+        charged, account = buckets(answer, "charged"), text(answer, "account")
+        return Grant(self.id, self._since, now, start, valid, lease, limited_by, seen, cost, charged, account)
 
     def _send(self, now: float) -> Send:
         self.resent += self._is_open
