@@ -61,6 +61,8 @@ def test_refusals_of_a_scheduler(scheduler: Starts) -> None:
         {"labels": {"route": "x" * 10_000_000}},
         {"labels": {"route": 5}},
         {"labels": {f"label-{number}": "" for number in range(17)}},
+        {"not_accounts": "team-a"},
+        {"not_accounts": ["team a"]},
         {"class_": "a b"},
         {"max_wait": -1},
         {"max_wait": float("nan")},

@@ -52,6 +52,22 @@ def test_tasks_and_threads_share_the_limits() -> None:
         assert t.permits[-1].cost == {"tokens": 0.0}
 
 
+def test_a_request_excludes_accounts_and_its_permit_names_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    httpx: Any = pytest.importorskip("httpx")
+    hub = API.with_options(not_accounts=["team-a"])
+    below = httpx.MockTransport(lambda request: httpx.Response(200))
+    client = rampmeter.httpx.with_permits(httpx.Client(transport=below), hub, not_accounts={"team-b"})
+    with rampmeter.testing.limits() as t:
+        grant = t._ask
+        monkeypatch.setattr(t, "_ask", lambda *asked: {**grant(*asked), "account": "team-c"})
+        with hub.permit(not_accounts=("team-b",)) as permit:
+            assert permit.account == "team-c"
+        assert hub.run(1, lambda: 200) == 200
+        assert client.get("http://api.example").status_code == 200
+        both = ["team-a", "team-b"]
+        assert [granted.not_accounts for granted in t.permits] == [both, ["team-a"], both]
+
+
 def test_refusals_are_those_of_a_scheduler() -> None:
     with rampmeter.testing.limits({"api": "2/m"}):
         for _ in range(2):

@@ -12,7 +12,7 @@ hub = rampmeter.connect("http://127.0.0.1:9480").resource("api")
 session = requests.Session()
 session.mount("https://", rampmeter.requests.PermitAdapter(hub, cost=1, repeats=2))
 client: httpx.Client = rampmeter.httpx.with_permits(httpx.Client(), hub, cost=lambda request: 2)
-tasks: httpx.AsyncClient = rampmeter.httpx.with_permits(httpx.AsyncClient(), hub)
+tasks: httpx.AsyncClient = rampmeter.httpx.with_permits(httpx.AsyncClient(), hub, not_accounts=["a"])
 below = httpx.Client(transport=rampmeter.httpx.Transport(hub, httpx.HTTPTransport()))
 chat = openai.OpenAI(http_client=rampmeter.openai.http_client(hub))
 async_chat = openai.AsyncOpenAI(http_client=rampmeter.openai.async_http_client(hub))
@@ -49,7 +49,7 @@ def use(text: str, most: int, *, tools: list[str]) -> int:
 
 
 async def main() -> None:
-    async with hub.permit({"requests": 1, "tokens": 5}, class_="bulk", timeout=5) as permit:
+    async with hub.permit({"requests": 1, "tokens": 5}, class_="bulk", not_accounts={"a"}, timeout=5) as permit:
         waited: float = permit.waited
         permit.settle(rampmeter.Outcome(200), cost={"tokens": waited})
     answer = await hub.arun(1, lambda: tasks.get("https://api.example.com"), repeats=1, traceparent=None)
@@ -62,7 +62,7 @@ async def main() -> None:
 
 
 def print_wait(permit: rampmeter.Permit) -> None:
-    print(permit.limited_by, permit.cost.get("requests", 1), dict(permit.left[0]))
+    print(permit.account, permit.limited_by, permit.cost.get("requests", 1), dict(permit.left[0]))
 
 
 def print_429(permit: rampmeter.Permit, outcome: rampmeter.Outcome) -> None:

@@ -27,7 +27,8 @@ class Permits:
 
     Args:
         resource: The account that the requests are charged to.
-        terms: `cost`, `labels`, `class_`, `max_wait` and `repeats`, as `rampmeter.terms.Wanted` has them.
+        terms: `cost`, `labels`, `not_accounts`, `class_`, `max_wait` and `repeats`, as
+            `rampmeter.terms.Wanted` has them.
 
     Raises:
         Refused: From every method of a session, if there is no permit.

@@ -8,6 +8,7 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from anthropic import DefaultAsyncHttpxClient, DefaultHttpxClient
@@ -22,6 +23,7 @@ def http_client(
     resource: Resource,
     *,
     labels: Labels = None,
+    not_accounts: Collection[str] = (),
     class_: str | None = None,
     max_wait: float | None = None,
     repeats: int = REPEATS,
@@ -42,12 +44,19 @@ def http_client(
         resource: The account that the calls are charged to.
         labels: The labels of a request, or a function of the request. The label `model` is the
             model of the request, unless these or those of `resource` say otherwise.
+        not_accounts: The accounts that may not make a call.
         class_: The priority class.
         max_wait: The longest wait in seconds, over all repetitions.
         repeats: How often a call that is answered 429 is repeated; then the caller gets the error.
         options: What the package's `DefaultHttpxClient` takes, such as `proxy` and `verify`.
     """
-    terms = {"labels": labels, "class_": class_, "max_wait": max_wait, "repeats": repeats}
+    terms = {
+        "labels": labels,
+        "not_accounts": not_accounts,
+        "class_": class_,
+        "max_wait": max_wait,
+        "repeats": repeats,
+    }
     return with_model_permits(DefaultHttpxClient(**options), resource, cost, **terms)
 
 
@@ -55,13 +64,20 @@ def async_http_client(
     resource: Resource,
     *,
     labels: Labels = None,
+    not_accounts: Collection[str] = (),
     class_: str | None = None,
     max_wait: float | None = None,
     repeats: int = REPEATS,
     **options: Any,
 ) -> DefaultAsyncHttpxClient:
     """An HTTP client for `anthropic.AsyncAnthropic`, with the arguments of `http_client`."""
-    terms = {"labels": labels, "class_": class_, "max_wait": max_wait, "repeats": repeats}
+    terms = {
+        "labels": labels,
+        "not_accounts": not_accounts,
+        "class_": class_,
+        "max_wait": max_wait,
+        "repeats": repeats,
+    }
     return with_model_permits(DefaultAsyncHttpxClient(**options), resource, cost, **terms)
 
 

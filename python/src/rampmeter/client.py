@@ -70,8 +70,8 @@ class Client:
             name: As the schedulers' configuration names it.
             unreachable: What happens while no scheduler of it answers; see `rampmeter.connect`. One
                 client has one policy for the resource, whichever object asks.
-            defaults: `class_`, `labels`, `max_wait`, `on_wait` and `on_429` of its requests, as
-                `Resource` explains them.
+            defaults: `class_`, `labels`, `not_accounts`, `max_wait`, `on_wait` and `on_429` of its
+                requests, as `Resource` explains them.
 
         Raises:
             InvalidArgument: If an argument is invalid, or this client has another policy for it.

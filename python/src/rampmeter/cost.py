@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TypeAlias
 
 from .bounds import MAX_AMOUNT, MAX_LABEL_KEY, MAX_LABEL_VALUE, MAX_LABELS, MAX_NAME, MAX_UNITS
@@ -66,6 +66,17 @@ def checked_labels(labels: Mapping[str, str]) -> dict[str, str]:
         if len(value) > MAX_LABEL_VALUE:
             raise InvalidArgument(f"label {key!r}: a value has at most {MAX_LABEL_VALUE} characters, not {len(value)}")
     return dict(labels)
+
+
+def checked_accounts(names: Collection[str]) -> list[str]:
+    """Returns the names of accounts as a list.
+
+    Raises:
+        InvalidArgument: If one is no name, or `names` is a single string.
+    """
+    if isinstance(names, str):
+        raise InvalidArgument(f"not_accounts is a collection of names, such as ('team-a',), not {names[:80]!r}")
+    return [checked_name("account", name) for name in names]
 
 
 def _amount(unit: str, amount: float) -> float:

@@ -36,7 +36,8 @@ def with_permits(client: Client, resource: Resource, **terms: Unpack[Wanted]) ->
     Args:
         client: A `Client` or an `AsyncClient`.
         resource: The account that the requests are charged to.
-        terms: `cost`, `labels`, `class_`, `max_wait` and `repeats`, as `rampmeter.terms.Wanted` has them.
+        terms: `cost`, `labels`, `not_accounts`, `class_`, `max_wait` and `repeats`, as
+            `rampmeter.terms.Wanted` has them.
     """
     kind = AsyncTransport if hasattr(client, "aclose") else Transport
     return around_each(client, lambda below: kind(resource, below, **terms))
@@ -75,7 +76,8 @@ class Transport(_Base, BaseTransport):
     Args:
         resource: The account that the requests are charged to.
         transport: What sends the requests: `httpx.HTTPTransport()`, or that of httpx2.
-        terms: `cost`, `labels`, `class_`, `max_wait` and `repeats`, as `rampmeter.terms.Wanted` has them.
+        terms: `cost`, `labels`, `not_accounts`, `class_`, `max_wait` and `repeats`, as
+            `rampmeter.terms.Wanted` has them.
 
     Raises:
         Refused: From every method of a client, if there is no permit.

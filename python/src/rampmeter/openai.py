@@ -9,7 +9,7 @@ Example:
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
@@ -26,6 +26,7 @@ def http_client(
     unit: str = "tokens",
     count: Callable[[str, str], int] | None = None,
     labels: Labels = None,
+    not_accounts: Collection[str] = (),
     class_: str | None = None,
     max_wait: float | None = None,
     repeats: int = REPEATS,
@@ -48,12 +49,19 @@ def http_client(
             they are estimated from its bytes.
         labels: The labels of a request, or a function of the request. The label `model` is the
             model of the request, unless these or those of `resource` say otherwise.
+        not_accounts: The accounts that may not make a call.
         class_: The priority class.
         max_wait: The longest wait in seconds, over all repetitions.
         repeats: How often a call that is answered 429 is repeated; then the caller gets the error.
         options: What the package's `DefaultHttpxClient` takes, such as `proxy` and `verify`.
     """
-    terms = {"labels": labels, "class_": class_, "max_wait": max_wait, "repeats": repeats}
+    terms = {
+        "labels": labels,
+        "not_accounts": not_accounts,
+        "class_": class_,
+        "max_wait": max_wait,
+        "repeats": repeats,
+    }
     return with_model_permits(DefaultHttpxClient(**options), resource, functools.partial(cost, unit), count, **terms)
 
 
@@ -63,13 +71,20 @@ def async_http_client(
     unit: str = "tokens",
     count: Callable[[str, str], int] | None = None,
     labels: Labels = None,
+    not_accounts: Collection[str] = (),
     class_: str | None = None,
     max_wait: float | None = None,
     repeats: int = REPEATS,
     **options: Any,
 ) -> DefaultAsyncHttpxClient:
     """An HTTP client for `openai.AsyncOpenAI`, with the arguments of `http_client`."""
-    terms = {"labels": labels, "class_": class_, "max_wait": max_wait, "repeats": repeats}
+    terms = {
+        "labels": labels,
+        "not_accounts": not_accounts,
+        "class_": class_,
+        "max_wait": max_wait,
+        "repeats": repeats,
+    }
     client = DefaultAsyncHttpxClient(**options)
     return with_model_permits(client, resource, functools.partial(cost, unit), count, **terms)
 

@@ -44,8 +44,8 @@ class PermitAdapter(HTTPAdapter):
 
     Args:
         resource: The account that the requests are charged to.
-        terms: `cost`, `labels`, `class_`, `max_wait` and `repeats`, as `rampmeter.terms.Wanted` has
-            them, and what `requests.adapters.HTTPAdapter` takes.
+        terms: `cost`, `labels`, `not_accounts`, `class_`, `max_wait` and `repeats`, as
+            `rampmeter.terms.Wanted` has them, and what `requests.adapters.HTTPAdapter` takes.
 
     Raises:
         Refused: From every method of a session, if there is no permit.

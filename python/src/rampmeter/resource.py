@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar, overload
 
@@ -12,7 +12,7 @@ from ._core.ask import Mode
 from ._drive.blocking import at_once, blocking
 from ._drive.spans import TRACEPARENT, WRITTEN
 from .asking import Asking, OnWait
-from .cost import Cost, checked_cost, checked_labels, checked_name
+from .cost import Cost, checked_accounts, checked_cost, checked_labels, checked_name
 from .errors import InvalidArgument
 from .permit import On429
 from .repetition import REPEATS, NotCalled, Repetition
@@ -39,6 +39,7 @@ class Defaults(TypedDict, total=False):
 
     class_: str | None
     labels: Mapping[str, str] | None
+    not_accounts: Collection[str]
     max_wait: float | None
     on_wait: OnWait | None
     on_429: On429 | None
@@ -49,6 +50,7 @@ class PermitOptions(TypedDict, total=False):
 
     class_: str | None
     labels: Mapping[str, str] | None
+    not_accounts: Collection[str]
     max_wait: float | None
     timeout: float | None
     age: float
@@ -64,12 +66,14 @@ class RunOptions(PermitOptions, total=False):
 
 
 class Resource:
-    """One upstream account. Cheap; threads, tasks and pickles may share it.
+    """An API with its limits, and one account or several. Cheap; threads, tasks and pickles may share it.
 
     All methods that ask take the same options:
 
     * `class_`: the priority class; the resource's default where it is missing.
     * `labels`: strings that limits match on and key by, and that fair sharing uses.
+    * `not_accounts`: the accounts that may not make the call, for example after a 401, beside those
+      that the resource excludes.
     * `max_wait`: the longest wait in seconds, until the start of the call; without it no bound,
       and with 0 the call starts now or never. `timeout` is another name for it.
     * `age`: seconds for which the call has waited elsewhere: it takes its place accordingly.
@@ -77,8 +81,8 @@ class Resource:
     * `traceparent`: the span that the call is for, as W3C Trace Context writes it. If OpenTelemetry
       is installed, that is the current span.
 
-    Beside `class_`, `labels` and `max_wait` a resource has two hooks. They are called in the thread
-    or task of the call, and have to return soon; their errors are logged.
+    Beside `class_`, `labels`, `not_accounts` and `max_wait` a resource has two hooks. They are called
+    in the thread or task of the call, and have to return soon; their errors are logged.
 
     * `on_wait(permit)`: a limit has delayed the call (`permit.waited`, `permit.limited_by`), which
       starts now.
@@ -106,7 +110,7 @@ class Resource:
         return dict(self._defaults.get("labels", {}))
 
     def with_options(self, **defaults: Unpack[Defaults]) -> Resource:
-        """The same resource, with other defaults for `class_`, `labels`, `max_wait` and the hooks."""
+        """The same resource, with other defaults: `class_`, `labels`, `not_accounts`, `max_wait`, and the hooks."""
         if unknown := defaults.keys() - Defaults.__annotations__.keys():
             raise TypeError(f"a resource has defaults for {', '.join(Defaults.__annotations__)}, not {unknown}")
         checked_wait(defaults.get("max_wait"))
@@ -218,6 +222,7 @@ class Resource:
         *,
         class_: str | None = None,
         labels: Mapping[str, str] | None = None,
+        not_accounts: Collection[str] = (),
         max_wait: float | None = None,
         timeout: float | None = None,
         age: float = 0.0,
@@ -234,6 +239,8 @@ class Resource:
             fields["class"] = checked_name("class", chosen)
         if all_labels := {**self._defaults.get("labels", {}), **(labels or {})}:
             fields["labels"] = checked_labels(all_labels)
+        if excluded := checked_accounts(self._defaults.get("not_accounts", ())) + checked_accounts(not_accounts):
+            fields["not"] = excluded
         if left:
             fields["left"] = True
         if traceparent is not None and WRITTEN.fullmatch(traceparent):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypedDict, cast
 
@@ -25,6 +25,7 @@ class Wanted(TypedDict, total=False):
         cost: What a request costs: an amount, amounts by unit, or a function of the request; 1 by
             default.
         labels: The labels of a request, or a function of the request.
+        not_accounts: The accounts that may not make a call.
         class_: The priority class.
         max_wait: The longest wait in seconds, over all repetitions.
         repeats: How often a request that is answered 429 is repeated, 3 times by default; then the
@@ -33,6 +34,7 @@ class Wanted(TypedDict, total=False):
 
     cost: Cost | Callable[[Any], Cost]
     labels: Labels
+    not_accounts: Collection[str]
     class_: str | None
     max_wait: float | None
     repeats: int

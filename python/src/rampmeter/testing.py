@@ -46,10 +46,11 @@ class Granted:
     """A permit that was granted; one that was given back cost nothing.
 
     Attributes:
-        resource: The account.
+        resource: The name of the resource.
         cost: What it cost by units: as asked for, and then as settled.
         class_: The priority class.
         labels: The labels of the request.
+        not_accounts: The accounts that may not make the call. The limits of a block have no accounts.
         waited: Seconds from the request to the start of the call.
         status: The status that it was settled with.
     """
@@ -58,6 +59,7 @@ class Granted:
     cost: dict[str, float]
     class_: str | None
     labels: Mapping[str, str]
+    not_accounts: Sequence[str]
     waited: float
     status: int | None = None
 
@@ -110,8 +112,8 @@ class Limits:
         longest = 0.0 if message["mode"] == "allow" else message.get("max_wait_ms", float("inf")) / 1000
         if delay > longest:
             return _refused("not_in_time", f"the earliest start is in {delay:g} s", 1000 * (delay - longest))
-        labels = message.get("labels", {})
-        granted = Granted(resource, dict(cost), message.get("class"), labels, round(delay, 6))
+        class_, labels, excluded = message.get("class"), message.get("labels", {}), message.get("not", [])
+        granted = Granted(resource, dict(cost), class_, labels, excluded, round(delay, 6))
         self._by_id[message["id"]] = granted
         self.permits.append(granted)
         self._charge(resource, cost)
