@@ -2,7 +2,7 @@ import { watched } from "./body.js";
 import { Front, wasUnsent, type Reply, type Sending } from "./front.js";
 import { Outbox, Permit, type Outcome, type PermitWorld } from "./permit.js";
 import { Schedulers } from "./schedulers.js";
-import { RequestSession, type Grant, type Wanted, type World } from "./session.js";
+import { RequestSession, type Wanted } from "./session.js";
 import { traced } from "./trace.js";
 import { until, within } from "./waiting.js";
 import { codeIn, exact, FINAL, hasError, PermitError, type Charge, type Cost, type Mode, type Price } from "./wire.js";
@@ -174,23 +174,18 @@ export class Resource {
 
   async #obtain(ask: Ask, since: number, mode: Mode = "wait"): Promise<Permit> {
     const want = wanted(ask, since, mode);
-    const again: PermitWorld["again"] = (signal) => this.#obtain({ ...ask, signal, maxWaitMs: Infinity }, since);
-    return new Permit(await this.#ask(want, ask), want, { outbox: this.#outbox, again, on429: this.#options.on429 });
-  }
-
-  async #ask(want: Wanted, { signal, traceparent }: Ask): Promise<Grant> {
-    const grant = await traced(this.#options.resource, want, traceparent, (traceparent) => {
-      const sending = { end: want.deadline + GRACE_MS, signal, traceparent };
-      const world: World = {
+    const grant = await traced(this.#options.resource, want, ask.traceparent, (traceparent) => {
+      const sending = { end: want.deadline + GRACE_MS, signal: ask.signal, traceparent };
+      return new RequestSession(want, this.#schedulers, {
         now: () => performance.now(),
         send: (request) => this.#post("permit", JSON.stringify(request), sending),
-        pause: (end) => until(end, signal),
+        pause: (end) => until(end, ask.signal),
         giveBack: (id) => this.#outbox.push({ id, used: false }),
-      };
-      return new RequestSession(want, this.#schedulers, world).permit();
+      }).permit();
     });
     this.#options.onWait?.(grant.at - want.since, grant.answer.limited_by);
-    return grant;
+    const again: PermitWorld["again"] = (signal) => this.#obtain({ ...ask, signal, maxWaitMs: Infinity }, since);
+    return new Permit(grant, want, { outbox: this.#outbox, again, on429: this.#options.on429 });
   }
 
   async #post(what: "permit" | "settle", body: string, how: Sending = {}): Promise<Reply> {

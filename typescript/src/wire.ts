@@ -5,12 +5,12 @@ export type Cost = number | Amounts;
 /** Amounts by unit. */
 export type Amounts = Readonly<Record<string, number>>;
 
-type Times = "delay_ms" | "valid_ms" | "lease_ms" | "at_ms" | "retry_after_ms";
 type Fields<Name extends string, Value> = { readonly [name in Name]?: Value };
 
 /** A permit, a refusal, or the receipt of a settle; each has some of the fields. */
-export type Answer = { readonly status: "granted" | "refused" | "settled" } & Fields<Times | "epoch", number> &
-  Fields<"code" | "message" | "limited_by", string> & Fields<"cost", Amounts> & Fields<"left", readonly Left[]>;
+export type Answer = { readonly status: "granted" | "refused" | "settled" } & Fields<"cost", Amounts> &
+  Fields<"delay_ms" | "valid_ms" | "lease_ms" | "at_ms" | "retry_after_ms" | "epoch", number> &
+  Fields<"code" | "message" | "limited_by", string> & Fields<"left", readonly Left[]>;
 
 /** What a limit has left, and when time refills it, if it does. */
 export type Left = Readonly<Record<"limit" | "unit", string> & { remaining: number }> & Fields<"reset_ms", number>;
@@ -28,9 +28,8 @@ export type PermitRequest = Charge & { readonly id: string; readonly mode: Mode;
 export type Mode = "wait" | "allow" | "reserve";
 
 /** The report on a call. */
-export type Settle = { readonly id: string; readonly used: boolean; readonly cost?: Cost } &
-  Fields<"elapsed_ms", number> & Fields<"asked", Charge> &
-  Fields<"response", { status: number; headers: Record<string, string> }>;
+export type Settle = { readonly id: string; readonly used: boolean; readonly cost?: Cost; readonly asked?: Charge } &
+  Fields<"elapsed_ms", number> & Fields<"response", { status: number; headers: Record<string, string> }>;
 
 /** Headers that schedulers read although their names do not say so. */
 const OF_LIMITS =
