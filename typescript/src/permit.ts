@@ -32,6 +32,8 @@ export class Permit {
   readonly id: string | undefined;
   /** The limit that set the delay, if one did. */
   readonly limitedBy: string | undefined;
+  /** The account that makes the call, if the resource has accounts. */
+  readonly account: string | undefined;
   /** What the limits have left, if the request asked with `left: true`. */
   readonly left: readonly Left[];
   /** Whether a limit counts calls in flight: this one holds a place there until it is settled. */
@@ -40,11 +42,13 @@ export class Permit {
 
   /** `charge` is what the permit was asked for. */
   constructor(private readonly grant: Grant, charge: Charge, private readonly world: PermitWorld) {
-    const { cost = charge.cost, lease_ms, limited_by, left = [] } = grant.answer;
-    [this.id, this.limitedBy, this.left, this.hasPlace] = [grant.id, limited_by, left, lease_ms !== undefined];
+    const { cost = charge.cost, lease_ms, limited_by, account, left = [] } = grant.answer;
+    [this.id, this.limitedBy, this.account, this.left] = [grant.id, limited_by, account, left];
+    this.hasPlace = lease_ms !== undefined;
     this.#call = new CallInFlight(grant.id, world.outbox);
     LOST.register(this, this.#call);
-    if (lease_ms !== undefined) this.#call.keepPlace(lease_ms, { cost, labels: charge.labels });
+    const labels = account === undefined ? charge.labels : { ...charge.labels, account };
+    if (lease_ms !== undefined) this.#call.keepPlace(lease_ms, { cost, labels });
   }
 
   /** Milliseconds until the call may start; more than 0 for a reservation only. */

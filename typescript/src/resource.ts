@@ -38,6 +38,8 @@ export interface ResourceOptions {
 /** What a call needs. Its labels are beside those of all calls. */
 export interface Ask extends Charge {
   readonly class?: string;
+  /** Accounts that may not make the call, such as one that was answered 401. */
+  readonly not?: readonly string[];
   /** In place of a cost: the request to the upstream, if the resource computes costs. */
   readonly price?: Price;
   /** The longest time from now to the start of the call, over all repeats; 0 for now or not at all. */
@@ -208,11 +210,11 @@ function notLater<T>(what: T): T {
 }
 
 function wanted(ask: Ask, asked: number, mode: Mode): Wanted {
-  const { maxWaitMs = Infinity, ageMs = 0, cost, class: urgency, labels, price, left } = ask;
+  const { maxWaitMs = Infinity, ageMs = 0, cost, class: urgency, labels, price, left, not } = ask;
   for (const [name, time] of Object.entries({ maxWaitMs, ageMs }))
     if (!(time >= 0)) throw new TypeError(`rampmeter: \`${name}\` is a time in milliseconds, not ${time}`);
   const fields = { cost: exact(cost), class: urgency, labels, price, left, mode: maxWaitMs > 0 ? mode : "allow" };
-  return { ...fields, since: asked - ageMs, deadline: asked + (maxWaitMs || AT_ONCE_MS) };
+  return { ...fields, ...(not?.length && { not }), since: asked - ageMs, deadline: asked + (maxWaitMs || AT_ONCE_MS) };
 }
 
 /** What the result of a call, or its error, tells: the answer of an HTTP client or an outcome. */

@@ -3,7 +3,7 @@ import type { Schedulers } from "./schedulers.js";
 import { newId, PermitError, type Answer, type Charge, type PermitRequest } from "./wire.js";
 
 /** What a request wants. All times are in ms of one clock. */
-export type Wanted = Charge & Pick<PermitRequest, "class" | "left" | "mode" | "price"> &
+export type Wanted = Charge & Pick<PermitRequest, "class" | "not" | "left" | "mode" | "price"> &
   Readonly<Record<"since" | "deadline", number>>;
 /** The right to start a call at `at`. Without an id no scheduler knows of it. */
 export type Grant = { readonly id?: string; readonly at: number; readonly answer: Answer };

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";
-import { test } from "node:test";
+import { test, type TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { PermitError, Resource, withPermits, type Ask, type Cost } from "../src/index.js";
 import { configuration, counter, folder, freePort, nats, scheduler, upstream } from "./machine.js";
@@ -228,23 +228,38 @@ test("the code of an error tells a spent quota from a forbidden call", async (t)
   assert.equal((await refusal(api.permit({ maxWaitMs: 5000 }))).code, "quota_spent");
 });
 
-test("a price goes in place of a cost, and a renewal has the cost that was computed", async (t) => {
-  const [told, answer] = [[] as { path: string; message: Record<string, unknown> }[], { cost: { units: 2.5 } }];
-  const granted = { status: "granted", id: "a", delay_ms: 0, lease_ms: 150, epoch: 1, ...answer };
+/** A resource whose front grants all requests with these fields, and the messages that the front hears. */
+async function grants(t: TestContext, fields: object): Promise<[Resource, Record<string, unknown>[]]> {
+  const granted = { status: "granted", id: "a", delay_ms: 0, lease_ms: 150, epoch: 1, ...fields };
+  const heard: Record<string, unknown>[] = [];
   const front = createServer((asked, response) => {
     const chunks: Buffer[] = [];
     asked.on("data", (chunk: Buffer) => chunks.push(chunk)).on("end", () => {
-      told.push({ path: asked.url ?? "", message: JSON.parse(Buffer.concat(chunks).toString()) });
+      heard.push(JSON.parse(Buffer.concat(chunks).toString()));
       response.end(JSON.stringify(asked.url === "/v1/permit/api" ? granted : { status: "settled", id: "a" }));
     });
   }).listen(0, "127.0.0.1");
   await once(front, "listening");
   t.after(() => front.close());
-  const api = new Resource({ url: `http://127.0.0.1:${(front.address() as AddressInfo).port}`, resource: "api" });
+  return [new Resource({ url: `http://127.0.0.1:${(front.address() as AddressInfo).port}`, resource: "api" }), heard];
+}
+
+test("a price goes in place of a cost, and a renewal has the cost that was computed", async (t) => {
+  const answer = { cost: { units: 2.5 } };
+  const [api, heard] = await grants(t, answer);
   const price = { kind: "sentinel-hub", api: "process", body: { output: { width: 512 } } };
   const permit = await api.permit({ price });
-  while (told.length < 2) await sleep(10);
+  while (heard.length < 2) await sleep(10);
   permit.giveBack();
-  assert.deepEqual(told[0]?.message["price"], price);
-  assert.deepEqual([told[0]?.message["cost"], told[1]?.message["asked"]], [undefined, answer]);
+  assert.deepEqual(heard[0]?.["price"], price);
+  assert.deepEqual([heard[0]?.["cost"], heard[1]?.["asked"]], [undefined, answer]);
+});
+
+test("a permit and its renewals name the account", async (t) => {
+  const [api, heard] = await grants(t, { account: "team-b" });
+  const permit = await api.permit({ not: ["team-a"], labels: { route: "/" } });
+  while (heard.length < 2) await sleep(10);
+  permit.giveBack();
+  assert.deepEqual([heard[0]?.["not"], permit.account], [["team-a"], "team-b"]);
+  assert.deepEqual(heard[1]?.["asked"], { labels: { route: "/", account: "team-b" } });
 });

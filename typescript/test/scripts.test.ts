@@ -61,7 +61,8 @@ class Play {
       giveBack: (id: string) => void this.#done.push(`give back ${this.#ordinal(id)}`),
     };
     const request = new RequestSession(want, this.#schedulers, world);
-    const granted = request.permit().then(({ id, at }) => `granted ${at - ORIGIN}${id === undefined ? " local" : ""}`);
+    const granted = request.permit().then(({ id, at, answer: { account } }) =>
+      `granted ${at - ORIGIN}${id === undefined ? " local" : ""}${account === undefined ? "" : ` by ${account}`}`);
     const ended = granted.catch((error: unknown) => {
       assert.ok(error instanceof PermitError, String(error));
       return error.code === "unreachable" ? error.code : `refused ${error.code}`;
