@@ -336,3 +336,26 @@ func (a *api) answer(w http.ResponseWriter, asked *http.Request) {
 		fmt.Fprint(w, "ok")
 	}
 }
+
+// grants starts a front that grants all requests with these fields and leases of 150 ms. It returns its
+// resource, and what it hears.
+func grants(t tester, fields string) (*Resource, <-chan map[string]any) {
+	heard := make(chan map[string]any, 100)
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, asked *http.Request) {
+		var message map[string]any
+		body, _ := io.ReadAll(asked.Body)
+		if json.Unmarshal(body, &message) != nil { // Settles travel as an array.
+			var settles []map[string]any
+			_ = json.Unmarshal(body, &settles)
+			message = settles[0]
+		}
+		heard <- message
+		answer := `{"status": "settled", "id": "a"}`
+		if asked.URL.Path == "/v1/permit/api" {
+			answer = `{"status": "granted", "id": "a", "delay_ms": 0, "lease_ms": 150, "epoch": 1, ` + fields + `}`
+		}
+		fmt.Fprint(w, answer)
+	}))
+	t.Cleanup(front.Close)
+	return New(front.URL).Resource("api"), heard
+}

@@ -54,7 +54,7 @@ type Permit struct {
 func newPermit(account *account, want *ask, granted step) *Permit {
 	p := &Permit{account: account, want: want, granted: granted}
 	p.call = &callInFlight{id: granted.id, outbox: account.outbox, lease: granted.answer.Lease}
-	p.call.asked, p.call.leaseEnds = &asked{p.Cost(), want.Labels}, granted.at+p.call.lease
+	p.call.asked, p.call.leaseEnds = &asked{p.Cost(), p.labels()}, granted.at+p.call.lease
 	if p.HasPlace() {
 		time.AfterFunc(duration(granted.at-now()+p.call.interval()), p.call.renew)
 	}
@@ -69,6 +69,9 @@ func (p *Permit) ID() string { return p.granted.id }
 // LimitedBy returns the limit that set the delay, if one did.
 func (p *Permit) LimitedBy() string { return p.granted.answer.LimitedBy }
 
+// Account returns the account that makes the call; it is empty if the resource has no accounts.
+func (p *Permit) Account() string { return p.granted.answer.Account }
+
 // Cost returns what the call costs, as asked for or as the scheduler has computed it by PriceOf.
 func (p *Permit) Cost() Cost {
 	switch {
@@ -78,6 +81,19 @@ func (p *Permit) Cost() Cost {
 		return p.want.Cost
 	}
 	return Requests(1)
+}
+
+// labels returns those of the request, and the account. A repeat of the call may have another one.
+func (p *Permit) labels() map[string]string {
+	if p.Account() == "" {
+		return p.want.Labels
+	}
+	labels := map[string]string{}
+	for key, value := range p.want.Labels {
+		labels[key] = value
+	}
+	labels["account"] = p.Account()
+	return labels
 }
 
 // HasPlace tells whether a limit counts calls in flight: this one holds a place there until it is

@@ -50,6 +50,9 @@ func Class(name string) Option { return func(a *ask) { a.Class = name } }
 // Label is a label that limits match on and key by, beside those of the resource.
 func Label(key, value string) Option { return func(a *ask) { a.Labels[key] = value } }
 
+// Not names the accounts that may not make the call, such as one that was answered 401.
+func Not(accounts ...string) Option { return func(a *ask) { a.Not = accounts } }
+
 // MaxWait is the longest time from now to the start of the call, over all repeats; 0 for now or
 // never. Without it there is no bound but the deadline of the context.
 func MaxWait(longest time.Duration) Option { return func(a *ask) { a.maxWait = millisOf(longest) } }

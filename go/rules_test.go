@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -388,25 +387,9 @@ func TestTheCodeOfAnErrorTellsASpentQuotaFromAForbiddenCall(t *testing.T) {
 }
 
 func TestAPriceGoesInPlaceOfACostAndRenewalsAndSettlesHaveTheCostThatWasComputed(t *testing.T) {
-	heard := make(chan map[string]any, 100)
-	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, asked *http.Request) {
-		var message map[string]any
-		body, _ := io.ReadAll(asked.Body)
-		if json.Unmarshal(body, &message) != nil { // Settles travel as an array.
-			var settles []map[string]any
-			_ = json.Unmarshal(body, &settles)
-			message = settles[0]
-		}
-		heard <- message
-		answer := `{"status": "settled", "id": "a"}`
-		if asked.URL.Path == "/v1/permit/api" {
-			answer = `{"status": "granted", "id": "a", "delay_ms": 0, "lease_ms": 150, "epoch": 1, "cost": {"units": 2.5}}`
-		}
-		fmt.Fprint(w, answer)
-	}))
-	t.Cleanup(front.Close)
+	hub, heard := grants(t, `"cost": {"units": 2.5}`)
 	body := map[string]any{"output": map[string]any{"width": 512}}
-	permit := acquired(t, New(front.URL).Resource("api"), Price("sentinel-hub", "process", body), Age(3*time.Second))
+	permit := acquired(t, hub, Price("sentinel-hub", "process", body), Age(3*time.Second))
 	request, renewal := <-heard, <-heard
 	permit.GiveBack()
 	end := <-heard
@@ -418,6 +401,18 @@ func TestAPriceGoesInPlaceOfACostAndRenewalsAndSettlesHaveTheCostThatWasComputed
 		`{"cost":{"units":2.5}},{"units":2.5},{"cost":{"units":2.5}}]`
 	if string(shown) != expected || request["age_ms"].(float64) < 3000 {
 		t.Fatalf("%s, %v", shown, request)
+	}
+}
+
+func TestAPermitAndItsRenewalsNameTheAccountAndARepeatDoesNot(t *testing.T) {
+	hub, heard := grants(t, `"account": "team-b"`)
+	permit := acquired(t, hub, Not("team-a"), Label("route", "/"))
+	request, renewal := <-heard, <-heard
+	permit.GiveBack()
+	shown, _ := json.Marshal([]any{request["not"], permit.Account(), renewal["asked"], permit.want.Labels})
+	expected := `[["team-a"],"team-b",{"cost":{"requests":1},"labels":{"account":"team-b","route":"/"}},{"route":"/"}]`
+	if string(shown) != expected {
+		t.Fatalf("%s", shown)
 	}
 }
 

@@ -156,6 +156,8 @@ func ending(granted step) string {
 		return granted.err.Error()
 	case granted.id == "":
 		return fmt.Sprintf("granted %v local", granted.at-scriptOrigin)
+	case granted.answer.Account != "":
+		return fmt.Sprintf("granted %v by %s", granted.at-scriptOrigin, granted.answer.Account)
 	}
 	return fmt.Sprintf("granted %v", granted.at-scriptOrigin)
 }

@@ -41,6 +41,7 @@ type request struct {
 	Price   map[string]any    `json:"price,omitempty"`
 	Class   string            `json:"class,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
+	Not     []string          `json:"not,omitempty"`
 	Mode    string            `json:"mode"`
 	Age     int64             `json:"age_ms"`
 	MaxWait *millis           `json:"max_wait_ms,omitempty"`
@@ -52,6 +53,7 @@ type answer struct {
 	Status, Code, Message string
 	Epoch                 int64
 	Cost                  Cost
+	Account               string
 	LimitedBy             string `json:"limited_by"`
 	Delay                 millis `json:"delay_ms"`
 	Valid                 millis `json:"valid_ms"`
