@@ -65,7 +65,7 @@ async fn rules_change_what_each_account_has() {
     printed_at(&nats, &["apply", file.path().to_str().unwrap(), "--yes"]).await.unwrap();
     until("the rules count", async || (worker.status().await.limits.len() == 3).then_some(())).await;
     assert!((worker.limit("few-of-team-b").await.capacity - 20.0).abs() < 1e-9);
-    let shown = printed_at(&nats, &["limits", "show", "hub"]).await.unwrap();
+    let shown = printed_at(&nats, &["limits", "get", "hub"]).await.unwrap();
     assert!(shown.contains("per = \"account\""), "{shown}");
 }
 
