@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import bounds
+import pools
 
 
 @dataclass(frozen=True)
@@ -427,7 +428,7 @@ IN_SUBJECTS = [
     ("clients answer for accounts", "may_answer_to", r"\['\.', ACCOUNT\]", "'.'"),
 ]
 IN_ORDERS = [
-    ("limits with keys are frozen", "without_keys", r"!limit\.is_keyed\(\)", "true"),
+    ("limits with keys are frozen", "without_keys", r"!self\.core\(\)\.resource\(\)\[\*limit\]\.is_keyed\(\)", "true"),
 ]
 IN_AUDIT = [
     ("orders over NATS leave no trace", "audit", r"\.log\(\)", ""),
@@ -598,7 +599,7 @@ PARTS = [
             # `complexity` judges times, which are longer beside other programs.
             Tests("rampmeter-scheduler-core", "memory"),
         ),
-        IN_CORE,
+        IN_CORE + pools.IN_CORE,
     ),
     Part(
         "scheduler/policy/src",
@@ -608,7 +609,7 @@ PARTS = [
             Tests("rampmeter-scheduler-core", "behaviour"),
             Tests("rampmeter-simulator", "behaviour"),
         ),
-        IN_POLICY + bounds.IN_POLICY,
+        IN_POLICY + bounds.IN_POLICY + pools.IN_POLICY,
     ),
     Part(
         "scheduler/core/src",
@@ -668,7 +669,7 @@ PARTS = [
     Part("scheduler/serve/src/permits", (SERVE,), IN_RECENT),
     Part("scheduler/src/commands/doctor", (system("commands::doctor"),), IN_DOCTOR, waits=True),
     Part("telemetry/src", (Tests("rampmeter-telemetry", "lib"), system("traces")), IN_SPANS, waits=True),
-    Part("proxy/src", (Tests("rampmeter-proxy", "lib"), system("proxy"), system("paths")), IN_PROXY, waits=True),
+    Part("proxy/src", (Tests("rampmeter-proxy", "lib"), system("proxy"), system("paths")), IN_PROXY + pools.IN_PROXY, waits=True),
 ]
 PLACES = [(part, *place) for part in PARTS for place in part.faults]
 FAULTS = [Fault(part, number, *place) for number, (part, *place) in enumerate(PLACES, start=1)]

@@ -82,11 +82,18 @@ impl Serialize for Labels<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Labels<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        pairs(deserializer, "an object of strings by label", MAX_LABELS, |key: &Text, value: &Text| {
-            within_bounds(key, value)
-        })
-        .map(Labels)
+        at_most(MAX_LABELS, deserializer)
     }
+}
+
+/// Reads the labels of a request, and the account that makes its call.
+pub(crate) fn with_account<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Labels<'a>, D::Error> {
+    at_most(MAX_LABELS + 1, deserializer)
+}
+
+fn at_most<'de: 'a, 'a, D: Deserializer<'de>>(most: usize, deserializer: D) -> Result<Labels<'a>, D::Error> {
+    let check = |key: &Text, value: &Text| within_bounds(key, value);
+    pairs(deserializer, "an object of strings by label", most, check).map(Labels)
 }
 
 fn within_bounds(key: &str, value: &str) -> Result<(), String> {

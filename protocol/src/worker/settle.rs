@@ -4,7 +4,7 @@ use crate::bounds::{MAX_HEADER_VALUE, MAX_HEADERS};
 use crate::cost::Cost;
 use crate::headers::{may_be_secret, speaks_of_limits};
 use crate::id::PermitId;
-use crate::labels::Labels;
+use crate::labels::{Labels, with_account};
 use crate::millis::Millis;
 use crate::text::Text;
 use crate::trace_context::TraceContext;
@@ -79,8 +79,8 @@ pub struct Asked<'a> {
     /// The cost of the call.
     #[serde(borrow, skip_serializing_if = "Cost::is_empty")]
     pub cost: Cost<'a>,
-    /// The labels that limits match and key on.
-    #[serde(borrow, skip_serializing_if = "Labels::is_empty")]
+    /// The labels that limits match and key on, with the account that makes the call.
+    #[serde(borrow, skip_serializing_if = "Labels::is_empty", deserialize_with = "with_account")]
     pub labels: Labels<'a>,
 }
 

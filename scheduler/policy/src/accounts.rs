@@ -8,12 +8,15 @@ use crate::bill::{Alternative, Bill};
 use crate::ids::{AccountId, ClassId, LimitId};
 use crate::refusal::Refusal;
 use crate::resource::Resource;
-use crate::spec::{LimitSpec, Pattern, ResourceSpec, SpecError, SpecField, Weight};
+use crate::spec::{Discover, LimitSpec, Pattern, ResourceSpec, SpecError, SpecField, Weight};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::labels::{ACCOUNT, Labels};
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use std::sync::Arc;
+
+/// The most accounts of a resource: a waiting request has a bill for each.
+pub const MAX_ACCOUNTS: usize = 16;
 
 /// An account of a pool.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,32 +61,45 @@ fn of_account(limit: &LimitSpec, account: &Name) -> LimitSpec {
 
 /// Returns the faults of the accounts, and of the limits that each account has.
 pub(crate) fn faults(spec: &ResourceSpec) -> Vec<SpecError> {
-    let classes = spec.classes_or_default();
-    let accounts = (0..spec.accounts.len()).filter_map(|index| {
-        let (before, account) = (&spec.accounts[..index], &spec.accounts[index]);
-        let unknown = account.classes.iter().find(|class| classes.iter().all(|known| known.name != **class));
-        let twice = before.iter().any(|other| other.name == account.name);
-        match unknown {
-            Some(class) => Some(format!("account `{}`: there is no class `{class}`", account.name)),
-            None => twice.then(|| format!("there are two accounts `{}`", account.name)),
-        }
+    let of_all = match (spec.accounts.len(), spec.discover) {
+        (0, _) | (..=MAX_ACCOUNTS, Discover::Nothing) => None,
+        (..=MAX_ACCOUNTS, _) => Some("`discover` finds the limits of one account; leave it out".to_owned()),
+        (count, _) => Some(format!("a resource has at most {MAX_ACCOUNTS} accounts, not {count}")),
+    };
+    let of_each = (0..spec.accounts.len()).filter_map(|index| account_fault(spec, index));
+    let of_accounts = of_all.into_iter().chain(of_each);
+    let of_accounts = of_accounts.map(|reason| SpecError { field: SpecField::Resource("accounts"), reason });
+    let of_limits = spec.limits.iter().enumerate().filter_map(|(index, limit)| {
+        Some(SpecError { field: SpecField::Limit(index, "per"), reason: limit_fault(spec, limit)? })
     });
-    let field = SpecField::Resource("accounts");
-    let accounts = accounts.map(|reason| SpecError { field, reason });
-    let limits = spec.limits.iter().enumerate().filter(|(_, limit)| limit.per_account).filter_map(|(index, limit)| {
-        let long =
-            spec.accounts.iter().map(|account| name_of(&limit.name, &account.name)).find(|it| Name::new(it).is_err());
-        let reason = match (spec.accounts.is_empty(), limit.applies.is_keyed(), long) {
-            (true, ..) => "`per = \"account\"` needs the `accounts` of the resource".to_owned(),
-            (_, true, _) => {
-                "a limit that each account has takes no `key`; write one limit for each value, with `match`".to_owned()
-            }
-            (.., Some(long)) => format!("the limits of the accounts would be called `{long}`, which is too long"),
-            (.., None) => return None,
-        };
-        Some(SpecError { field: SpecField::Limit(index, "per"), reason })
-    });
-    accounts.chain(limits).collect()
+    of_accounts.chain(of_limits).collect()
+}
+
+fn account_fault(spec: &ResourceSpec, index: usize) -> Option<String> {
+    let AccountSpec { name, classes, .. } = &spec.accounts[index];
+    let known = spec.classes_or_default();
+    let unknown = classes.iter().find(|class| known.iter().all(|known| known.name != **class));
+    let is_second = spec.accounts[..index].iter().any(|other| other.name == *name);
+    match unknown {
+        Some(class) => Some(format!("account `{name}`: there is no class `{class}`")),
+        None => is_second.then(|| format!("there are two accounts `{name}`")),
+    }
+}
+
+fn limit_fault(spec: &ResourceSpec, limit: &LimitSpec) -> Option<String> {
+    if !limit.per_account {
+        return None;
+    }
+    let names = spec.accounts.iter().map(|account| name_of(&limit.name, &account.name));
+    let too_long = { names }.find(|name| Name::new(name).is_err());
+    match (spec.accounts.is_empty(), limit.applies.is_keyed(), too_long) {
+        (true, ..) => Some("`per = \"account\"` needs the `accounts` of the resource".to_owned()),
+        (_, true, _) => Some(
+            "a limit that each account has takes no `key`; write one limit for each value, with `match`".to_owned(),
+        ),
+        (.., Some(name)) => Some(format!("the limits of the accounts would be called `{name}`, which is too long")),
+        (.., None) => None,
+    }
 }
 
 impl Resource {

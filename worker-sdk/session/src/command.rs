@@ -129,11 +129,11 @@ impl Grant {
     pub fn asked(&self) -> Asked<'static> {
         let computed = &self.answer.cost;
         let cost = if computed.is_empty() { &self.request.cost } else { computed };
-        let mut labels = self.request.labels.clone();
-        if let Some(account) = &self.answer.account {
-            // A request with as many labels as there may be has no room for another.
-            let _ = labels.set(ACCOUNT, account.clone());
-        }
+        let labels = self.request.labels.clone();
+        let labels = match &self.answer.account {
+            Some(account) => labels.with(ACCOUNT, account.clone()),
+            None => labels,
+        };
         Asked { cost: cost.clone(), labels }
     }
 

@@ -166,16 +166,17 @@ fn describe<R>(
 ) -> Explained {
     let name = |limit: LimitId| core.resource[limit].spec().name.clone();
     let tier = core.resource.tier(class);
+    let bill = core.likely(&permit.bill, tier);
     Explained {
         id: permit.id.clone(),
         state,
         class: core.resource.classes()[class.index()].name.clone(),
         client: None,
         labels: BTreeMap::new(),
-        takes: permit.bill.amounts().map(|(limit, amount)| (name(limit), amount.units())).collect(),
+        takes: bill.amounts().map(|(limit, amount)| (name(limit), amount.units())).collect(),
         limited_by: limited_by.map(name),
         reason: None,
-        held_by: limited_by.and_then(|limit| holder(core, &permit.bill, limit, tier)),
+        held_by: limited_by.and_then(|limit| holder(core, bill, limit, tier)),
         position: 0,
         waited_ms: Span::ZERO.millis(),
         eta_ms: Span::ZERO.millis(),

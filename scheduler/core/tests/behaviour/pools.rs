@@ -30,6 +30,31 @@ fn with_a_bulk_account() -> ResourceSpec {
     spec
 }
 
+/// A pool with a class `bulk` that starves after 200 ms.
+fn starving() -> ResourceSpec {
+    let mut spec = with_bulk(pool(), 0.0);
+    spec.classes[1].max_starvation = Some(span(200));
+    spec
+}
+
+/// The pool with five requests a second at each account.
+fn fewer() -> ResourceSpec {
+    let mut spec = pool();
+    spec.limits[0].capacity = amount(5.0);
+    spec
+}
+
+#[test]
+fn a_pool_has_a_bounded_number_of_accounts() {
+    let names: Vec<String> = (0..17).map(|number| format!("a{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    assert_eq!(Resource::faults(&pooled(ten_per_second(), &names[..16])), []);
+    let faults = Resource::faults(&pooled(ten_per_second(), &names));
+    assert_eq!(faults[0].to_string(), "a resource has at most 16 accounts, not 17");
+    let keyed = pooled(resource(vec![by("model", limit("requests", 10.0, span(1000)))]), &["x"]);
+    assert!(Resource::faults(&keyed)[0].to_string().starts_with("a limit that each account has takes no `key`"));
+}
+
 scripts! {
     the_account_with_the_most_stock_goes_first_and_equal_ones_take_turns(pool()): "
         0    reserve a requests=6  -> a@0/x
@@ -132,6 +157,26 @@ scripts! {
         0    answered a 403 unit=units -> a:settled
         0    wait b units=100          -> b@0/y
         0    wait c units=1            -> c:quota_spent+60000
+    "
+
+    a_starving_request_goes_first_at_its_account(starving()): "
+        0    wait a requests=10            -> a@0/x
+        0    wait b requests=10            -> b@0/y
+        0    wait c class=bulk requests=3  ->
+        0    wait d requests=6             ->
+        0    wait e requests=6             ->
+        # Promoted, it takes what comes first, and the urgent ones go behind it.
+        250                                -> c@300/x
+        550                                -> d@600/y
+        850                                -> e@900/x
+    "
+
+    new_limits_charge_waiting_requests_at_each_account(pool(), "fewer": fewer()): "
+        0    wait a requests=10   -> a@0/x
+        0    wait b requests=10   -> b@0/y
+        0    wait c not=x         ->
+        0    limits fewer         ->
+        150                       -> c@200/y
     "
 
     a_successor_knows_the_account_of_a_permit(pool()): "
