@@ -59,13 +59,14 @@ impl Credentials {
         }
     }
 
-    /// Notes that the upstream has refused the credential of an account. Returns whether there are
-    /// accounts that it has not refused.
+    /// Notes that the upstream has refused the credential of an account. Returns whether it was one
+    /// of several, and others have not been refused.
     pub(crate) fn refuse(&self, account: &str, now: Time) -> bool {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.by_account.contains_key(account) {
-            refused.insert(account.to_owned(), now + REFUSED_FOR);
+        if !self.by_account.contains_key(account) {
+            return false;
         }
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.insert(account.to_owned(), now + REFUSED_FOR);
         refused.len() < self.by_account.len()
     }
 

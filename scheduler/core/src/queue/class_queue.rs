@@ -164,11 +164,6 @@ impl ClassQueue {
         assert_eq!(self.by_client.len(), self.order.len(), "both orders have the same requests");
     }
 
-    /// Returns the first request that is not held and whose needs are not blocked.
-    pub(crate) fn first(&self, is_blocked: impl Fn(Needs) -> bool, is_held: impl Fn(Slot) -> bool) -> Option<Slot> {
-        self.order.first_unheld(|needs| !is_blocked(needs), is_held).map(|entry| entry.slot)
-    }
-
     /// Returns the oldest request of each set that meets `limits`, here and in key queues.
     pub(crate) fn needing(&self, limits: LimitSet) -> impl Iterator<Item = Slot> {
         self.oldest_of_each().filter(move |(position, _)| !position.tree.any.avoids(limits)).map(|(_, slot)| slot)

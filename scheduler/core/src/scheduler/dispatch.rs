@@ -27,7 +27,7 @@ use crate::collections::Slot;
 use crate::ledger::{Ledger, Offer};
 use crate::limits::{StartKey, just_past};
 use crate::permits::Stage;
-use crate::queue::{Service, ServiceCount, StartReason};
+use crate::queue::{Needs, Service, ServiceCount, StartReason};
 use crate::scheduler::Scheduler;
 use crate::scheduler::choice::Choice;
 use crate::scheduler::dispatch_plan::HeldStart;
@@ -76,10 +76,7 @@ impl<R: Clone> Scheduler<R> {
     }
 
     fn serve_class(&mut self, now: Time, class: ClassId) {
-        let next = |it: &Self| {
-            it.queues.class(class).first(|needs| it.plan.is_blocked(class, needs), |slot| it.plan.is_held(slot))
-        };
-        while let Some(slot) = next(self) {
+        while let Some(slot) = self.next_in_turn(class) {
             if !self.plan.take_step() {
                 return;
             }
@@ -88,6 +85,14 @@ impl<R: Clone> Scheduler<R> {
         let blocked = self.plan.blocked(class);
         self.queues.class_mut(class).set_contended(now, blocked);
         self.backfill(now, class);
+    }
+
+    /// Returns the first request of `class` that is not held and has an alternative that is not
+    /// blocked, as far as known.
+    fn next_in_turn(&self, class: ClassId) -> Option<Slot> {
+        let blocked = self.plan.blocked(class);
+        let is_open = |needs: Needs| needs.all.avoids(blocked) && !self.plan.is_exhausted(class, needs);
+        self.queues.class(class).order.first_unheld(is_open, |slot| self.plan.is_held(slot)).map(|entry| entry.slot)
     }
 
     /// Starts requests of `class` that fit into the rest of windows for which others are held.
@@ -127,8 +132,8 @@ impl<R: Clone> Scheduler<R> {
     /// the last dispatch has not held a start at each.
     pub(crate) fn may_take_another(&self, slot: Slot) -> bool {
         let permit = self.permits.get(slot);
-        let needs = (permit.waiting().class, permit.waiting().position.tree);
-        permit.bill.alternatives.is_some() && !self.plan.exhausted.contains(&needs)
+        let (waiting, class) = (permit.waiting(), permit.waiting().class);
+        permit.bill.alternatives.is_some() && !self.plan.is_exhausted(class, waiting.position.tree)
     }
 
     /// Starts a waiting request, refuses it, holds its start, or lets it wait for a key.

@@ -59,9 +59,9 @@ impl DispatchPlan {
         self.holds.iter().filter(move |hold| hold.class == class)
     }
 
-    /// Whether requests of a class with these needs can only wait behind held ones.
-    pub(crate) fn is_blocked(&self, class: ClassId, needs: Needs) -> bool {
-        !needs.all.avoids(self.blocked(class)) || self.exhausted.contains(&(class, needs))
+    /// Whether each alternative of requests of a class with these needs is blocked.
+    pub(crate) fn is_exhausted(&self, class: ClassId, needs: Needs) -> bool {
+        self.exhausted.contains(&(class, needs))
     }
 
     /// Returns the limits for which requests of a class are held.
