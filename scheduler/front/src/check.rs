@@ -143,7 +143,6 @@ fn is_of_the_front(code: Code) -> bool {
     matches!(code, Code::Unavailable | Code::UnknownResource)
 }
 
-/// Handles any request to `/check` or below it.
 pub(super) async fn check(State(check): State<Arc<Check>>, request: Request) -> Response {
     let (asked, _body) = request.into_parts();
     let caller = asked.extensions.get::<Caller>().expect("the guard adds it to every request");

@@ -14,14 +14,12 @@
 //!   share their knowledge of how long answers take.
 //! * Every permit needs an id, and the session makes one if the client gives none. While a request waits,
 //!   only the front asks for progress, which distinguishes a living scheduler from a dead one.
-//! * A client that hangs up drops its conversation. The front then gives back all of its permits,
-//!   including those that are granted later.
+//! * A client that hangs up drops its conversation, whose permits the front gives back, also those granted later.
 //! * A connection is either owed an answer or not. If all places are taken, the oldest connection that is
 //!   owed none is closed: it is idle, slow, or still sending. Requests are therefore read to their end
 //!   first. Requests of the front cannot take all places: some are kept for health.
 //! * Any web page can make a browser send a request. The browser marks such a request, and it is refused.
-//! * A client may speak for another one only if it is configured as a proxy. A request that contradicts
-//!   itself is refused.
+//! * Only a configured proxy may speak for another client. A request that contradicts itself is refused.
 //! * The IETF's `RateLimit` states what is left after the call. Only the leader knows that, and sends it
 //!   with the permit. `RateLimit-Policy` hardly ever changes; the front reads it from the status.
 

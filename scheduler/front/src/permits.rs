@@ -111,7 +111,6 @@ async fn respond<'a, T: Deserialize<'a>, F: Future<Output = Vec<Answer<'static>>
     }
 }
 
-/// `POST /v1/permit/<resource>`
 pub(super) async fn permit(
     State(front): State<Arc<Front>>,
     Path(resource): Path<String>,
@@ -126,7 +125,6 @@ pub(super) async fn permit(
     respond(&body, |asks| front.permits(&caller, &resource, trace, asks)).await
 }
 
-/// `POST /v1/settle/<resource>`
 pub(super) async fn settle(
     State(front): State<Arc<Front>>,
     Path(resource): Path<String>,

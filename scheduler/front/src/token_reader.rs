@@ -12,7 +12,6 @@ use tokio::sync::watch;
 /// How often the file is compared with its last content. A removed token ends within this time.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 
-/// The holders of the valid tokens.
 pub(super) type Holders = Arc<[Arc<TokenHolder>]>;
 
 #[derive(Debug)]

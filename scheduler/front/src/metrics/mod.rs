@@ -73,7 +73,6 @@ impl<'a> Metrics<'a> {
         self.add(name, help, [(Vec::new(), value)].into_iter());
     }
 
-    /// Adds a gauge of each resource.
     fn gauge(&mut self, name: &str, help: &str, of: fn(&Report) -> f64) {
         self.add(name, help, self.reports.iter().map(|report| (resource(report), Gauge::new(of(report)))));
     }

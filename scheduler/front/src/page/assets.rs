@@ -62,12 +62,10 @@ const POLICY: &str = "default-src 'self'; object-src 'none'; base-uri 'none'; fo
                       frame-ancestors 'none'";
 const INDEX: &str = "index.html";
 
-/// `GET /`
 pub(super) async fn index(headers: HeaderMap) -> Response {
     respond(INDEX, &headers)
 }
 
-/// `GET /assets/<file>`
 pub(super) async fn file(Path(name): Path<String>, headers: HeaderMap) -> Response {
     respond(&name, &headers)
 }

@@ -28,7 +28,6 @@ const MAX_THAWS: usize = 64;
 
 type OrderAnswer = Result<Json<Value>, PageError>;
 
-/// `POST /page/order/thaw/<resource>`
 pub(super) async fn thaw(
     State(page): State<Arc<WebPage>>,
     Path(resource): Path<String>,
@@ -57,7 +56,6 @@ where
     Ok(limits)
 }
 
-/// `POST /page/order/freeze/<resource>`
 pub(super) async fn freeze(
     State(page): State<Arc<WebPage>>,
     Path(resource): Path<String>,
@@ -76,7 +74,6 @@ pub(super) struct Cancellation {
     request: String,
 }
 
-/// `POST /page/order/cancel/<resource>`
 pub(super) async fn cancel(
     State(page): State<Arc<WebPage>>,
     Path(resource): Path<String>,
@@ -90,7 +87,6 @@ pub(super) async fn cancel(
     Ok(Json(json!({"status": answer["status"]})))
 }
 
-/// `POST /page/order/purge/<resource>`
 pub(super) async fn purge(
     State(page): State<Arc<WebPage>>,
     Path(resource): Path<String>,
@@ -132,7 +128,6 @@ pub(super) struct RuleChange {
     if_revision: Option<RulesRevision>,
 }
 
-/// `POST /page/order/apply`
 pub(super) async fn apply(
     State(page): State<Arc<WebPage>>,
     Extension(caller): Extension<Caller>,

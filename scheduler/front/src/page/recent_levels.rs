@@ -7,7 +7,6 @@ use serde::Serialize;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How long levels are kept.
 const REMEMBERED: Span = Span::from_secs(600);
 /// Bound on the samples of that time, one in five seconds, which is enough for a curve.
 pub(super) const MAX_SAMPLES: usize = 120;

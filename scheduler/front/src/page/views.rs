@@ -17,7 +17,6 @@ use std::sync::Arc;
 /// Bound on the shown editions, the latest first.
 const SHOWN_EDITIONS: usize = 20;
 
-/// `GET /page/live`
 pub(super) async fn overview(
     State(page): State<Arc<WebPage>>,
     Extension(caller): Extension<Caller>,
@@ -26,7 +25,6 @@ pub(super) async fn overview(
     page.streams.open(page.feed.overview(), caller.party())
 }
 
-/// `GET /page/live/<resource>`
 pub(super) async fn resource(
     State(page): State<Arc<WebPage>>,
     Path(resource): Path<String>,
@@ -54,7 +52,6 @@ pub(super) async fn history(
     curve.map(Json).ok_or_else(|| PageError::unavailable("it is not observed"))
 }
 
-/// `GET /page/rights`
 pub(super) async fn rights(
     State(page): State<Arc<WebPage>>,
     Extension(caller): Extension<Caller>,
@@ -70,7 +67,6 @@ pub(super) async fn rights(
     Ok(Json(rights))
 }
 
-/// `GET /page/rules`
 pub(super) async fn rules(
     State(page): State<Arc<WebPage>>,
     Extension(caller): Extension<Caller>,
@@ -84,7 +80,6 @@ pub(super) async fn rules(
     Ok(Json(json!({"editions": shown.collect::<Vec<_>>()})))
 }
 
-/// `GET /page/schedulers`
 pub(super) async fn schedulers(
     State(page): State<Arc<WebPage>>,
     Extension(caller): Extension<Caller>,
@@ -94,7 +89,6 @@ pub(super) async fn schedulers(
     shown.map(Json)
 }
 
-/// `GET /page/jobs`
 pub(super) async fn jobs(
     State(page): State<Arc<WebPage>>,
     Extension(caller): Extension<Caller>,
@@ -103,7 +97,6 @@ pub(super) async fn jobs(
     Ok(Json(page.jobs.list(page.front_client.clock.now()).await))
 }
 
-/// `POST /page/waiting/<resource>`
 pub(super) async fn waiting(
     State(page): State<Arc<WebPage>>,
     Path(resource): Path<String>,
@@ -114,7 +107,6 @@ pub(super) async fn waiting(
     page.waiting.list(&page.front_client, name, asked).await.map(Json)
 }
 
-/// `POST /page/what-if/<resource>`
 pub(super) async fn what_if(
     State(page): State<Arc<WebPage>>,
     Path(resource): Path<String>,
