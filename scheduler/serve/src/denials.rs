@@ -1,5 +1,4 @@
-//! Operations that a NATS server denies. It reports a denial only as an event of the connection; the
-//! denied request gets no answer and times out.
+//! Operations that a NATS server denies. It reports them only as events: denied requests time out unanswered.
 
 use async_nats::{Event, ServerError};
 use rampmeter_protocol::clock::Clock;

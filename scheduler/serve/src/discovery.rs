@@ -68,8 +68,7 @@ impl Announcement {
         let (started, listed) = (wall_time::text(), Mutex::default());
         let announcer = Arc::new(Announcer { context, reporters, known, started, listed });
         let mut answering = JoinSet::new();
-        // Statistics wait for the permit loops, so that a task of their own answers them. Pings do
-        // not wait.
+        // Statistics wait for the permit loops, so a task of their own answers them; pings do not wait.
         for questions in [vec![SrvQuestion::Ping, SrvQuestion::Info, SrvQuestion::Resources], vec![SrvQuestion::Stats]]
         {
             answering

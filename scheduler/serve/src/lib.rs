@@ -160,7 +160,6 @@ fn loops_of(resources: &[Configured]) -> (Vec<(LoopPublisher, LoopWatch)>, Vec<R
     (loops, reporters)
 }
 
-/// Starts the threads for permits, each with a connection of its own.
 async fn start_threads(config: &Config, leader: &str, stopping: &Stop) -> anyhow::Result<(PermitThreads, Ended)> {
     let connecting = |number| {
         let (nats, name) = (config.nats.clone(), format!("{leader}-permits-{number}"));
@@ -170,7 +169,6 @@ async fn start_threads(config: &Config, leader: &str, stopping: &Stop) -> anyhow
     PermitThreads::start(permit_threads(config.resources.len()), connecting).await
 }
 
-/// Returns the number of threads: one per resource, at most one per processor.
 fn permit_threads(resources: usize) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
     resources.clamp(1, cores)

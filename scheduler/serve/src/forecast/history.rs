@@ -24,8 +24,7 @@ pub(crate) struct Day {
 }
 
 impl History {
-    /// Creates a history of hourly use from the hour `first` since 1970. Keeps the last [`DAYS`]; amounts
-    /// that are negative or not a number count as zero.
+    /// Keeps the last [`DAYS`] of `amounts`, hourly from `first` since 1970. Negative ones and NaN count as zero.
     pub(crate) fn new(first: u64, amounts: Vec<f64>) -> Self {
         let left_out = amounts.len().saturating_sub(DAYS * HOURS);
         let sound = |amount: &f64| if amount.is_finite() { amount.max(0.0) } else { 0.0 };

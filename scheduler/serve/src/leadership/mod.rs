@@ -5,10 +5,9 @@
 //!
 //! # How it works
 //!
-//! * **Failover.** A standby probes the leader's private subject every 80 ms. *No responders* means that
-//!   the leader is gone, a silence of 0.7 s that it hangs or is stopped. A leader that answers but has not
-//!   renewed its checkpoint for 12 s cannot reach the store. A released record is taken at once, first
-//!   by the scheduler that the record names.
+//! * **Failover.** A standby probes the leader's private subject every 80 ms. *No responders* means that the
+//!   leader is gone, a silence of 0.7 s that it hangs or is stopped. A leader that answers but renews no
+//!   checkpoint for 12 s cannot reach the store. A released record is taken at once, first by whom it names.
 //! * **Doubt.** A leader may have been replaced if its process stood still for 0.3 s, also in a sleep of
 //!   the machine. It answers nothing until the store has taken another checkpoint. If another scheduler
 //!   leads, it steps down silently. Otherwise it tells the requests that came in meanwhile to ask again.
@@ -19,9 +18,8 @@
 //!   than another hands one over. One that leads more waits longer for a vacant resource.
 //! * **Listening.** A leader that finds nothing in the store listens for 0.27 s before it grants. It first
 //!   announces itself without an epoch, so that workers of a former term ask again within a quarter of a
-//!   second, with the epoch that they know. Such an epoch shows that there was another store: limits of
-//!   less than ten minutes start empty. The leader reveals its own epoch only later, because an epoch
-//!   that workers learned from it shows nothing.
+//!   second, with the epoch that they know. Such an epoch shows that there was another store: limits of less
+//!   than ten minutes start empty. The leader reveals its own epoch later: one learned from it shows nothing.
 //! * **A store that went back.** Each process remembers what it has seen. If the store then shows an older
 //!   epoch, revision or checkpoint, the memory counts and the store does not. Without a memory, buckets
 //!   start empty. After a damaged record, the debts of the record before it count, but no stock.

@@ -73,7 +73,6 @@ async fn ask_for_a_term(
     }
 }
 
-/// Asks one question, and returns the news, if there are any.
 async fn ask(
     provider: &mut SentinelHub,
     topic: Topic,

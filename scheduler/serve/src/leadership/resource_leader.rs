@@ -1,6 +1,4 @@
 //! Leads one resource, from standing by to handing over.
-//!
-//! Only the compare-and-set on the state record elects the leader. `failover` merely decides who tries.
 
 use crate::health::ServingState;
 use crate::leadership::predecessor_state::{PredecessorState, is_fresh};
@@ -40,7 +38,6 @@ const HALVINGS: usize = 8;
 /// How often a leader checks whether another scheduler should lead the resource.
 const BALANCE_EVERY: Duration = Duration::from_secs(2);
 
-/// Leads one resource, in all terms of this process.
 #[derive(Debug)]
 pub(crate) struct ResourceLeader {
     pub(crate) state: ResourceState,
@@ -73,8 +70,7 @@ enum End {
 }
 
 impl ResourceLeader {
-    /// Stands by, leads and hands over, until the process stops. Fails if a loop ends that should keep
-    /// running; the process should then be replaced.
+    /// Stands by, leads and hands over until the process stops. Fails if a loop ends early: replace the process then.
     pub(crate) async fn run(mut self) -> anyhow::Result<()> {
         let (context, name) = (self.state.context.clone(), self.resource.name().clone());
         let mut standing_by = JoinSet::new();
@@ -137,8 +133,7 @@ impl ResourceLeader {
         let now = self.state.now();
         // Windows are cut by the store's clock, and elapsed time counts on from here.
         let resource = self.resource.clone().with_wall_clock(wall_clock);
-        // Restoring a long record takes time, so that checkpoints and probes of other resources go
-        // on meanwhile.
+        // Restoring a long record takes time, in which checkpoints and probes of other resources go on.
         let restoring = tokio::task::spawn_blocking(move || predecessor.restore(resource, now));
         let (mut core, discovery) = restoring.await?;
         if leads_alone {

@@ -34,7 +34,6 @@ impl ResourceState {
         self.context.clock.now()
     }
 
-    /// Sets what this scheduler does for the resource, for health and the log.
     pub(crate) fn set_duty(&self, duty: ServingState) {
         self.context.health.set(&self.name, duty);
     }

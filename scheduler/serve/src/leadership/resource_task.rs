@@ -21,7 +21,6 @@ use rampmeter_config::Configured;
 use rampmeter_policy::Resource;
 use rampmeter_protocol::log_throttle::LogThrottle;
 
-/// Serves one resource until the process stops.
 pub(crate) struct ResourceTask {
     pub(crate) context: ProcessContext,
     pub(crate) permits: PermitThreads,

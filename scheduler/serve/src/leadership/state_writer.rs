@@ -158,7 +158,6 @@ impl StateWriter {
     }
 }
 
-/// Creates the record of a state in the term of this nonce.
 fn record(context: &ProcessContext, resource: &Name, saved: &LoopState, nonce: u64) -> StateRecord {
     let LoopState { checkpoint: Checkpoint { number, state: snapshot }, discovered, moment, .. } = saved;
     let (server, mut standbys) = (context.store.server(), context.peers.standbys(context.clock.now(), resource));

@@ -61,9 +61,8 @@ impl ProviderView {
         self.keep_to_contract(present)
     }
 
-    /// Applies the last contract to `present`, and returns the changed resource if there is a change. Limits
-    /// take the capacity that the contract gives for their unit and period; all other limits stay. The
-    /// upstream's own statement takes precedence over rules.
+    /// Applies the last contract to `present`, also against rules, and returns the resource if it changes.
+    /// Limits take the contract's capacity for their unit and period; all others stay.
     pub(crate) fn keep_to_contract(&mut self, present: &Resource) -> Option<Resource> {
         let contract = self.contract.as_ref()?;
         let changed = new_limits(present.limits(), contract);

@@ -16,7 +16,6 @@ impl ElementTrace<'_> {
         self.message?.contexts.at(self.index)
     }
 
-    /// Returns the `tracestate` of the context.
     pub(crate) fn tracestate(self) -> Option<Box<str>> {
         self.message?.state.clone()
     }

@@ -32,8 +32,7 @@ pub(crate) struct Succession {
 }
 
 impl Succession {
-    /// Begins to keep settles at the end of the term `epoch`, including those from `accounts`. Fails if the
-    /// connection is closed.
+    /// Keeps settles from the end of the term `epoch` on, also from `accounts`. Fails if the connection is closed.
     pub(crate) async fn begin(
         client: &Client,
         subjects: &Subjects,

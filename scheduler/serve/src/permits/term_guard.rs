@@ -29,7 +29,6 @@ pub(crate) struct TermGuard {
     leader: String,
     /// Signals, once in a term, that permits are granted.
     opened: Option<oneshot::Sender<()>>,
-    /// Receives the checkpoints to be written.
     writer: mpsc::Sender<LoopState>,
     is_writing: bool,
     connects: u64,

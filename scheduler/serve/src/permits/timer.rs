@@ -6,8 +6,7 @@ use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::Sleep;
 
-/// Wakes a loop at the time that was set, or earlier. A timer that is set to an earlier time is
-/// left alone, because resetting costs more than waking early.
+/// Wakes a loop at the set time or earlier: a timer set to an earlier time is left alone, as resetting costs more.
 #[derive(Debug)]
 pub(crate) struct Timer {
     clock: Clock,

@@ -55,8 +55,7 @@ impl<'a> Failover<'a> {
         Failover { answered_at: state.now(), is_gone: false, state }
     }
 
-    /// Waits until no scheduler leads and it is this scheduler's turn. Returns whether the last leader is gone,
-    /// so that it receives no further messages of clients.
+    /// Waits for a vacancy and its turn. Returns whether the last leader is gone and gets no further client messages.
     pub(crate) async fn until_vacant(mut self) -> bool {
         while let Err(error) = self.state.look().await {
             let reason = self.state.reason(&error);

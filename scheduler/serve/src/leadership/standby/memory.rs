@@ -1,8 +1,7 @@
 //! Holds checkpoints, on standbys, that the store has not taken.
 //!
-//! While the store is silent, a leader goes on under a checkpoint that every standby in the store's record has
-//! acknowledged. A successor first seals at least one of these memories, and goes on from the latest checkpoint
-//! that it or the store has. A sealed memory acknowledges nothing, so the former leader cannot go on either.
+//! [Leadership](crate::leadership) explains how a leader and its successor use them: *a silent store*. A sealed
+//! memory acknowledges nothing, so the former leader cannot go on either.
 
 use crate::context::ProcessContext;
 use crate::leadership::last_seen::LastSeenRecord;

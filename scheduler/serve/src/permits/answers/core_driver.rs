@@ -330,8 +330,7 @@ impl CoreDriver {
         LoopState::of(checkpoint, self.discovery.snapshot(now), self.core.epoch(), rules_revision)
     }
 
-    /// Sends all waiting requests elsewhere, in slices. Between two slices the connection takes the
-    /// answers, and other loops of this thread run.
+    /// Sends all waiting requests elsewhere, in slices, between which answers go out and other loops run.
     pub(crate) async fn send_elsewhere(&mut self, now: Time) {
         self.discovery.handle(&mut self.core, now, Event::HandOver);
         while let Some(first) = self.core.poll_command() {

@@ -38,14 +38,12 @@ pub(crate) struct Outbox {
     failure: Option<PublishError>,
     /// The subject of announcements.
     event: Address,
-    /// The subject of echoes.
     echo: Address,
 }
 
 #[derive(Debug)]
 struct Outgoing {
     to: Address,
-    /// The request that has waited for this message, if one has.
     waited: Option<Waited>,
     /// Only refusals have headers, which cost the receiver time.
     headers: Option<HeaderMap>,
@@ -105,7 +103,6 @@ impl Outbox {
         self.arrays.begin(to)
     }
 
-    /// Returns the place of the next answer in an array.
     pub(crate) fn place(&mut self, array: usize) -> ReplyTo {
         ReplyTo::new(Envelope::InArray(self.arrays.place(array)))
     }

@@ -30,8 +30,7 @@ const MAX_REPEATED: usize = 64;
 /// lost connection until all its requests are probed.
 #[derive(Debug)]
 pub(crate) struct Undelivered {
-    /// The prefix of the notices' subjects, with a random token that only clients learn that have waited. No client
-    /// may publish there.
+    /// The prefix of notices' subjects, where no client may publish. Only clients that waited know its random token.
     prefix: String,
     /// Answers that no task of this process awaits.
     here: Vec<Waited>,

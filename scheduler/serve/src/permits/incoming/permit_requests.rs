@@ -54,8 +54,7 @@ impl PermitLoop {
             self.driver.outbox.undelivered.note_alive(inbox);
         }
         let own_user = self.driver.outbox.own_user();
-        // The first token of the inbox identifies a NATS user that may read no inboxes of other users.
-        // The common token identifies no user.
+        // The inbox's first token is of a user that may read no others' inboxes, unless it is the common one.
         let user = Some(reply.user().unwrap_or(&own_user)).filter(|user| *user != COMMON_INBOX).unwrap_or_default();
         let terms = RequestTerms { user, class, prices, trace };
         match Incoming::<PermitRequest>::parse(payload) {

@@ -27,7 +27,6 @@ const WAITING_BYTES: usize = 16 << 20;
 /// A computed cost, or why there is none.
 pub(crate) type Priced = Result<Arc<Cost<'static>>, Unpriced>;
 
-/// Why there is no cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Unpriced {
     /// The request is invalid, or its body lacks information.

@@ -11,7 +11,6 @@ const ECHO: Span = Span::from_secs(1);
 /// all of them arrive. A request that wants its answer at once waits little longer.
 const LISTEN: Span = Span::from_millis(270);
 
-/// The certainty of leadership.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeadershipState {
     Sure,
@@ -39,8 +38,7 @@ pub(crate) enum Finding {
     Listened(CheckpointNumber),
 }
 
-/// Decides whether this loop leads. After a doubt the loop reads no messages until the store has taken a
-/// checkpoint that was made later.
+/// Decides whether this loop leads. After a doubt it reads nothing until the store has taken a later checkpoint.
 #[derive(Debug)]
 pub(crate) struct LeadershipCheck {
     state: LeadershipState,

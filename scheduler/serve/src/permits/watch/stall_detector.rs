@@ -1,10 +1,9 @@
 //! Detects that the process was stopped or the machine slept, as opposed to a loop that was only busy.
 //!
-//! Only a process that stood still needs doubt, because its answers may be of any age. A busy loop goes
-//! on, even if a standby takes over after 0.7 s of silence. Until a checkpoint of the busy loop fails, all
-//! its grants are within checkpoints that the store held, and each start lies at most 2.5 s after the
-//! checkpoint that covers it. The successor counts all starts until then as spent. An early takeover
-//! therefore costs a change of leader and no capacity.
+//! Only a process that stood still needs doubt, because its answers may be of any age. A busy loop goes on,
+//! even if a standby takes over after 0.7 s of silence. Until a checkpoint of the busy loop fails, all its
+//! grants are within checkpoints that the store held, and each start lies at most 2.5 s after the one that
+//! covers it. The successor counts all starts until then as spent: an early takeover costs only a new leader.
 
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::{Span, Time};
