@@ -14,7 +14,6 @@ use std::time::Duration;
 const OPERATION: Duration = Duration::from_secs(2);
 /// How long to wait for a bucket: the nodes of a cluster take seconds to connect and elect a leader.
 const WAIT_FOR_SERVERS: Span = Span::from_secs(30);
-/// The pause between two attempts.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
 
 /// Why an operation failed.

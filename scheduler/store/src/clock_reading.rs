@@ -6,7 +6,6 @@ use rampmeter_protocol::time::Span;
 use serde::{Deserialize, Serialize};
 use std::sync::OnceLock;
 
-/// The file with the id of the machine's current boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// The largest difference between the clocks of two machines.
 const CLOCK_SKEW: Span = Span::from_millis(100);

@@ -31,7 +31,6 @@ const HEADERS_BYTES: usize = 1024;
 pub(super) const PARTS_AT_ONCE: usize = 16;
 /// Values kept for each key: the present one, and one to fall back to.
 const HISTORY: i64 = 2;
-/// The prefix of the keys of state records.
 const STATE_KEYS: &str = "state.";
 /// The key that is written and read back for the store's time.
 pub const CLOCK_KEY: &str = "clock";
@@ -258,8 +257,7 @@ impl Store {
         while !rest.is_empty() && writes.len() < MAX_PARTS {
             let (part, others) = rest.split_at(fitting(rest, most));
             let index = writes.len();
-            // Each part is encoded when its turn comes. To encode or measure all at once would
-            // delay other tasks.
+            // Each part is encoded when its turn comes: encoding or measuring all at once would delay other tasks.
             let key = permits_key(resource, index);
             let write = async move {
                 let value = self.seal(&key, envelope::FIRST, &(epoch, part));
