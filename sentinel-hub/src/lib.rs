@@ -36,8 +36,7 @@
 //! # }
 //! ```
 //!
-//! Bands, samples and formats are read from a literal in the evalscript's `setup()`, which never
-//! runs.
+//! Bands, samples and formats are read from a literal in the evalscript's `setup()`, which never runs.
 //!
 //! **Rules are data.** [`Rules::latest`] follows today's documentation, [`Rules::named`] an earlier
 //! version. An [`Estimate`] contains the version that it was made with.
@@ -51,9 +50,8 @@
 //!
 //! * Each interval of a statistical request has as many samples as its mosaicking gives, one for
 //!   `SIMPLE`. Statistics are JSON, so their sample type does not matter.
-//! * A band counts once for each source that it is read from. An entry of `input` without
-//!   `datasource` counts as its own source. All factors multiply, and those of Sentinel-1 apply as
-//!   soon as one source needs them.
+//! * A band counts once for each source that it is read from. An entry of `input` without `datasource` counts
+//!   as its own source. All factors multiply, and those of Sentinel-1 apply as soon as one source needs them.
 //! * Each entry of `input.data` is a collection of data fusion, even if two have the same type.
 //! * A batch request over a tiling grid is charged for the most tiles that its bounds could touch.
 //!

@@ -51,8 +51,7 @@ fn whole(from: DateTime, to: DateTime, length: Span) -> Result<(u32, bool), Erro
         return Err(Error::new(ErrorKind::OutOfBounds, problem, "give `from` < `to`").at("aggregation.timeRange"));
     }
     let mut whole = 0;
-    // Always from the beginning: a month after January 31 is in February, two months after it is
-    // March 31.
+    // Always from the beginning: a month after January 31 is in February, two months after it is March 31.
     while let Some(end) = end_of(from, length, whole + 1).filter(|end| *end <= to) {
         whole += 1;
         if end == to {
