@@ -1,11 +1,10 @@
 //! Worlds in virtual time around the real scheduler core.
 //!
 //! A [`World`](world::World) is a resource, [`Fleet`](workers::fleet::Fleet)s of workers, a
-//! [`Network`](network::Network) and an [upstream](upstream::Behaviour). Workers use the SDK's own
-//! sessions and speak the protocol. The upstream is that of `rampmeter-upstream`, which shares no
-//! code with the core, and enforces the same limits or deliberately different ones, so that each
-//! 429 of an exact upstream reveals a fault of the core. Other [strategies](strategy::Strategy) can
-//! run in the same world. A seed determines its world to the nanosecond.
+//! [`Network`](network::Network) and an [upstream](upstream::Behaviour). Workers speak the protocol by the SDK's
+//! own sessions. The upstream is that of `rampmeter-upstream`, which shares no code with the core, and enforces
+//! the same limits or deliberately others, so that each 429 of an exact upstream reveals a fault of the core.
+//! Other [strategies](strategy::Strategy) can run in that world, which a seed determines to the nanosecond.
 //!
 //! ```
 //! use rampmeter_protocol::{amount::Amount, name::Name, time::Span};

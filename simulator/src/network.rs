@@ -53,8 +53,7 @@ pub struct Network {
 }
 
 impl Default for Network {
-    /// No faults; 1 ms to the scheduler, up to 20 ms back, 5 ms to the upstream, and 50 to 150 ms
-    /// to its response.
+    /// No faults; 1 ms to the scheduler, up to 20 ms back, 5 ms to the upstream, 50 to 150 ms to its response.
     fn default() -> Self {
         Network {
             request: Delay::fixed(Span::from_millis(1)),

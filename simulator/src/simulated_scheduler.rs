@@ -177,9 +177,8 @@ impl SimulatedScheduler {
         self.announce();
     }
 
-    /// Lets another scheduler take over, and returns the previous one. Waiting requests have to be
-    /// asked again. A write in progress arrives if the time in milliseconds is even. `is_gone`
-    /// means that no former leader is left.
+    /// Lets another scheduler take over, and returns the previous one. Waiting requests are to be asked again. A
+    /// write in progress arrives at even milliseconds. `is_gone` means that no former leader is left.
     fn fail_over(&mut self, now: Time, is_gone: bool) -> Leader {
         let waiting = self.requests.iter_mut().filter(|request| request.granted.is_none());
         waiting.for_each(|request| _ = request.returned.get_or_insert(now));
@@ -209,7 +208,6 @@ impl SimulatedScheduler {
         self.news.push(serde_json::to_vec(&leader).expect("news are plain data"));
     }
 
-    /// Handles a message on the subject of permits.
     pub(crate) fn take_requests(&mut self, now: Time, to: ReplyTo, payload: &[u8]) {
         match self.reaches_cut_off(to.to.worker) {
             true => self.as_cut_off(|cut_off| cut_off.receive_requests(now, to, payload)),
@@ -233,7 +231,6 @@ impl SimulatedScheduler {
         });
     }
 
-    /// Handles a message on the subject of settles.
     pub(crate) fn take_settles(&mut self, now: Time, payload: &[u8]) {
         each(Incoming::parse(payload), |settle: Settle<'_>| {
             let worker = self.request(&settle.id).map(|request| self.requests[request].worker);
@@ -261,8 +258,7 @@ impl SimulatedScheduler {
         self.handle(now, Event::Settle(settle));
     }
 
-    /// Handles the upstream's levels by unit. If several limits count a unit, it is unknown which
-    /// of them a level belongs to.
+    /// Handles the upstream's levels by unit. It is unknown which of several limits of a unit a level belongs to.
     pub(crate) fn read_levels(&mut self, now: Time, asked: Time, levels: &Levels) {
         if now < self.leader.down_until {
             return;

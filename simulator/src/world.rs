@@ -127,7 +127,6 @@ impl World {
         self.reader.clone().unwrap_or_else(|| self.upstream.reader())
     }
 
-    /// The label whose value is a request's client.
     pub(crate) fn client_label(&self) -> Option<&str> {
         self.resource.fair_share.as_ref().map(|fair| fair.label.as_str())
     }

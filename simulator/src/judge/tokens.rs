@@ -4,9 +4,8 @@ use rampmeter_policy::spec::LimitSpec;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 
-/// Returns by how much a window first exceeds capacity + rate · T, and when that window ends. A
-/// window of length T that takes more would overdraw even a full bucket. Of the windows with this
-/// end, the one with the largest excess counts.
+/// Returns by how much a window first exceeds capacity + rate · T, and when that window ends. A window of
+/// length T that takes more would overdraw even a full bucket. Of windows with this end, the worst counts.
 pub(super) fn excess(limit: &LimitSpec, taken: impl Iterator<Item = (Time, Amount)>) -> Option<(i128, Time)> {
     let (capacity, period) = (i128::from(limit.capacity.micros()), i128::from(limit.period.nanos()));
     // Amounts are multiplied by the period to avoid rounding.

@@ -28,7 +28,6 @@ impl Run<'_> {
         }
     }
 
-    /// Seeks permission for a call by the world's strategy.
     pub(super) fn seek_permit(&mut self, now: Time, number: usize, wanted: WantedCall) {
         let price = Arc::clone(&wanted.price);
         let (fleet, worker) = (self.fleet(number), &mut self.workers[number]);

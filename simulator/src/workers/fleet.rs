@@ -184,7 +184,6 @@ impl Fleet {
         Ok(labels)
     }
 
-    /// The cost of calls that this fleet's workers want at `now`.
     pub(crate) fn cost_at(&self, now: Time) -> &CostModel {
         let shifted = self.shift.as_ref().filter(|shift| now.nanos() / shift.every.nanos().max(1) % 2 == 1);
         shifted.map_or(&self.cost, |shift| &shift.to)

@@ -1,8 +1,7 @@
 //! The plain rule: take from all buckets now, and wait until none is negative.
 //!
-//! The rule is exact for one bucket and equal costs. If costs differ it is wrong: a bucket that was
-//! full when the delay was computed may be empty when the call is made. It serves only for
-//! comparison, and ignores keys.
+//! The rule is exact for one bucket and equal costs. If costs differ it is wrong: a bucket that was full when
+//! the delay was computed may be empty when the call is made. It serves for comparison, and ignores keys.
 
 use rampmeter_policy::Bill;
 use rampmeter_policy::spec::LimitSpec;

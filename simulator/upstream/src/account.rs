@@ -82,9 +82,8 @@ impl Account {
         self
     }
 
-    /// Replaces the policies from `now` on, in their order. A token bucket keeps its level as far
-    /// as it fits, and a window that replaces one of its kind goes on. Other policies start anew.
-    /// The change is not announced.
+    /// Replaces the policies from `now` on, in their order, unannounced. A token bucket keeps its level as far as
+    /// it fits, and a window that replaces one of its kind goes on. Other policies start anew.
     pub fn change(&mut self, now: Duration, policies: Vec<Policy>) {
         let mut before = std::mem::take(&mut self.counters).into_iter();
         let counter = |policy| match before.next() {

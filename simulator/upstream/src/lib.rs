@@ -3,13 +3,12 @@
 //! The service shares no code, no arithmetic and no clock with the scheduler, so that it can judge
 //! the scheduler: a call that gets a 429 really was too early.
 //!
-//! The pure half of the package takes time as an argument, a [`Duration`](std::time::Duration)
-//! since an origin that the caller chooses. An [`Account`] charges the [`Cost`] of a call to all of
-//! its [`Policy`]s or to none. A policy is a token bucket with the quirks of real ones, a window or
-//! a leaky bucket. A [`Rule`] restricts a policy to some calls, or counts each key separately. An
-//! [`Api`] is an account whose responses describe it by a [`Preset`]. There are presets for GitHub,
-//! Discord, OpenAI, Anthropic, Shopify and the IETF's draft, each a small file such as
-//! `presets/github.toml`. The other half, [`Upstream`], serves one over HTTP:
+//! The pure half of the package takes time as an argument, a [`Duration`](std::time::Duration) since an
+//! origin that the caller chooses. An [`Account`] charges the [`Cost`] of a call to all of its [`Policy`]s or
+//! to none. A policy is a token bucket with the quirks of real ones, a window or a leaky bucket. A [`Rule`]
+//! restricts a policy to some calls, or counts each key separately. An [`Api`] is an account whose responses
+//! describe it by a [`Preset`]: for GitHub, Discord, OpenAI, Anthropic, Shopify and the IETF's draft, each a
+//! small file such as `presets/github.toml`. The other half, [`Upstream`], serves one over HTTP:
 //!
 //! | request | answer |
 //! |---|---|

@@ -4,12 +4,10 @@ use std::time::Duration;
 
 /// The reason for rejecting a call: it has to wait for a known or an unknown time, or forever.
 ///
-/// A longer wait is greater, an unknown wait is greater than any known one, and never is greatest.
-/// Of several reasons the greatest counts.
+/// Of several reasons the greatest counts: a longer wait is greater, an unknown one greater still, and never greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rejection {
-    /// All policies can pay after exactly this time, rounded up to nanoseconds, without other
-    /// calls.
+    /// All policies can pay after exactly this time, rounded up to nanoseconds, without other calls.
     RetryAfter(Duration),
     /// The bound on calls in flight is reached: one of them has to end first.
     TooManyInFlight,

@@ -23,8 +23,7 @@ use std::{
     time::Duration,
 };
 
-/// Largest body that is read and ignored. Only a request that was read to the end keeps its
-/// connection alive, so a larger body costs the caller its connection.
+/// Largest body that is read and ignored. A larger one is not read to its end, which closes the caller's connection.
 const MAX_BODY_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]

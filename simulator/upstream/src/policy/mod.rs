@@ -18,9 +18,8 @@ use std::{num::NonZeroU64, time::Duration};
 /// By default it is a token bucket that holds the capacity, starts full and refills evenly. A
 /// period of zero means a fixed amount that never refills, as `PT0S` does at Sentinel Hub.
 ///
-/// As text a policy is `unit=capacity/period`, with the period in ISO 8601 or as people write it.
-/// Days have 24 hours. Months have no fixed length and are rejected. Options follow in any order,
-/// each after a `;`:
+/// As text a policy is `unit=capacity/period`, with the period in ISO 8601 or as people write it. Days have
+/// 24 hours. Months have no fixed length and are rejected. Options follow in any order, each after a `;`:
 ///
 /// | option | meaning |
 /// |---|---|
@@ -211,9 +210,8 @@ impl Policy {
         self.counting_by(Model::Window(WindowStart::FirstUse), "first-use")
     }
 
-    /// Counts at most the capacity in any window as long as the period. A call admitted at *t*
-    /// counts before *t* + period, and not at that time. The account remembers every admitted call
-    /// of the last period that took some of the unit.
+    /// Counts at most the capacity in any window as long as the period. A call admitted at *t* counts before
+    /// *t* + period, and not at that time. Every admitted call of the last period that took some is kept.
     ///
     /// # Errors
     /// Those of [`Self::fixed_window`].

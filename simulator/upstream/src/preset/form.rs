@@ -96,9 +96,8 @@ pub(crate) const DISCORD: Form = Form {
     ..NOTHING
 };
 
-/// <https://platform.claude.com/docs/en/api/rate-limits>, "Response headers". No page of
-/// Anthropic's describes the family `unified`;
-/// <https://github.com/anthropics/claude-code/issues/38335> shows it.
+/// <https://platform.claude.com/docs/en/api/rate-limits>, "Response headers". No page of Anthropic's
+/// describes the family `unified`; <https://github.com/anthropics/claude-code/issues/38335> shows it.
 pub(crate) const ANTHROPIC: Form = Form {
     limits: &[
         Group {

@@ -51,7 +51,6 @@ pub struct Preset {
     pub(crate) silent_every: Option<NonZeroU64>,
 }
 
-/// How an upstream computes the cost of a call.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged, deny_unknown_fields, expecting = "`label`, `amounts` and `other`, or `sum`")]
 pub(crate) enum Pricing {

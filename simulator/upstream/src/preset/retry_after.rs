@@ -21,7 +21,6 @@ impl RetryAfter {
         self.unit().map(|unit| wait.as_nanos().div_ceil(unit.as_nanos()))
     }
 
-    /// The unit of the number in the header.
     pub(crate) fn unit(self) -> Option<Duration> {
         match self {
             Self::Milliseconds => Some(Duration::from_millis(1)),

@@ -2,8 +2,7 @@
 
 use crate::{Amount, Policy};
 
-/// The used part of a policy's offer between two snapshots; see
-/// [`Stats::utilisation_since`](crate::Stats::utilisation_since).
+/// The used part of a policy's offer between two snapshots; see [`Stats`](crate::Stats::utilisation_since).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Utilisation {
     /// The policy.
