@@ -38,8 +38,7 @@
 //!   letters. With a [concurrency](WorkerBuilder::concurrency) above 1, that many jobs run side by side.
 //! * **No 429 of our own.** Each run has its own permit, requested when the job's turn has come. A job that is
 //!   put back reserves nothing, so a deleted job leaves nothing behind.
-//! * **No counters.** [`Queue::status`] reads from the streams which jobs are delayed, running or dead, so the
-//!   numbers cannot drift.
+//! * **No counters.** [`Queue::status`] reads from the streams which jobs are delayed, running or dead: nothing drifts.
 //! * **No shared clock.** Workers send durations to servers, never instants.
 //!
 //! A worker that is stopped for longer than the [lease](QueueBuilder::lease) during a job may wake up beside
@@ -67,8 +66,7 @@
 //! * If fewer jobs of a lane wait than may run at once, its lease comes back every two seconds for jobs that
 //!   arrived meanwhile. No arrival takes a lane lease from a holder that may be at work.
 //! * Many jobs are published as atomic batches. Where one is refused, its jobs follow one by one.
-//! * Counts are those of the streams' subjects. A job runs if it still exists and an attempt was noted after its
-//!   lane lease was delivered.
+//! * Counts are of the streams' subjects. A job runs if it exists and had an attempt since its lease was delivered.
 //!
 //! # Design decisions
 //!
@@ -76,8 +74,7 @@
 //! clocks would matter, and takes a message to cancel. The consumer keeps a delay over restarts. Pending
 //! acknowledgements are unbounded, one for each lane.
 //!
-//! The stream of jobs has limits, not the `WorkQueue` policy, under which acknowledging an arrival
-//! would delete the job.
+//! The stream of jobs has limits, not the `WorkQueue` policy, under which acknowledging an arrival deletes the job.
 
 mod batch;
 mod error;

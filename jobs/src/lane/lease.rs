@@ -1,8 +1,8 @@
 //! The lease of a lane, whose holder is the one worker of the lane.
 //!
 //! A lane with jobs has a lease, which is one message. JetStream delivers it to one worker at a time, and to
-//! another if that one dies. Only a worker that checks the lane *after* the lease was marked as closing deletes
-//! it, and an arriving job revives a closing lease. So no job is forgotten, whichever process dies, and when.
+//! another if that one dies. Only a worker that checks the lane *after* the lease was marked as closing
+//! deletes it, and an arriving job revives it. So no job is forgotten, whichever process dies, and when.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

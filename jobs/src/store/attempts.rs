@@ -13,7 +13,6 @@ pub(crate) struct Attempts {
     /// The attempts at other jobs, if several jobs of the lane may run.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     others: Vec<Begun>,
-    /// The mean time from one job to the next.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pace_ms: Option<u64>,
 }

@@ -89,8 +89,7 @@ impl Store {
     pub(crate) async fn add_dead_letter(&self, lane: &Lane, job: u64, payload: Bytes, headers: HeaderMap) {
         let subject = self.layout.subjects.of(LaneMessage::Dead, lane);
         let letter = || PublishMessage::build().payload(payload.clone()).headers(headers.clone());
-        // The id makes one dead letter of one job, even if the worker dies before it has deleted
-        // the job. No job's id contains a space.
+        // The id makes one dead letter of a job, even if the worker dies before deleting it. No job's id has a space.
         let letter = || letter().message_id(format!("dead {job}"));
         retry_until_done("writing a dead letter", || self.publish(&subject, letter())).await;
     }

@@ -13,8 +13,7 @@ const EXPIRES: Duration = Duration::from_secs(30);
 const HEARTBEAT: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Waits for at least one and at most `most` messages. The request is repeated if the server forgets it, because
-/// it restarts or another server becomes the leader.
+/// Waits for one to `most` messages. Repeats the request if a server forgets it by restarting or losing the lead.
 pub(crate) async fn next(connection: &Connection, consumer: &PullConsumer, most: usize) -> Vec<Message> {
     let mut reconnects = connection.reconnects.clone();
     loop {
