@@ -12,7 +12,6 @@ use std::sync::Arc;
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The values of `Sec-Fetch-Site` that no request of another site's page has.
 const OWN: [&[u8]; 2] = [b"same-origin", b"none"];
-/// The name of the loopback address.
 const LOCALHOST: &str = "localhost";
 
 /// Distinguishes requests of web pages from those of programs.

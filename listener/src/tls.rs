@@ -17,7 +17,6 @@ use tokio_rustls::rustls::server::danger::ClientCertVerifier;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, ServerConfig, ServerConnection};
 use tokio_rustls::server::TlsStream;
 
-/// Timeout of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The protocols that clients may choose, the preferred one first.
 pub const HTTP_2_OR_1: &[&[u8]] = &[b"h2", b"http/1.1"];
