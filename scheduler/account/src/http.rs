@@ -40,7 +40,6 @@ impl Http {
         Ok(Http { client: TlsOrPlainClient::Tls(client.build(connector)), timeout })
     }
 
-    /// Returns the body of a successful answer, or the failure.
     pub(super) async fn send(&self, question: Question, request: Request<Full<Bytes>>) -> Result<Bytes, ProviderError> {
         match tokio::time::timeout(self.timeout.duration(), self.answer(question, request)).await {
             Ok(answer) => answer,

@@ -1,13 +1,11 @@
 //! The limits of an account, asked of its provider: a service of the upstream.
 //!
-//! The leader of the resource asks one question at a time. After an error the known limits stay,
-//! and it asks again.
+//! The leader of the resource asks one question at a time, and again after an error; known limits stay.
 //!
 //! * After a failure the provider is not asked for 1 s. The pause doubles up to 60 s, with jitter.
 //!   An access token is kept from one term to the next.
-//! * An answer counts as a whole or not at all. A contract that is empty, negative, huge or
-//!   contradictory is a failure like a 500. An amount that never refills (`PT0S`) is a quota that
-//!   is never reset.
+//! * An answer counts as a whole or not at all. A contract that is empty, negative, huge or contradictory is a
+//!   failure like a 500. An amount that never refills (`PT0S`) is a quota that is never reset.
 //! * A secret is read when a token is needed, and no structure that is printed holds it. An error
 //!   about a provider repeats nothing that was received. Libraries that see headers never log below
 //!   `debug`. `tests/tests/system/account/secrets.rs` looks for secrets in all output.

@@ -1,7 +1,6 @@
 //! The service of Sentinel Hub, and of Copernicus Data Space, which runs the same software.
 //!
-//! The removal of both endpoints has been announced, so nothing depends on them. What they don't
-//! state comes from the configuration.
+//! Nothing depends on the two endpoints, whose removal has been announced. The configuration states what they don't.
 
 use super::contract;
 use super::error::{FailureKind, ProviderError, Question};
@@ -24,9 +23,8 @@ const ID: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
 /// A client of Sentinel Hub's rate limit endpoints.
 ///
-/// It keeps what it needs between questions, such as an access token. A question may be dropped at
-/// any await. Every answer is checked; implausible limits are an error, too. An error contains no
-/// secret and nothing that was received.
+/// It keeps what it needs between questions, such as an access token. A question may be dropped at any await.
+/// Every answer is checked; implausible limits are an error. An error contains no secret and nothing received.
 #[derive(Debug)]
 pub struct SentinelHub {
     http: Http,

@@ -49,8 +49,7 @@ impl AccessToken {
         text.strip_prefix(SCHEME).unwrap_or_default().into()
     }
 
-    /// Reads the answer to a request sent at `asked`, when wall time was `unix_ms`. Fails if it has
-    /// no token, or the token does not state its owner.
+    /// Reads the answer to a request sent at `asked`, at wall time `unix_ms`. Fails without a token or its owner.
     pub(super) fn read(body: &[u8], asked: Time, unix_ms: u64) -> Result<Self, ProviderError> {
         let answer: TokenAnswer = parse(body).ok_or_else(|| malformed("it is not JSON with an `access_token`"))?;
         let claims = claims(&answer.access_token).ok_or_else(|| malformed("the token is not a JWT"))?;
@@ -75,9 +74,8 @@ fn useful_life(secs: Option<f64>) -> Span {
     life.saturating_sub(tenth.min(BEFORE_END))
 }
 
-/// Reads the claims of a JWT. Its signature is not checked: the token comes straight from the token
-/// endpoint, whose certificate was checked, and no claim permits anything. `sub` only becomes part
-/// of a path, and the API decides about that request.
+/// Reads the claims of a JWT without checking its signature: the token comes straight from its endpoint, whose
+/// certificate was checked, and no claim permits anything. The API decides about requests to paths with `sub`.
 fn claims(token: &str) -> Option<Claims> {
     let payload = token.split('.').nth(1)?;
     parse(&URL_SAFE_NO_PAD.decode(payload.trim_end_matches('=')).ok()?)
