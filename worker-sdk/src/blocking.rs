@@ -53,8 +53,7 @@ impl Client {
         Client::build(crate::Client::builder(), url)
     }
 
-    /// Connects with the options of `builder`, such as
-    /// `rampmeter_worker_sdk::Client::builder().name("tiles")`.
+    /// Connects with the options of `builder`, such as `rampmeter_worker_sdk::Client::builder().name("tiles")`.
     ///
     /// # Errors
     /// As [`Client::connect`], and if an option is invalid.

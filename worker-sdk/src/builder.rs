@@ -114,17 +114,15 @@ impl ClientBuilder {
         ClientBuilder { user_file: Some((with_nkey_file, file.into())), ..self }
     }
 
-    /// Puts the class of each request into its subject, `rampmeter.permit-<class>.<resource>`, for
-    /// users that may request only some classes. A request without a class still goes to
-    /// `rampmeter.permit.<resource>`.
+    /// Puts the class of each request into its subject, `rampmeter.permit-<class>.<resource>`, for users that
+    /// may request only some classes. A request without a class still goes to `rampmeter.permit.<resource>`.
     ///
     /// The NATS server may deny a class to the user: such requests get no answer, but a log line.
     pub fn class_in_subject(self) -> Self {
         ClientBuilder { session: SessionOptions { one_class_per_message: true, ..self.session }, ..self }
     }
 
-    /// Waits for a server that is not available yet instead of failing, which suits daemons. The
-    /// first request for a permit waits.
+    /// Waits for a server that is not available yet instead of failing, as suits daemons: the first request waits.
     pub fn wait_for_server(self) -> Self {
         ClientBuilder { wait_for_server: true, ..self }
     }
@@ -174,9 +172,8 @@ impl ClientBuilder {
     /// Connects to the server at `url`, or to any of [several](Servers), separated by commas.
     ///
     /// # Errors
-    /// If `url`, a resource's name or the prefix is invalid, if a file with keys or credentials
-    /// cannot be used, or if no server answers at `url`, it refuses, or it cannot be trusted. No
-    /// error shows a password or a key.
+    /// If `url`, a resource's name or the prefix is invalid, a file with keys or credentials cannot be used, or
+    /// no server answers at `url`, it refuses, or it cannot be trusted. No error shows a password or a key.
     pub async fn connect(mut self, url: impl AsRef<str>) -> Result<Client, Error> {
         let servers: Servers = url.as_ref().parse().map_err(Error::invalid)?;
         let (chosen, subjects) = (self.session, self.subjects()?);

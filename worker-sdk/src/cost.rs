@@ -45,8 +45,7 @@ impl Cost {
     /// Returns the cost as messages contain it.
     ///
     /// # Errors
-    /// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument) if the cost is
-    /// invalid.
+    /// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument) if the cost is invalid.
     pub fn into_wire(self) -> Result<wire::Cost<'static>, Error> {
         self.0.map_err(Error::invalid)
     }

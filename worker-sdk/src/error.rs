@@ -46,9 +46,8 @@ pub enum ErrorKind {
     Refused(Code),
     /// The deadline passed before the permit's start.
     TimedOut,
-    /// No scheduler of the resource answers, and the client's
-    /// [`Unreachable`](crate::policy::Unreachable) policy fails such requests or has a safe rate
-    /// that permits no call yet.
+    /// No scheduler of the resource answers, and the client's [`Unreachable`](crate::policy::Unreachable) policy
+    /// fails such requests or has a safe rate that permits no call yet.
     Unreachable,
     /// The client has [too many](crate::client::ClientBuilder::max_asks) waiting requests.
     TooManyAsks,

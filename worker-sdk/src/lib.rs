@@ -16,9 +16,8 @@
 //! # }
 //! ```
 //!
-//! [`Resource::run`] gets a permit, waits, calls, settles, and starts over after a 429. With the
-//! feature `reqwest` it accepts reqwest's responses: `hub.run(1, || http.get(url).send())`. Step by
-//! step:
+//! [`Resource::run`] gets a permit, waits, calls, settles, and starts over after a 429. With the feature
+//! `reqwest` it accepts reqwest's responses: `hub.run(1, || http.get(url).send())`. Step by step:
 //!
 //! ```no_run
 //! # use rampmeter_worker_sdk::{Error, Outcome, Resource};

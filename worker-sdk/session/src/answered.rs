@@ -63,10 +63,9 @@ impl Session {
         }
     }
 
-    /// Returns the pending ask that an answer of a current scheduler is about. If the ask was
-    /// cancelled, its permit or place in the queue is given back instead. If a deposed leader
-    /// answered, the ask is sent again with the known epoch, from which that leader learns that it
-    /// is deposed.
+    /// Returns the pending ask that an answer of a current scheduler is about. A cancelled ask's permit or place in
+    /// the queue is given back instead. If a deposed leader answered, the ask is sent again with the known epoch,
+    /// from which that leader learns that it is deposed.
     fn current(&mut self, now: Time, id: &str, epoch: Epoch) -> Option<AskNumber> {
         let number = self.ask_of(id)?;
         if let Some(resource) = self.cancelled.get(number) {

@@ -123,8 +123,7 @@ impl Grant {
         is_ahead && freeze.concerns(&self.answer.charged)
     }
 
-    /// Returns what limits depend on, with the cost that the scheduler computed, if it did, and the
-    /// account that it chose.
+    /// Returns what limits depend on, with the scheduler's computed cost, if any, and the account that it chose.
     #[must_use]
     pub fn asked(&self) -> Asked<'static> {
         let computed = &self.answer.cost;

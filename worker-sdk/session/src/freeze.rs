@@ -6,9 +6,8 @@ use rampmeter_protocol::time::Time;
 
 const MAX_FREEZES: usize = 64;
 
-/// A freeze. It voids starts that were granted before `seen`, fall before `until`, and are charged
-/// to one of the frozen buckets. Permits granted later are valid, because their limits are not
-/// frozen.
+/// A freeze, which voids starts that were granted before `seen`, fall before `until`, and are charged to one of
+/// the frozen buckets. Permits granted later are valid, because their limits are not frozen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Freeze {
     /// When the announcement arrived.

@@ -51,7 +51,6 @@ impl Leases {
         Some(lease)
     }
 
-    /// Notes that a scheduler has confirmed the last renewal.
     pub(super) fn confirm(&mut self, ask: AskNumber) {
         if let Some(lease) = self.held.get_mut(&ask) {
             // It was sent when the next one became due an interval later.

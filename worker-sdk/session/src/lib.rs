@@ -1,10 +1,9 @@
 //! The decisions of a client: when to ask, to ask again, and to give up.
 //!
-//! A [`Session`] has no clock, no socket and no randomness of its own. Time is an argument, and
-//! randomness comes from a seed, which is a secret. Its driver passes an [`Event`] and then takes
-//! every [`Command`] until there is none. Then it waits for the next event or for
-//! [`Session::next_wakeup`]. The worker SDK drives it over NATS, and the HTTP front on behalf of its
-//! clients. A simulator drives it in virtual time.
+//! A [`Session`] has no clock, no socket and no randomness of its own. Time is an argument, and randomness
+//! comes from a seed, which is a secret. Its driver passes an [`Event`] and then takes every [`Command`]
+//! until there is none. Then it waits for the next event or for [`Session::next_wakeup`]. The worker SDK
+//! drives it over NATS, and the HTTP front on behalf of its clients. A simulator drives it in virtual time.
 //!
 //! ```
 //! use rampmeter_protocol::{request::PermitRequest, time::Time};

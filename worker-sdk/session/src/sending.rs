@@ -97,9 +97,8 @@ impl Session {
         unanswered.map_or(Span::ZERO, |since| now.since(since.max(last_contact)))
     }
 
-    /// Returns the next message. Renewals go first, because their time is short. Settles precede
-    /// asks, which returned permits may serve. Resources share one budget of resends, so they take
-    /// turns: the next one has the oldest last resend.
+    /// Returns the next message: renewals, whose time is short, then settles, then asks, which returned permits
+    /// may serve. Resources share one budget of resends in turns: the one with the oldest last resend is next.
     pub(crate) fn send(&mut self, now: Time) -> Option<Command> {
         if !self.connected {
             return None;

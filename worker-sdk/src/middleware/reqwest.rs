@@ -13,10 +13,9 @@ use reqwest_middleware::{Error, Middleware, Next, Result};
 /// Makes each call of a [`reqwest_middleware`] client at the start of a permit, and reports the
 /// response's status and headers to the scheduler.
 ///
-/// A call that gets a 429 is repeated with a new permit, which comes after the pause, up to three
-/// times or as set by [`repeats`](Permits::repeats), so calls must be safe to repeat after a 429. A
-/// call whose body cannot be sent again, such as a stream, is not repeated. The caller receives the
-/// last 429, and any other response at once.
+/// A call that gets a 429 is repeated with a new permit, which comes after the pause, up to three times or as
+/// set by [`repeats`](Permits::repeats), so calls must be safe to repeat after a 429. A call whose body cannot
+/// be sent again, such as a stream, is not. The caller receives the last 429, and any other response at once.
 ///
 /// A call waits for its permit without a bound unless [`asking`](Permits::asking) sets a deadline,
 /// which covers all repeats. Without a permit it fails with [`Error::Middleware`], whose

@@ -103,8 +103,7 @@ impl Ask {
         self.expect_answer(now);
     }
 
-    /// Notes that a scheduler owes an answer from now on, if none was owed already: the scheduler
-    /// that knew of this ask may be gone.
+    /// Notes that an answer is owed from now on, if none was already: the scheduler that knew of this ask may be gone.
     pub(crate) fn expect_answer(&mut self, now: Time) {
         self.unanswered.get_or_insert(now);
     }

@@ -80,7 +80,6 @@ impl SecretKey {
         ROUNDS.iter().fold(block, |[left, right], round| [right, left ^ self.hash(*round, right) & mask])
     }
 
-    /// Inverts [`encrypt`](Self::encrypt).
     pub(crate) fn decrypt(&self, block: [u64; 2], mask: u64) -> [u64; 2] {
         ROUNDS.iter().rev().fold(block, |[left, right], round| [right ^ self.hash(*round, left) & mask, left])
     }

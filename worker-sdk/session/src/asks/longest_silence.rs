@@ -12,11 +12,9 @@ const AT_ONCE: Span = Span::from_secs(2);
 /// again, and one report may be lost.
 const RELAY_WAITING: Span = Span::from_secs(6);
 const RELAY_AT_ONCE: Span = Span::from_millis(400);
-/// How long a relay waits for the scheduler's own refusal at a deadline. After half of this time it
-/// asks for it.
+/// How long a relay waits at a deadline for the scheduler's own refusal, which it asks for after half of this time.
 const RELAY_GRACE: Span = Span::from_secs(1);
-/// A scheduler reports to a whole fleet at one moment, so its silence begins for all at once. Up to
-/// an eighth of the longest silence is therefore added at random.
+/// Up to an eighth of the longest silence is added at random: it begins at one moment for a whole fleet.
 const JITTER: u64 = 8;
 
 /// How long a scheduler may be silent before a request is repeated. All requests of a client share

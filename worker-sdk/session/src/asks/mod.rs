@@ -15,9 +15,8 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(super) struct Asks {
     by_number: BTreeMap<AskNumber, Ask>,
-    /// No ask is due before this. A bound replaces a queue, because nearly all asks are answered
-    /// long before they are due: scanning all of them every few seconds costs less than keeping
-    /// them in order.
+    /// No ask is due before this. Nearly all asks are answered long before they are due, so that scanning all of
+    /// them every few seconds costs less than a queue that keeps them in order.
     earliest_due: Time,
 }
 

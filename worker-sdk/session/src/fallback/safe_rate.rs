@@ -10,10 +10,9 @@ const LONGEST: Span = Span::from_secs(86_400);
 
 /// The rate at which one client calls one resource while no scheduler coordinates it.
 ///
-/// Calls are evenly spaced without a burst, and the spacing is rounded up. **Only calls count, not
-/// their cost in other units**, and each client counts for itself: a hundred clients call a hundred
-/// times as often. A safe rate is the account's worst-case capacity divided by the number of
-/// clients and the cost of the most expensive call.
+/// Calls are evenly spaced without a burst, and the spacing is rounded up. **Only calls count, not their cost
+/// in other units**, and each client counts for itself: a hundred clients call a hundred times as often. A
+/// safe rate is the account's worst-case capacity, divided by the number of clients and the dearest call's cost.
 ///
 /// ```
 /// use rampmeter_worker_session::SafeRate;

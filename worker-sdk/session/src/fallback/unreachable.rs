@@ -25,10 +25,9 @@ pub enum Unreachable {
     },
     /// The client itself grants permits in the order of asking. Mode `allow` gets one now or none.
     ///
-    /// The first permit comes at a random time within one interval of the rate, because a whole
-    /// fleet loses its scheduler at one moment. Schedulers neither know nor charge these permits,
-    /// and the original requests are cancelled. Local permits respect deadlines, and freezes that
-    /// were announced before.
+    /// The first permit comes at a random time within one interval of the rate, because a whole fleet loses
+    /// its scheduler at one moment. Schedulers neither know nor charge these permits, and the original
+    /// requests are cancelled. Local permits respect deadlines, and freezes that were announced before.
     SafeRate {
         /// The patience before this policy begins.
         after: Patience,

@@ -34,9 +34,8 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 /// A response to an admitted request has a `RateLimit` header with what its limits have left,
 /// unless the service sets that header itself.
 ///
-/// The responses in the table have no body. An outer layer that writes one finds the
-/// [`Error`](crate::Error) in the extensions, as an `Arc<Error>`. A request whose caller
-/// disconnects leaves the queue.
+/// The responses in the table have no body. An outer layer that writes one finds the [`Error`](crate::Error)
+/// in the extensions, as an `Arc<Error>`. A request whose caller disconnects leaves the queue.
 ///
 /// **By default the layer notices late that no scheduler answers**: after five seconds, or after
 /// the longest wait. A client with [`Unreachable::Fail`](crate::policy::Unreachable::Fail) notices
