@@ -25,7 +25,6 @@ pub(crate) struct Buckets {
     pub(crate) readings: Vec<Reading>,
     pub(crate) pause: Option<Span>,
     pub(crate) lone_reset: Option<Span>,
-    /// The names of headers that could not be parsed.
     pub(crate) unreadable: Vec<String>,
 }
 

@@ -8,21 +8,17 @@ rampmeter_protocol::named! {
     /// How an upstream reports its rate limits.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum Dialect {
-        /// Sentinel Hub and Copernicus Data Space: `Retry-After` in milliseconds, and the cost of a
-        /// call in `X-ProcessingUnits-Spent`.
+        /// Sentinel Hub and Copernicus Data Space: `Retry-After` in ms, a call's cost in `X-ProcessingUnits-Spent`.
         SentinelHub = "sentinel-hub",
         /// The IETF draft: `RateLimit` with `RateLimit-Policy`; `RateLimit-Limit`, `-Remaining` and
         /// `-Reset` of earlier drafts.
         Ietf = "ietf",
         /// Discord: `X-RateLimit-Limit`, `-Remaining` and `-Reset-After` of a `-Bucket`.
         Discord = "discord",
-        /// OpenAI, and the many APIs that copy its headers:
-        /// `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`.
+        /// OpenAI, and the many APIs that copy its headers: `x-ratelimit-{limit,remaining,reset}-{requests,tokens}`.
         Openai = "openai",
-        /// Anthropic:
-        /// `anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-{limit,remaining,reset}`,
-        /// and for windows that are used up
-        /// `anthropic-ratelimit-unified-{5h,7d}-{utilization,reset}`.
+        /// Anthropic: `anthropic-ratelimit-{requests,tokens,input-tokens,output-tokens}-{limit,remaining,reset}`,
+        /// and for windows that are used up `anthropic-ratelimit-unified-{5h,7d}-{utilization,reset}`.
         Anthropic = "anthropic",
         /// GitHub: `x-ratelimit-{limit,remaining,used,reset}` of a `-resource`.
         Github = "github",

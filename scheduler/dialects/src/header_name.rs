@@ -1,8 +1,7 @@
 //! What the name of a header says about limits.
 //!
-//! Most upstreams use similar names: `x-ratelimit-remaining`, `RateLimit-Reset`,
-//! `X-Rate-Limit-Limit`, `x-ratelimit-remaining-tokens`, `X-RateLimit-Requests-Reset`,
-//! `retry-after-ms`.
+//! Most upstreams use similar names: `x-ratelimit-remaining`, `RateLimit-Reset`, `X-Rate-Limit-Limit`,
+//! `x-ratelimit-remaining-tokens`, `X-RateLimit-Requests-Reset`, `retry-after-ms`.
 
 use rampmeter_policy::observation::Scope;
 use rampmeter_protocol::time::Span;

@@ -4,16 +4,13 @@
 //! [`Observation`](rampmeter_policy::observation::Observation). It reads no clock: the wall time,
 //! with which dates are compared, is an argument.
 //!
-//! One [`Reader`] reads all dialects by the names of headers and the notations listed in
-//! docs/upstreams.md, and by these rules. A dialect adds its peculiarities, and a configuration
-//! adds [headers](OddHeaders) and [objections](Objection).
+//! One [`Reader`] reads all dialects by the names of headers and the notations listed in docs/upstreams.md, and
+//! by these rules. Dialects add peculiarities, configurations [headers](OddHeaders) and [objections](Objection).
 //!
-//! * A missing header says nothing. An unreadable header counts as missing, and is
-//!   [listed](DialectReading::unreadable).
-//! * A number in `Retry-After` is in seconds, possibly with a fraction, unless the dialect or the
-//!   resource says milliseconds; a number as large as the present is a moment. A past moment is no
-//!   pause, and a pause is [bounded](MAX_PAUSE). Moments are compared with the response's `Date` if
-//!   the server's clock differs.
+//! * A missing header says nothing. An unreadable one counts as missing and is [listed](DialectReading::unreadable).
+//! * A number in `Retry-After` is in seconds, possibly with a fraction, unless the dialect or the resource says
+//!   milliseconds; a number as large as the present is a moment. A past moment is no pause, and a pause is
+//!   [bounded](MAX_PAUSE). Moments are compared with the response's `Date` if the server's clock differs.
 //! * **429** means that a limit objected. Without `Retry-After`, the pause lasts until the last
 //!   empty window ends. The limit is known if the response shows exactly one empty bucket.
 //! * **403** equals a 429 if it has `Retry-After` or shows an empty bucket, as at GitHub. Sentinel
@@ -26,9 +23,8 @@
 //! * **A code** of the body's error takes precedence over the status: `THROTTLED` of Shopify
 //!   objects with status 200, and `lock_timeout` of Stripe is no objection despite status 429.
 //! * **Any other 4xx** with `Retry-After` equals a 429.
-//! * **5xx** with `Retry-After` asks all clients to pause, as in HTTP, and says nothing about a
-//!   limit. A 503 without that header means that the upstream is busy: it may have a cap on calls
-//!   in flight.
+//! * **5xx** with `Retry-After` asks all clients to pause, as in HTTP, and says nothing about a limit. A 503
+//!   without that header means that the upstream is busy: it may have a cap on calls in flight.
 //!
 //! An empty bucket means a pause only if it refills at once. OpenAI and Anthropic report the time
 //! until the bucket is full; it has stock long before.

@@ -99,9 +99,8 @@ impl Reader {
         self.objections.iter().any(|objection| objection.body.is_some())
     }
 
-    /// Returns the code for the text of an objection in `body`, if there is one. Whoever has the
-    /// body passes it on as the [code](Response::code) of the settle, in preference to the code in
-    /// the body itself.
+    /// Returns the code for the text of an objection in `body`, if there is one. Whoever has the body passes it on
+    /// as the settle's [code](Response::code), in preference to the code in the body itself.
     #[must_use]
     pub fn code_in(&self, status: u16, body: &str) -> Option<&str> {
         let lower = body.to_ascii_lowercase();

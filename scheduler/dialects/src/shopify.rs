@@ -23,8 +23,7 @@ struct ThrottleStatus {
     restore_rate: f64,
 }
 
-/// Reads `{"maximumAvailable":1000,"currentlyAvailable":954,"restoreRate":50}`, in points and
-/// points per second.
+/// Reads `{"maximumAvailable":1000,"currentlyAvailable":954,"restoreRate":50}`, in points and points per second.
 fn throttle_status(text: &str) -> Option<Reading> {
     let status: ThrottleStatus = serde_json::from_str(text).ok()?;
     let (most, left, rate) = (status.maximum_available, status.currently_available, status.restore_rate);

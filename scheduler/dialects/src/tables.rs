@@ -6,7 +6,6 @@ use std::borrow::Cow;
 
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// The unit of a bare number in `Retry-After`.
     pub(crate) retry_after: RetryAfterUnit,
     /// The responses that object, before those of all dialects.
     pub(crate) objections: fn() -> Vec<Objection>,
