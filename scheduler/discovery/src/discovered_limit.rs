@@ -148,10 +148,8 @@ impl DiscoveredLimit {
 
     /// Extends the limit to calls of this route. Returns whether the route is new.
     pub(crate) fn add_route(&mut self, label: &str, route: &str) -> bool {
-        match self.spec.applies.matching.get_mut(label) {
-            Some(Pattern::OneOf(routes)) => routes.insert(route.to_owned()),
-            Some(Pattern::Exact(_) | Pattern::Prefix(_) | Pattern::Regex(_)) | None => false,
-        }
+        let Some(Pattern::OneOf(routes)) = self.spec.applies.matching.get_mut(label) else { return false };
+        routes.insert(route.to_owned())
     }
 
     pub(crate) fn confirm(&mut self, now: Time) {
@@ -181,9 +179,8 @@ impl DiscoveredLimit {
         counts
     }
 
-    /// Adopts another capacity once [`CONSISTENT`] responses in a row state it. Returns whether the
-    /// capacity changes. A lower capacity of a limit without keys is left to the bucket, which
-    /// follows it as for a configured limit.
+    /// Adopts another capacity once [`CONSISTENT`] responses in a row state it. Returns whether it changes. The
+    /// bucket follows a lower capacity of a limit without keys, as for a configured limit.
     pub(crate) fn resize(&mut self, stated: Amount) -> bool {
         let (other, answers) = self.other;
         let counts_itself = stated < self.spec.capacity && !self.spec.applies.is_keyed();
@@ -198,9 +195,8 @@ impl DiscoveredLimit {
     }
 }
 
-/// The algorithm of a limit discovered by headers. As nothing tells when the upstream's windows
-/// begin, the limit gets windows that begin with their first call, which count as sliding windows
-/// and so are safe for every beginning.
+/// The algorithm of a limit discovered by headers. As nothing tells when the upstream's windows begin, these
+/// begin with their first call: they count as sliding windows, and so are safe for every beginning.
 pub(crate) fn algorithm(is_gradual: bool) -> Algorithm {
     if is_gradual { Algorithm::TokenBucket } else { Algorithm::FixedWindow(Alignment::FirstUse) }
 }

@@ -24,9 +24,7 @@ const MAX_ROUTES: usize = 256;
 /// Bytes of routes beyond which no limit gets another one: the state record has to hold them.
 const ROUTES_BYTES: usize = 16 << 10;
 
-/// The name of the limit for a discovered rate.
 const RATE: &str = "learned-rate";
-/// The name of the limit for a discovered cap on calls in flight.
 const IN_FLIGHT: &str = "learned-in-flight";
 
 /// The pause after a rejection that states none.
@@ -56,9 +54,8 @@ enum RejectionSource {
 
 /// The discovery of limits for one resource, if the resource wants it.
 ///
-/// The core has to begin with the [extended](Discovery::extended) resource. From then on, all
-/// events go through [`handle`](Discovery::handle), and the driver takes
-/// [`next_wakeup`](Discovery::next_wakeup) from here.
+/// The core has to begin with the [extended](Discovery::extended) resource. From then on, all events go to
+/// [`handle`](Discovery::handle), and the driver takes [`next_wakeup`](Discovery::next_wakeup) from here.
 ///
 /// What a response or a wake-up teaches is in force in the core before the core handles it, so that
 /// all commands that follow from an event number limits alike. No limits change in a hand-over.

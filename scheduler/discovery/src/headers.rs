@@ -48,7 +48,6 @@ pub(crate) fn name_of(reading: &Reading) -> Option<Name> {
     Name::new(reading.described.name.as_deref().unwrap_or(of_scope)).ok()
 }
 
-/// Returns the period of the limit in a reading, if it shows.
 pub(crate) fn period(reading: &Reading) -> Option<Span> {
     if let Some(stated) = reading.described.period {
         return Some(stated).filter(|stated| *stated > Span::ZERO && *stated <= MAX_PERIOD);
@@ -57,12 +56,10 @@ pub(crate) fn period(reading: &Reading) -> Option<Span> {
     let grains = reset.nanos() / grain;
     let shown = match reading.described.is_gradual {
         false => u128::from(reset.nanos()),
+        true if grains < MIN_GRAINS => return None,
         true => {
             let missing = reading.capacity?.saturating_sub(reading.remaining).micros();
-            if missing == 0 || grains < MIN_GRAINS {
-                return None;
-            }
-            u128::from(reset.nanos()) * u128::from(reading.capacity?.micros()) / u128::from(missing)
+            (u128::from(reset.nanos()) * u128::from(reading.capacity?.micros())).checked_div(u128::from(missing))?
         }
     };
     let shown = Span::from_nanos(u64::try_from(shown).ok()?.max(grain));

@@ -1,16 +1,14 @@
 //! Finds how many calls the upstream serves at once.
 //!
-//! Additive increase, multiplicative decrease, as TCP does with its window (Chiu and Jain, 1989;
-//! RFC 5681), and `AIMDLimit` of Netflix's concurrency-limits with calls. A rejection says more
-//! than a lost packet: of the calls in flight at the first rejection, the served ones had places.
-//! Their number is the new cap, but at least half the old one. After calls have used the cap for a
-//! while, a higher one is tried. Each rejected try doubles this time, so that few calls are
-//! rejected in the long run.
+//! Additive increase, multiplicative decrease, as TCP does with its window (Chiu and Jain, 1989; RFC 5681),
+//! and `AIMDLimit` of Netflix's concurrency-limits with calls. A rejection says more than a lost packet: of
+//! the calls in flight at the first rejection, the served ones had places. Their number is the new cap, but
+//! at least half the old one. After calls have used the cap for a while, a higher one is tried. Each rejected
+//! try doubles this time, so that few calls are rejected in the long run.
 //!
-//! A queue in the upstream delays every call. So the median time of some dozen calls is compared
-//! with the least median, as TCP Vegas compares round trips (Brakmo and Peterson, 1995). Of n calls
-//! in flight, n × (1 − least / now) wait in that queue. If a lower number does not make calls
-//! faster, there is no queue: the calls or the upstream have changed.
+//! A queue in the upstream delays every call, so the median time of some dozen calls is compared with the
+//! least median, as in TCP Vegas (Brakmo and Peterson, 1995). Of n calls in flight, n × (1 − least / now) wait
+//! there. If a lower number makes calls no faster, there is no queue: the calls or the upstream have changed.
 
 use rampmeter_protocol::time::{Span, Time};
 

@@ -7,10 +7,9 @@
 //! | a rate | refused calls, by additive increase and multiplicative decrease: `rate_search` |
 //! | a cap on calls in flight | refused calls, and calls that take longer: `in_flight_cap` |
 //!
-//! Discovered limits are in force like configured ones, and come after them. A limit from headers
-//! begins with the amount that the headers state. The rate and the cap are
-//! [steered](rampmeter_policy::spec::Learn::Steered): their capacities in force change without a
-//! change of limits.
+//! Discovered limits are in force like configured ones, and come after them. A limit from headers begins with
+//! the stated amount. The rate and the cap are [steered](rampmeter_policy::spec::Learn::Steered): their
+//! capacities in force change without a change of limits.
 //!
 //! [`Discovery`] stands between the driver of a scheduler and its core:
 //!

@@ -22,9 +22,7 @@ const SLOWER_ABOVE: f64 = 32.0;
 /// The slower growth in each review: the rate doubles in twelve seconds.
 const SLOWER_GROWTH: f64 = 1.0145;
 const LEFT_IN_SLOW_START: f64 = 0.5;
-/// The fraction that an early rejection leaves.
 const LEFT_AFTER_EARLY_REFUSAL: f64 = 0.8;
-/// The fraction that a later rejection leaves.
 const LEFT_AFTER_LATER_REFUSAL: f64 = 0.95;
 /// A rejection is early if calls used the rate for less than the plateau divided by this.
 const EARLY_PART: u64 = 4;
@@ -98,9 +96,9 @@ impl RateSearch {
         };
         let window = pause.clamp(Span::from_secs(1), Span::from_secs(SECONDS as u64 - 4));
         let sustained = self.served.rate(now, window) * SUSTAINED;
-        // A pause above one second shows that a window of about its length was used up, if calls
-        // used the rate in it.
-        let is_used = f64::from(self.served.most_in_a_second(now, window)) >= self.rate * USED;
+        // A pause above one second shows that a window of about its length was used up, if calls used the rate in it.
+        let most_in_a_second = self.served.past(now, window).1.max().unwrap_or(0);
+        let is_used = f64::from(most_in_a_second) >= self.rate * USED;
         let (most, left) = match window > Span::from_secs(1) && sustained > 0.0 && is_used {
             true => (self.rate.min(sustained / SUSTAINED), (self.rate * factor).min(sustained)),
             false => (self.rate, self.rate * factor),
@@ -112,7 +110,6 @@ impl RateSearch {
         (self.grown, self.last_refusal, self.reviewed) = (Span::ZERO, Some(now), now);
     }
 
-    /// When the rate may grow again.
     pub(crate) fn next_review(&self) -> Time {
         self.reviewed + REVIEW
     }
@@ -167,10 +164,6 @@ impl ServedCalls {
     fn rate(&self, now: Time, window: Span) -> f64 {
         let (seconds, calls) = self.past(now, window);
         calls.map(f64::from).sum::<f64>() / seconds as f64
-    }
-
-    fn most_in_a_second(&self, now: Time, window: Span) -> u32 {
-        self.past(now, window).1.max().unwrap_or(0)
     }
 
     /// The number of known whole past seconds that make up about `window`, and the calls of each.
