@@ -599,8 +599,10 @@ PARTS = [
             # `complexity` judges times, which are longer beside other programs.
             Tests("rampmeter-scheduler-core", "memory"),
         ),
-        IN_CORE + pools.IN_CORE,
+        IN_CORE,
     ),
+    Part("scheduler/core/src", (Tests("rampmeter-scheduler-core", "behaviour", "pools"),), pools.IN_CORE),
+    Part("scheduler/policy/src", (Tests("rampmeter-scheduler-core", "behaviour", "pools"),), pools.IN_POLICY),
     Part(
         "scheduler/policy/src",
         (
@@ -609,7 +611,7 @@ PARTS = [
             Tests("rampmeter-scheduler-core", "behaviour"),
             Tests("rampmeter-simulator", "behaviour"),
         ),
-        IN_POLICY + bounds.IN_POLICY + pools.IN_POLICY,
+        IN_POLICY + bounds.IN_POLICY,
     ),
     Part(
         "scheduler/core/src",

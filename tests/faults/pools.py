@@ -2,9 +2,8 @@
 
 # name, function, the one place in it (a regular expression), what is planted there
 IN_CORE = [
-    ("a latecomer passes at the same account", "choose", r"!bill\.charged\(\)\.any\(\|limit\| blocked\.has\(limit\)\)", "true"),
     ("a spent account is chosen", "choose", r" && self\.spent_quota\(self\.now, bill\)\.is_none\(\)", ""),
-    ("the first account is chosen", "choose", r"\(offer\.at, self\.reluctance\(&one\.bill\)\)", "(Time::ORIGIN, *one == &alternatives[0], *offer == offer)"),
+    ("the first account is chosen", "choose", r"\(offer\.at, self\.reluctance\(&one\.bill\)\)", "(Time::ORIGIN, offer.at == Time::NEVER)"),
     ("accounts with little stock go first", "reluctance", r"Reverse\(stock\)", "Reverse(u128::MAX - stock)"),
     ("accounts take no turns", "commit", r"self\.chosen\[account\.index\(\)\] = start\.serial", "self.chosen[account.index()] = 0"),
     ("one spent account refuses all", "spent_quota", r"spent\.min\(\)\?\?", "spent.max()??"),
@@ -14,7 +13,7 @@ IN_CORE = [
     ("a granted request keeps all accounts", "start", r"self\.permits\.set_bill\(slot, \(\*bill\)\.clone\(\)\);", ""),
     ("a successor forgets the account", "charges_of", r"self\.resource\.account_charged\(&bill\)", "None"),
     ("a paused account decides whether a request is in time", "earliest_once_settled", r"starts\.min\(\)", "starts.max()"),
-    ("a promoted request stands behind held ones", "start_or_hold", r"reason == StartReason::InTurn", "true"),
+    ("what fits into the rest of a window stands behind held requests", "start_or_hold", r"reason == StartReason::InTurn", "true"),
 ]
 IN_POLICY = [
     ("excluded accounts make calls", "bill_in_pool", r"&& !not\.contains\(&account\.name\)", ""),

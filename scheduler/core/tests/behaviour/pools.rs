@@ -65,6 +65,14 @@ scripts! {
         0    reserve e requests=1  -> e@0/y
     "
 
+    of_equal_accounts_the_one_that_was_chosen_before_the_others_goes_first(pool()): "
+        0    reserve a account:y requests=10 -> a@0/y
+        0    reserve b account:x requests=10 -> b@0/x
+        500  reserve c requests=5            -> c@500/y
+        500  reserve d requests=5            -> d@500/x
+        1000 reserve e requests=5            -> e@1000/y
+    "
+
     the_earliest_start_decides(pool()): "
         0    reserve a requests=10 -> a@0/x
         0    reserve b requests=8  -> b@0/y
@@ -109,6 +117,22 @@ scripts! {
         0    answered a 429 limit=requests after=5000 -> a:settled
         0    reserve b account:y                      -> b@0/y
         0    reserve c account:x                      -> c@5000/x
+    "
+
+    a_refusal_that_names_one_limit_pauses_that_one_alone(pooled(two_limits(), &["x", "y"])): "
+        0    wait a account:x units=1                 -> a@0/x
+        0    answered a 429 limit=units after=5000    -> a:settled
+        0    reserve b account:x                      -> b@0/x
+        0    reserve c account:x units=1              -> c@5000/x
+    "
+
+    a_window_is_used_up_at_each_account(pooled(ten(Algorithm::FixedWindow(Alignment::Epoch)), &["x", "y"])): "
+        100  wait a requests=5  -> a@100/x
+        100  wait b requests=5  -> b@100/y
+        100  wait c requests=8  ->
+        100  wait d requests=8  ->
+        100  wait e requests=3  -> e@100/x
+        950                     -> c@1000/y d@1000/x
     "
 
     limits_above_the_accounts_count_for_all(under_a_shared_limit()): "
@@ -157,6 +181,13 @@ scripts! {
         0    answered a 403 unit=units -> a:settled
         0    wait b units=100          -> b@0/y
         0    wait c units=1            -> c:quota_spent+60000
+    "
+
+    an_account_that_is_spent_for_a_while_is_not_chosen(pooled(with_quota(), &["x", "y"])): "
+        0    wait a account:x units=1             -> a@0/x
+        0    wait b account:y units=50            -> b@0/y
+        0    answered a 403 unit=units after=30000 -> a:settled
+        0    wait c units=10                      -> c@0/y
     "
 
     a_starving_request_goes_first_at_its_account(starving()): "
