@@ -573,7 +573,7 @@ IN_UPSTREAM = [
 ]
 
 IN_NATS_SERVER = [
-    ("a copy of a mark counts", "left_by", r"inode == mark\.ino\(\)\.to_string\(\)", "!inode.is_empty()"),
+    ("a copy of a mark counts", "left_by", r"file == identity\(&mark\)", "!file.is_empty()"),
     ("a store may change after a clean stop", "unchanged_since", r"changed\(&found\) > changed\(mark\)", "false"),
     ("a killed server leaves a mark", "kill", r"if self\.pid\(\)\.is_some\(\) \{", "if let Some(name) = self.running.name.clone() { self.running.child.start_kill()?; self.ended().await?; clean_stop::leave(&self.launch.store, &name).await?; } else if self.pid().is_some() {"),
 ]

@@ -134,6 +134,7 @@ fn questions_orders_and_their_answers_are_as_the_schema_says() {
     check::<Purge>("purge", r#"{"client": "team-a", "class": "bulk"}"#);
     check::<Purged>("purged", r#"{"resource":"hub","epoch":3,"ended":2}"#);
     check::<LimitOrder>("limit_order", r#"{"limit": "per-month"}"#);
+    check::<LimitOrder>("limit_order", r#"{"account": "team-a"}"#);
     check::<FreezeOrder>("freeze_order", r#"{"limit": "per-minute", "for_ms": 60000.0}"#);
     check::<AccessToken>("access_token", r#"{"status":"token","access_token":"e30.secret","valid_ms":540000.0}"#);
     check::<LimitOrderDone>("limit_order_done", r#"{"resource":"hub","epoch":3,"limits":["few"],"more":true}"#);

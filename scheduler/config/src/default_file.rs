@@ -114,7 +114,7 @@ mod tests {
         ),
         (
             LimitTable::TABLE.keys,
-            "[[resource]]\nname = \"api\"\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\n",
+            "[[resource]]\nname = \"api\"\naccounts = [\"a\"]\n[[resource.limit]]\nname = \"few\"\ncapacity = 10\n",
             "",
         ),
     ];

@@ -11,7 +11,7 @@ use std::hash::BuildHasher;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 const MARK: &str = "clean-stop";
 /// Linux's id of the current boot. After another boot, unwritten data may be missing.
@@ -27,9 +27,16 @@ const CLOCK_TICK: Duration = Duration::from_millis(10);
 pub(crate) async fn leave(store: &Path, name: &str) -> io::Result<()> {
     let mut file = File::create(store.join(MARK))?;
     let (created, boot) = (file.metadata()?, fs::read_to_string(BOOT_ID)?);
-    write!(file, "{name} {} {} {boot}", created.ino(), created.ctime())?;
+    write!(file, "{name} {} {} {boot}", identity(&created), created.ctime())?;
     tokio::time::sleep(CLOCK_TICK).await;
     Ok(())
+}
+
+/// Tells a file from each other one, even if that has its inode later, where the file system keeps
+/// the time of its creation.
+fn identity(file: &Metadata) -> String {
+    let born = file.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+    format!("{}-{}", file.ino(), born.unwrap_or_default().as_nanos())
 }
 
 /// Returns the name of the server that left `store` exactly as it is, if there is one, or else one that
@@ -42,9 +49,9 @@ pub(crate) fn name(store: &Path, prefix: &str) -> String {
 fn left_by(store: &Path) -> io::Result<Option<String>> {
     let (text, mark) = (fs::read_to_string(store.join(MARK))?, fs::symlink_metadata(store.join(MARK))?);
     let boot = fs::read_to_string(BOOT_ID)?;
-    let [name, inode, created, of_boot] = *text.split_whitespace().collect::<Vec<_>>() else { return Ok(None) };
+    let [name, file, created, of_boot] = *text.split_whitespace().collect::<Vec<_>>() else { return Ok(None) };
     let created: i64 = created.parse().unwrap_or(0);
-    let is_itself = inode == mark.ino().to_string() && mark.ctime() - created <= WRITTEN_WITHIN_SECS;
+    let is_itself = file == identity(&mark) && mark.ctime() - created <= WRITTEN_WITHIN_SECS;
     let is_whole = is_itself && of_boot == boot.trim() && unchanged_since(&mark, store)?;
     Ok(is_whole.then(|| name.to_owned()))
 }

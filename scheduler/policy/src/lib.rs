@@ -4,7 +4,7 @@
 //! exact amounts. [`Resource::bill`] computes what a call takes from each limit. Nothing here has a
 //! state: levels, queues and permits are the core's.
 
-pub mod accounts;
+mod accounts;
 mod applies;
 pub mod arithmetic;
 mod bill;
@@ -12,6 +12,7 @@ mod checks;
 pub mod ids;
 mod limit;
 pub mod observation;
+mod pool;
 pub mod refusal;
 mod resource;
 pub mod spec;

@@ -9,7 +9,6 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-pub use super::accounts::AccountSpec;
 pub use super::applies::{Applies, MAX_KEY_LABELS, Pattern};
 pub use crate::arithmetic::Alignment;
 
@@ -155,6 +154,29 @@ pub enum Uncounted {
     /// Refuses them, because a limit may name its unit `request` by mistake.
     #[default]
     Refuse,
+}
+
+/// The most accounts of a resource: a waiting request has a bill for each.
+pub const MAX_ACCOUNTS: usize = 16;
+
+/// An account of a pool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AccountSpec {
+    /// Its name, unique in the resource.
+    pub name: Name,
+    /// How much it is preferred among accounts that can serve a call at once: twice the weight
+    /// counts like twice the stock.
+    pub weight: Weight,
+    /// The classes whose calls it serves; empty for all.
+    pub classes: Vec<Name>,
+}
+
+impl AccountSpec {
+    /// Creates an account for all classes, with a weight of one.
+    #[must_use]
+    pub fn new(name: Name) -> Self {
+        AccountSpec { name, weight: Weight::ONE, classes: Vec::new() }
+    }
 }
 
 /// Shares each class between clients by dominant resource fairness.

@@ -13,6 +13,7 @@ use rampmeter_front::forwarded_labels;
 use rampmeter_nats_server::{Binary, Options, Server};
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::time::Span;
+use rampmeter_proxy::credential::Credentials;
 use rampmeter_proxy::settings::{Asking, Bounds, Encryption, Function, HeaderSettings, LabelsFn, Pages, Times};
 use rampmeter_proxy::{Proxy, Settings};
 use rampmeter_scheduler::running;
@@ -140,7 +141,7 @@ async fn proxy(client: &Client, upstream: SocketAddr, resource: &str) -> anyhow:
         upstream: format!("http://{upstream}").parse()?,
         asking: Asking { labels: Some(labels), ..Asking::default() },
         headers: HeaderSettings { forwarded: true, ..HeaderSettings::default() },
-        credential: None,
+        credentials: Credentials::default(),
         // Requests that are still held at the end are not waited for.
         times: Times { max_wait: LONGEST_WAIT, drain: Span::from_millis(1), ..Times::default() },
         bounds: Bounds::default(),

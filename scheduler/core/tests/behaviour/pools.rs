@@ -2,7 +2,7 @@
 
 use crate::prelude::*;
 use proptest::prelude::*;
-use rampmeter_policy::spec::{AccountSpec, Weight};
+use rampmeter_policy::spec::{AccountSpec, MAX_ACCOUNTS, Weight};
 
 /// `spec` with these accounts, each of which has every limit.
 fn pooled(mut spec: ResourceSpec, accounts: &[&str]) -> ResourceSpec {
@@ -46,9 +46,9 @@ fn fewer() -> ResourceSpec {
 
 #[test]
 fn a_pool_has_a_bounded_number_of_accounts() {
-    let names: Vec<String> = (0..17).map(|number| format!("a{number}")).collect();
+    let names: Vec<String> = (0..=MAX_ACCOUNTS).map(|number| format!("a{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    assert_eq!(Resource::faults(&pooled(ten_per_second(), &names[..16])), []);
+    assert_eq!(Resource::faults(&pooled(ten_per_second(), &names[..MAX_ACCOUNTS])), []);
     let faults = Resource::faults(&pooled(ten_per_second(), &names));
     assert_eq!(faults[0].to_string(), "a resource has at most 16 accounts, not 17");
     let keyed = pooled(resource(vec![by("model", limit("requests", 10.0, span(1000)))]), &["x"]);
