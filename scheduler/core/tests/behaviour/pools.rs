@@ -44,6 +44,7 @@ fn fewer() -> ResourceSpec {
     spec
 }
 
+/// Reaches `spec::MAX_ACCOUNTS`.
 #[test]
 fn a_pool_has_a_bounded_number_of_accounts() {
     let names: Vec<String> = (0..=MAX_ACCOUNTS).map(|number| format!("a{number}")).collect();
