@@ -40,6 +40,7 @@ class Fault:
 
 # name, function, the one place in it (a regular expression), what is planted there
 IN_CORE = [
+    ("a bill outlives its last permit", "charge_anew", r"drop\(before\);(?=\s*return)", ""),
     ("a user fills the queue with new clients", "parties", r"user\.map\(Party::User\)", "user.filter(|_| false).map(Party::User)"),
     ("a window of a second asks for a pause of a minute", "blamed", r"blamed\.retain\(\|limit\| may_ask\(\*limit\)\);", ""),
     ("a limit that alone was to blame is forgotten", "sample", r"measured\.is_convicted \|= blamed\.len\(\) == 1;", ""),

@@ -80,6 +80,7 @@ impl<R> Permits<R> {
         let permit = self.permits.remove(slot).expect("a slot in use");
         self.by_id.remove(&permit.id, slot);
         self.bills.release(&permit.bill);
+        assert!(self.bills.kept.len() <= self.permits.len(), "each bill that is kept is a permit's");
         permit
     }
 

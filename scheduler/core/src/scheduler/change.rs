@@ -83,7 +83,11 @@ impl<R: Clone> Scheduler<R> {
         let bill = self.charge_by(&before, call.as_deref(), class);
         let bill = match bill.and_then(|bill| self.check_keys(now, &bill).map(|()| bill)) {
             Ok(bill) => bill,
-            Err(refusal) => return self.refuse_unqueued(slot, refusal),
+            Err(refusal) => {
+                // A bill is forgotten with the last permit that has it.
+                drop(before);
+                return self.refuse_unqueued(slot, refusal);
+            }
         };
         let waiting = self.permits.get_mut(slot).waiting_mut();
         self.queues.recharge(waiting, &before, &bill);
@@ -94,8 +98,7 @@ impl<R: Clone> Scheduler<R> {
         self.permits.set_bill(slot, bill);
         self.enter_queue(slot);
         if self.permits.get(slot).waiting().deadline.is_some() {
-            let whole = Arc::clone(&self.permits.get(slot).bill);
-            self.offer_or_turn_away(now, slot, &whole, self.resource.tier(class), LimitSet::NONE);
+            self.offer_or_turn_away(now, slot, self.resource.tier(class), LimitSet::NONE);
         }
     }
 

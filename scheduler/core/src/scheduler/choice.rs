@@ -25,13 +25,6 @@ pub(crate) struct Choice<'a> {
     pub(crate) offer: Offer,
 }
 
-impl<'a> Choice<'a> {
-    /// Returns the chosen option of `whole`, to be kept.
-    pub(crate) fn shared_bill(&self, whole: &Arc<Bill>) -> Arc<Bill> {
-        Arc::clone(self.alternative.unwrap_or(whole))
-    }
-}
-
 impl<R> Scheduler<R> {
     /// Chooses an option of the bill of a request that came at `since`. `None` if each needs a
     /// spent quota or one of the `blocked` limits.

@@ -29,7 +29,6 @@ use crate::limits::{StartKey, just_past};
 use crate::permits::Stage;
 use crate::queue::{Needs, Service, ServiceCount, StartReason};
 use crate::scheduler::Scheduler;
-use crate::scheduler::choice::Choice;
 use crate::scheduler::dispatch_plan::HeldStart;
 use rampmeter_policy::ids::{ClassId, LimitId, Tier};
 use rampmeter_policy::refusal::Refusal;
@@ -152,12 +151,10 @@ impl<R: Clone> Scheduler<R> {
 
     /// Starts a request that no key holds up, refuses it, or holds its start if not after `latest`.
     fn start_or_hold(&mut self, now: Time, slot: Slot, tier: Tier, reason: StartReason, latest: Time) {
-        let permit = self.permits.get(slot);
-        let (whole, class) = (Arc::clone(&permit.bill), permit.waiting().class);
         // What goes first, or into the rest of a window, does not stand behind held requests.
+        let class = self.permits.get(slot).waiting().class;
         let blocked = if reason == StartReason::InTurn { self.plan.blocked(class) } else { LimitSet::NONE };
-        let Some(choice) = self.offer_or_turn_away(now, slot, &whole, tier, blocked) else { return };
-        let (bill, offer) = (choice.shared_bill(&whole), choice.offer);
+        let Some((bill, offer)) = self.offer_or_turn_away(now, slot, tier, blocked) else { return };
         match self.blocking(now, &bill, offer, tier) {
             None => self.start(now, slot, bill, offer, tier, reason),
             Some(limit) if offer.at <= latest => self.hold_start(now, slot, bill, offer, tier, limit),
@@ -186,28 +183,28 @@ impl<R: Clone> Scheduler<R> {
         needing.find(|slot| self.spent_quota(now, &self.permits.get(*slot).bill).is_some())
     }
 
-    /// Returns the start that a waiting request with this bill could have now without the `blocked`
-    /// limits, or refuses it if that is too late.
-    pub(crate) fn offer_or_turn_away<'a>(
+    /// Returns the option that a waiting request could have now without the `blocked` limits, with
+    /// its start, or refuses the request if that is too late.
+    pub(crate) fn offer_or_turn_away(
         &mut self,
         now: Time,
         slot: Slot,
-        whole: &'a Bill,
         tier: Tier,
         blocked: LimitSet,
-    ) -> Option<Choice<'a>> {
-        let waiting = self.permits.get(slot).waiting();
+    ) -> Option<(Arc<Bill>, Offer)> {
+        let permit = self.permits.get(slot);
+        let (whole, waiting) = (&permit.bill, permit.waiting());
         let choice = self.choose(whole, waiting.came, blocked, |bill| self.ledger.earliest(now, bill, tier));
         let Some(choice) = choice else {
             self.plan.exhausted.push((waiting.class, waiting.position.tree));
             return None;
         };
-        let too_late = |deadline| self.misses(whole, tier, choice.offer, deadline);
-        if waiting.deadline.is_some_and(too_late) {
-            self.turn_away(slot, choice.offer.not_in_time(now));
+        let offer = choice.offer;
+        if waiting.deadline.is_some_and(|deadline| self.misses(whole, tier, offer, deadline)) {
+            self.turn_away(slot, offer.not_in_time(now));
             return None;
         }
-        Some(choice)
+        Some((Arc::clone(choice.alternative.unwrap_or(whole)), offer))
     }
 
     /// Keeps the start of `offer` free from requests that are dispatched later.
