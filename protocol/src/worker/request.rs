@@ -1,6 +1,6 @@
 //! Requests for permits.
 
-use crate::bounds::MAX_EPOCH;
+use crate::bounds::{MAX_EPOCH, MAX_LABELS};
 use crate::cost::Cost;
 use crate::epoch::Epoch;
 use crate::id::PermitId;
@@ -45,7 +45,7 @@ pub struct PermitRequest<'a> {
     #[serde(borrow, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels<'a>,
     /// The accounts that may not make the call, if the resource has accounts.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "few_names")]
     pub not: Vec<Name>,
     /// When to answer.
     pub mode: Mode,
@@ -89,6 +89,13 @@ impl PermitRequest<'_> {
             ..self
         }
     }
+}
+
+fn few_names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Name>, D::Error> {
+    let names = Vec::<Name>::deserialize(deserializer)?;
+    let count = names.len();
+    let error = || serde::de::Error::custom(format!("`not` has at most {MAX_LABELS} names, not {count}"));
+    if count <= MAX_LABELS { Ok(names) } else { Err(error()) }
 }
 
 fn epoch<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Epoch>, D::Error> {

@@ -229,6 +229,7 @@ impl Exchange {
                 UnsettledCall::new(call, &response, answer, (checked.prompt, self.prompts.clone()), place, self.clock);
             let (mut response, mut seen) = (response, Bytes::new());
             let is_refused = response.status() == StatusCode::UNAUTHORIZED
+                && !checked.requested.names_account()
                 && account.is_some_and(|account| self.settings.credentials.refuse(&account, self.clock.now()));
             if is_refused && checked.outgoing.body.can_be_sent() && sendings < MAX_SENDINGS {
                 unsettled.settle(true);
@@ -319,7 +320,11 @@ impl Exchange {
         let waited = self.clock.now().since(checked.begun);
         let left = self.settings.times.max_wait.saturating_sub(waited);
         let acquire = checked.requested.acquire(&self.resource, waited, left);
-        let left_out = self.settings.credentials.left_out(self.clock.now());
+        // A request that names its account gets that one's answer.
+        let left_out = match checked.requested.names_account() {
+            true => Vec::new(),
+            false => self.settings.credentials.left_out(self.clock.now()),
+        };
         let acquire = left_out.iter().fold(acquire, |acquire, account| acquire.not(account));
         let acquire = match checked.asked_in {
             Some(span) => acquire.traceparent(&span.to_string()),

@@ -8,7 +8,7 @@ use http::header::HOST;
 use http::request::Parts;
 use rampmeter_protocol::bounds::MAX_LABEL_VALUE;
 use rampmeter_protocol::cost::Cost as WireCost;
-use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::labels::{ACCOUNT, Labels};
 use rampmeter_protocol::time::Span;
 use rampmeter_worker_sdk::call::Acquire;
 use rampmeter_worker_sdk::{Cost, Resource};
@@ -84,6 +84,10 @@ impl RequestedPermit {
     pub(crate) fn with_price(self, price: &[(String, f64)]) -> Self {
         let amounts = price.iter().map(|(unit, amount)| (unit.as_str(), *amount));
         RequestedPermit { cost: amounts::with(self.cost, amounts), ..self }
+    }
+
+    pub(crate) fn names_account(&self) -> bool {
+        self.labels.get(ACCOUNT).is_some()
     }
 
     /// Requests a permit that starts within `longest_wait`, for a client that has `waited`.

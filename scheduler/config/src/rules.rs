@@ -196,7 +196,7 @@ fn resource_rules(
     let is_whole = places.len() == table.limit.len() && !faults.spoiled(spanned);
     let mut spec = ResourceSpec::new(name.clone(), limits.clone());
     // The accounts are in the configuration.
-    spec.accounts = vec![AccountSpec::new(name.clone())];
+    spec.accounts = vec![AccountSpec::new(Name::new("a").expect("a valid name"))];
     for fault in Resource::faults(&spec) {
         let span = match fault.field {
             SpecField::Limit(index, field) => source.value_in(&table.limit[places[index]], field),

@@ -30,7 +30,10 @@ impl Identity {
         Identity([
             stated(!user.is_empty() || from.is_some(), hash_of((user, from))),
             stated(!request.cost.is_empty(), cost),
-            stated(class.is_some() || !request.labels.is_empty(), hash_of((class, labels))),
+            stated(
+                class.is_some() || !request.labels.is_empty() || !request.not.is_empty(),
+                hash_of((class, labels, &request.not)),
+            ),
             stated(!user.is_empty(), hash_of(user)),
         ])
     }

@@ -56,17 +56,23 @@ fn account_fault(spec: &ResourceSpec, index: usize) -> Option<String> {
 }
 
 fn limit_fault(spec: &ResourceSpec, limit: &LimitSpec) -> Option<String> {
+    let names_account = |it: &LimitSpec| it.per_account || it.applies.matching.contains_key(ACCOUNT);
+    let group = &limit.applies.group;
+    let beside_account =
+        group.is_some() && spec.limits.iter().any(|it| it.applies.group == *group && names_account(it));
+    let keyed = limit.applies.is_keyed() && (names_account(limit) || beside_account);
+    if !spec.accounts.is_empty() && (keyed || limit.applies.key.iter().any(|label| label == ACCOUNT)) {
+        let reason = "a limit that each account has takes no `key`; write one limit for each value, with `match`";
+        return Some(reason.to_owned());
+    }
     if !limit.per_account {
         return None;
     }
     let names = spec.accounts.iter().map(|account| name_of(&limit.name, &account.name));
     let too_long = { names }.find(|name| Name::new(name).is_err());
-    match (spec.accounts.is_empty(), limit.applies.is_keyed(), too_long) {
-        (true, ..) => Some("`per = \"account\"` needs the `accounts` of the resource".to_owned()),
-        (_, true, _) => Some(
-            "a limit that each account has takes no `key`; write one limit for each value, with `match`".to_owned(),
-        ),
-        (.., Some(name)) => Some(format!("the limits of the accounts would be called `{name}`, which is too long")),
-        (.., None) => None,
+    match (spec.accounts.is_empty(), too_long) {
+        (true, _) => Some("`per = \"account\"` needs the `accounts` of the resource".to_owned()),
+        (false, Some(name)) => Some(format!("the limits of the accounts would be called `{name}`, which is too long")),
+        (false, None) => None,
     }
 }

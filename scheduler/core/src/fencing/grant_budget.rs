@@ -178,6 +178,10 @@ impl GrantBudget {
 
     /// Notes that `bill` could start in `ahead` with more budget; the sooner, the more urgent.
     pub(crate) fn note_shortage(&mut self, resource: &Resource, bill: &Bill, ahead: Span) {
+        if bill.account.is_some() {
+            // What waits in a pool counts at each account in parts only.
+            self.note_size(resource, bill);
+        }
         let lacks_key = bill.keyed().any(|charge| self.lacks_key(resource, charge));
         self.hasten(match () {
             () if ahead > SHORTEST_INTERVAL => CheckpointDue::Soon,
@@ -210,8 +214,14 @@ impl GrantBudget {
             open.budget.charge(resource, bill);
             open.keys.iter_mut().for_each(|keys| keys.charge(resource, bill));
         }
-        for (id, amount) in bill.amounts() {
+        if !bill.is_empty() {
             self.hasten(CheckpointDue::Usual);
+        }
+        self.note_size(resource, bill);
+    }
+
+    fn note_size(&mut self, resource: &Resource, bill: &Bill) {
+        for (id, amount) in bill.amounts() {
             let largest = &mut self.largest[id.index()];
             *largest = resource.credit(id, amount).max(*largest);
         }

@@ -100,9 +100,16 @@ impl ClassQueue {
         self.order.first_among(|needs| needs == tree).is_some_and(|first| first.turn == turn)
     }
 
-    pub(super) fn leave<R>(&mut self, resource: &Resource, waiting: &Waiting<R>, served: Option<Service>) {
+    /// Removes a request, which leaves unserved or gets a start that takes from the limits of `set`.
+    pub(super) fn leave<R>(
+        &mut self,
+        resource: &Resource,
+        waiting: &Waiting<R>,
+        served: Option<Service>,
+        set: LimitSet,
+    ) {
         self.take_out(resource, waiting);
-        let ClassPosition { turn, slice, set, .. } = waiting.position;
+        let ClassPosition { turn, slice, .. } = waiting.position;
         let client = &waiting.client;
         if let Some(now) = served.and_then(Service::ends_starvation) {
             set.limits().for_each(|limit| self.served[limit.index()] = now);
@@ -186,18 +193,19 @@ impl ClassQueue {
         self.order.sets().filter_map(move |set| {
             let first = ArrivalPosition { tree: set, ..ArrivalPosition::FIRST };
             let (oldest, slot) = self.all.range(first..).next()?;
-            Some((class.promotes_at(oldest.came.at, self.last_served(set.any))?, *slot))
+            Some((class.promotes_at(oldest.came.at, self.last_served(set))?, *slot))
         })
     }
 
     /// Returns the earliest of the times at which each contended limit of the set last served a
-    /// request. Without contention, all limits of the set count.
-    fn last_served(&self, set: LimitSet) -> Time {
-        let contended = set.and(self.clients.contended);
-        let waited_for = if contended == LimitSet::NONE { set } else { contended };
-        let limits = (0..).map(LimitId).zip(&self.served);
-        let served = limits.filter(|(limit, _)| waited_for.has(*limit)).map(|(_, at)| *at);
-        served.min().unwrap_or(Time::ORIGIN)
+    /// request, but of limits that not every alternative needs, the latest. Without contention, all
+    /// limits of the set count.
+    fn last_served(&self, needs: Needs) -> Time {
+        let contended = needs.any.and(self.clients.contended);
+        let waited_for = if contended == LimitSet::NONE { needs.any } else { contended };
+        let served = |set: LimitSet| waited_for.and(set).limits().map(|limit| self.served[limit.index()]);
+        let of_some = served(needs.any.without(needs.all)).max();
+        served(needs.all).chain(of_some).min().unwrap_or(Time::ORIGIN)
     }
 
     pub(crate) fn oldest(&self) -> Option<Arrival> {

@@ -8,7 +8,7 @@ use crate::queue::fair_order::Arrival;
 use crate::queue::key_queue::KeyQueues;
 use rampmeter_policy::arithmetic::Credit;
 use rampmeter_policy::ids::{ClassId, LimitId};
-use rampmeter_policy::{Bill, KeyCharge, Resource};
+use rampmeter_policy::{Bill, KeyCharge, LimitSet, Resource};
 use rampmeter_protocol::shared_places::SharedPlaces;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeSet;
@@ -100,7 +100,7 @@ impl Queues {
                 queue.leave_key_wait(waiting);
                 self.keys.open(key).leave(waiting);
             }
-            None => queue.leave(resource, waiting, None),
+            None => queue.leave(resource, waiting, None, LimitSet::NONE),
         }
         waiting.at_key
     }
@@ -114,7 +114,7 @@ impl Queues {
         (key, cost): (Slot, Credit),
     ) {
         let queue = self.class_mut(waiting.class);
-        queue.leave(resource, waiting, None);
+        queue.leave(resource, waiting, None, LimitSet::NONE);
         waiting.at_key = Some(key);
         queue.join_key_wait(slot, waiting);
         let key_queue = self.keys.open(key);
@@ -134,16 +134,18 @@ impl Queues {
         }
     }
 
-    /// Removes a starting request from the queue of its class. `keys` are its charges and buckets.
+    /// Removes a starting request from the queue of its class. `keys` are its charges and buckets,
+    /// and `charged` are the limits that its start takes from.
     pub(crate) fn serve<'a, R>(
         &mut self,
         resource: &Resource,
         waiting: &Waiting<R>,
         keys: impl Iterator<Item = (&'a KeyCharge, Slot)>,
         service: Service,
+        charged: LimitSet,
     ) {
         let queue = self.class_mut(waiting.class);
-        queue.leave(resource, waiting, Some(service));
+        queue.leave(resource, waiting, Some(service), charged);
         let (client, served) = (&waiting.client, service.ends_starvation());
         for (charge, key) in keys {
             let refill = resource[charge.limit].rate().refill_span(resource.credit(charge.limit, charge.amount));

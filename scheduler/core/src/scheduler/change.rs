@@ -111,7 +111,8 @@ impl<R: Clone> Scheduler<R> {
     /// Returns the bill of a call under the present limits. Without a call, `bill` stays as it is.
     pub(crate) fn charge_by(&self, bill: &Bill, call: Option<&Call>, class: ClassId) -> Result<Bill, Refusal> {
         let Some(call) = call else {
-            return self.resource.check_payable(bill).map(|()| bill.clone());
+            bill.options().try_for_each(|option| self.resource.check_payable(option))?;
+            return Ok(bill.clone());
         };
         let bill = self.resource.bill_in_pool(&call.labels, call.cost(), class, &call.not)?;
         Ok(self.cost_estimates.correct(&self.resource, bill))

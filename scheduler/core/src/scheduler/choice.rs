@@ -43,7 +43,14 @@ impl<R> Scheduler<R> {
         let open = alternatives.iter().filter(|one| is_open(&one.bill));
         let offers: SmallVec<[(&Alternative, Offer); 4]> = open.map(|one| (one, offer(&one.bill))).collect();
         let preferred = offers.iter().find(|(one, offer)| one.wait > Span::ZERO && offer.at <= since + one.wait);
-        let earliest = || offers.iter().min_by_key(|(one, offer)| (offer.at, self.reluctance(&one.bill)));
+        // What lacks proof of its stock, or a checkpoint that covers it, starts later than it says.
+        let has_to_wait = |bill: &Bill, offer: &Offer| {
+            self.ledger.unproven(self.now, bill).is_some() || !self.is_covered(bill, offer.at)
+        };
+        let earliest = || {
+            let order = |bill: &Bill, offer: &Offer| (offer.at, has_to_wait(bill, offer), self.reluctance(bill));
+            offers.iter().min_by_key(|(one, offer)| order(&one.bill, offer))
+        };
         let (one, offer) = *preferred.or_else(earliest)?;
         Some(Choice { alternative: Some(&one.bill), offer })
     }

@@ -112,7 +112,7 @@ impl<R: Clone> Scheduler<R> {
         let until = held.iter().map(|hold| hold.start.at).min()?;
         let amount = |hold: &HeldStart| hold.bill.get(hold.limit);
         // A request that needs as much as the held one cannot fit either.
-        let fits = |bill: &Bill| held.iter().all(|hold| bill.get(hold.limit) < amount(hold));
+        let fits = |bill: &Bill| bill.options().any(|one| held.iter().all(|hold| one.get(hold.limit) < amount(hold)));
         let is_held = |slot: Slot| self.plan.is_held(slot);
         let front = self.queues.class(class).order.front(MAX_CANDIDATES);
         let fitting = front.filter(|(slot, bill)| fits(bill) && !is_held(*slot));
@@ -131,8 +131,10 @@ impl<R: Clone> Scheduler<R> {
     /// the last dispatch has not held a start at each.
     pub(crate) fn may_take_another(&self, slot: Slot) -> bool {
         let permit = self.permits.get(slot);
-        let (waiting, class) = (permit.waiting(), permit.waiting().class);
-        permit.bill.alternatives.is_some() && !self.plan.is_exhausted(class, waiting.position.tree)
+        let (needs, class) = (permit.waiting().position.tree, permit.waiting().class);
+        permit.bill.alternatives.is_some()
+            && !self.plan.is_exhausted(class, needs)
+            && needs.all.avoids(self.queues.class(class).contended())
     }
 
     /// Starts a waiting request, refuses it, holds its start, or lets it wait for a key.
@@ -244,7 +246,8 @@ impl<R: Clone> Scheduler<R> {
         let waiting = self.stop_waiting(slot);
         let bucket = |charge: &KeyCharge| self.ledger.keys.find(charge.limit, &charge.key);
         let keys = bill.keyed().filter_map(|charge| Some((charge, bucket(charge)?)));
-        self.queues.serve(&self.resource, &waiting, keys, Service { now, reason });
+        let charged = bill.charged().fold(LimitSet::NONE, LimitSet::with);
+        self.queues.serve(&self.resource, &waiting, keys, Service { now, reason }, charged);
         let (share, waited) = (self.resource.dominant_share(&bill), offer.at.since(waiting.arrival.at));
         let service = ServiceCount::of_grant(share, waited, reason == StartReason::Promoted);
         if self.permits.get(slot).bill.alternatives.is_some() {

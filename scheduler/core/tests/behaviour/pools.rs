@@ -203,6 +203,23 @@ scripts! {
         850                                -> e@900/x
     "
 
+    a_successor_with_a_store_covers_a_large_request_of_a_pool(World::fenced(&pool(), Time::ORIGIN)): "
+        0    checkpoint         ->
+        10   wait a requests=9  ->
+        20   checkpoint         -> a@20/x
+        30   wait b requests=9  ->
+        40   checkpoint         -> b@40/y
+    "
+
+    another_account_does_not_end_the_starvation_at_this_one(starving()): "
+        0    wait a account:x requests=10 -> a@0/x
+        10   wait c class=bulk account:x requests=1 ->
+        10   wait d account:x requests=10 ->
+        150  wait e class=bulk requests=1 -> e@150/y
+        # It is promoted 200 ms after it came.
+        210                               -> c@210/x
+    "
+
     new_limits_charge_waiting_requests_at_each_account(pool(), "fewer": fewer()): "
         0    wait a requests=10   -> a@0/x
         0    wait b requests=10   -> b@0/y
