@@ -97,7 +97,7 @@ IN_CORE = [
     ("a start that waits for the store is due at once", "hold_start", r"(?<=due = )offer\.at", "start.at"),
     ("holds are kept", "withdraw_holds", r"holds\.for_each\(.*\);", "let _ = (now, holds);"),
     ("no class is ever promoted", "starving", r"<= self\.now\b", "< Time::ORIGIN"),
-    ("any service of its class helps a starving request", "last_served", r"\bserved\.min\(\)", "self.served.iter().copied().max().or(served.min())"),
+    ("any service of its class helps a starving request", "last_served", r"\.chain\(of_some\)\.min\(\)", ".chain(of_some).min().max(self.served.iter().copied().max())"),
     ("a repeated id is charged again", "ask", r"self\.permits\.find\(&ask\.id\)", "None"),
     ("an id in use serves another request", "is_anothers", r"in_use && ", "!in_use && "),
     ("starts are reserved without a bound", "ask", r"\.unwrap_or\(ahead\)\.min\(ahead\)", ".unwrap_or(ahead.max(FARTHEST_START))"),

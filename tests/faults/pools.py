@@ -3,7 +3,7 @@
 # name, function, the one place in it (a regular expression), what is planted there
 IN_CORE = [
     ("a spent account is chosen", "choose", r" && self\.spent_quota\(self\.now, bill\)\.is_none\(\)", ""),
-    ("the first account is chosen", "choose", r"\(offer\.at, self\.reluctance\(&one\.bill\)\)", "(Time::ORIGIN, offer.at == Time::NEVER)"),
+    ("the first account is chosen", "choose", r"\(offer\.at, has_to_wait\(bill, offer\), self\.reluctance\(bill\)\)", "(offer.at == Time::NEVER, bill.is_empty())"),
     ("accounts with little stock go first", "reluctance", r"Reverse\(stock\)", "Reverse(u128::MAX - stock)"),
     ("accounts take no turns", "commit", r"self\.chosen\[account\.index\(\)\] = start\.serial", "self.chosen[account.index()] = 0"),
     ("one spent account refuses all", "spent_quota", r"spent\.min\(\)\?\?", "spent.max()??"),
