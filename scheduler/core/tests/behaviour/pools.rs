@@ -122,9 +122,9 @@ scripts! {
 
     a_refusal_that_names_one_limit_pauses_that_one_alone(pooled(two_limits(), &["x", "y"])): "
         0    wait a account:x units=1                 -> a@0/x
-        0    answered a 429 limit=units after=5000    -> a:settled
+        0    answered a 429 limit=units after=1500    -> a:settled
         0    reserve b account:x                      -> b@0/x
-        0    reserve c account:x units=1              -> c@5000/x
+        0    reserve c account:x units=1              -> c@1500/x
     "
 
     a_window_is_used_up_at_each_account(pooled(ten(Algorithm::FixedWindow(Alignment::Epoch)), &["x", "y"])): "
