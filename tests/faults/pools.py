@@ -18,7 +18,7 @@ IN_CORE = [
 IN_POLICY = [
     ("excluded accounts make calls", "bill_in_pool", r"&& !not\.contains\(&account\.name\)", ""),
     ("accounts serve all classes", "bill_in_pool", r"account\.classes\.contains\(class\)", "!account.classes.is_empty()"),
-    ("a named limit is of no account", "limit_called", r"\.or_else\(own\)", ""),
+    ("a named limit is of no account", "limit_called", r"self\.limit\(name\)\.or_else\(.*", "self.limit(name)"),
     ("weights of accounts count for nothing", "weighted_count", r"self\.0\.into\(\)", "1"),
     ("any number of accounts", "faults", r"\(\.\.=MAX_ACCOUNTS, Discover::Nothing\)", "(_, Discover::Nothing)"),
     ("limits of an account with keys", "limit_fault", r"limit\.applies\.is_keyed\(\)", "false"),

@@ -16,11 +16,12 @@ use std::sync::Arc;
 
 impl Resource {
     /// Returns the limit that is called `name` in a response to a call with this bill: of a limit
-    /// that each account has, the one of the call's account.
+    /// that each account has, the one of the call's account, unless the account has another in its
+    /// place.
     #[must_use]
     pub fn limit_called(&self, name: &str, bill: &Bill) -> Option<LimitId> {
         let own = || self.limit(&name_of(name, self.account_of(bill)?));
-        self.limit(name).or_else(own)
+        self.limit(name).or_else(|| own().filter(|own| bill.limits().any(|limit| limit == *own)))
     }
 
     /// Returns the account that makes the call of a bill.

@@ -2,7 +2,7 @@
 
 use crate::prelude::*;
 use proptest::prelude::*;
-use rampmeter_policy::spec::{AccountSpec, MAX_ACCOUNTS, Weight};
+use rampmeter_policy::spec::{AccountSpec, MAX_ACCOUNTS, Pattern, Weight};
 
 /// `spec` with these accounts, each of which has every limit.
 fn pooled(mut spec: ResourceSpec, accounts: &[&str]) -> ResourceSpec {
@@ -34,6 +34,16 @@ fn with_a_bulk_account() -> ResourceSpec {
 fn starving() -> ResourceSpec {
     let mut spec = with_bulk(pool(), 0.0);
     spec.classes[1].max_starvation = Some(span(200));
+    spec
+}
+
+/// A pool whose account `x` has a smaller limit of its own.
+fn with_a_small_account() -> ResourceSpec {
+    let mut spec = pool();
+    spec.limits[0].applies.group = Some(name("size"));
+    let matching = [("account".to_owned(), Pattern::Exact("x".to_owned()))].into();
+    let applies = Applies { matching, group: Some(name("size")), ..Applies::default() };
+    spec.limits.insert(0, LimitSpec { name: name("few"), applies, ..limit("requests", 5.0, span(1000)) });
     spec
 }
 
@@ -125,6 +135,13 @@ scripts! {
         0    answered a 429 limit=units after=1500    -> a:settled
         0    reserve b account:x                      -> b@0/x
         0    reserve c account:x units=1              -> c@1500/x
+    "
+
+    a_name_means_the_limit_that_an_account_has_in_place_of_the_common_one(with_a_small_account()): "
+        0    wait a account:x                           -> a@0/x
+        0    answered a 429 limit=requests after=1500   -> a:settled
+        0    reserve b account:y                        -> b@0/y
+        0    reserve c account:x                        -> c@1500/x
     "
 
     a_window_is_used_up_at_each_account(pooled(ten(Algorithm::FixedWindow(Alignment::Epoch)), &["x", "y"])): "
