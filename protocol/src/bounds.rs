@@ -6,6 +6,8 @@ pub const MAX_UNITS: usize = 16;
 pub const MAX_AMOUNT: u64 = 1_000_000_000;
 /// Labels of one request. Limits match on a handful.
 pub const MAX_LABELS: usize = 16;
+/// Other ways to make a call that a request may list. Each is priced on its own.
+pub const MAX_WAYS: usize = 4;
 /// Characters in a label's key.
 pub const MAX_LABEL_KEY: usize = 64;
 /// Characters in a label's value; a route or a tenant fits, a document does not.

@@ -50,6 +50,15 @@ impl<'a> Labels<'a> {
         self
     }
 
+    /// Returns these labels with those of `other` in their place, even beyond their bound. An empty
+    /// value leaves a label out.
+    #[must_use]
+    pub fn replaced_by(mut self, other: &Labels<'a>) -> Self {
+        self.0.retain(|(key, _)| other.get(key).is_none());
+        self.0.extend(other.0.iter().filter(|(_, value)| !value.is_empty()).cloned());
+        self
+    }
+
     /// Returns the value of the label `key`.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {

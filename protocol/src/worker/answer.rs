@@ -68,6 +68,9 @@ pub struct Granted<'a> {
     /// of what was `asked`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<Text<'a>>,
+    /// The entry of `any_of` that the call has to be made by, from one; `None` as it was described.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub way: Option<u8>,
     /// The buckets that a start ahead of now is charged to: limits, with their keys if they have
     /// any. The start survives freezes of other buckets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -170,7 +173,10 @@ impl Granted<'_> {
                 serde_json::to_writer(&mut *to, name)?;
             }
         }
-        for (key, number) in [(r#","at_ms":"#, self.at_ms), (r#","epoch":"#, Some(self.epoch.get()))] {
+        let way = self.way.map(u64::from);
+        for (key, number) in
+            [(r#","way":"#, way), (r#","at_ms":"#, self.at_ms), (r#","epoch":"#, Some(self.epoch.get()))]
+        {
             if let Some(number) = number {
                 to.write_all(key.as_bytes()).map_err(io)?;
                 CompactFormatter.write_u64(to, number).map_err(io)?;
@@ -252,6 +258,8 @@ struct Flat<'a> {
     lease_ms: Option<f64>,
     #[serde(borrow, default)]
     account: Option<Text<'a>>,
+    #[serde(default)]
+    way: Option<u8>,
     #[serde(borrow, default)]
     charged: Vec<(Text<'a>, Option<Text<'a>>)>,
     #[serde(borrow, default)]
@@ -300,6 +308,7 @@ impl<'a> From<Flat<'a>> for Answer<'a> {
                     lease_ms: flat.lease_ms,
                     limited_by,
                     account: flat.account,
+                    way: flat.way,
                     charged: flat.charged,
                     left: flat.left,
                     cost: flat.cost,
@@ -359,6 +368,7 @@ mod tests {
             lease_ms,
             limited_by: limited_by(),
             account: Some("team-a".into()),
+            way: Some(2),
             charged: vec![("per-minute".into(), None), ("per-guild".into(), Some("x".into()))],
             left: vec![left],
             cost,
@@ -379,7 +389,7 @@ mod tests {
         [
             (
                 Answer::Granted(granted),
-                r#"{"status":"granted","id":"0199a7c2-5d1e.A_z:9","delay_ms":3.0,"valid_ms":5000.0,"lease_ms":90.5,"limited_by":"per-minute","account":"team-a","charged":[["per-minute",null],["per-guild","x"]],"left":[{"limit":"per-minute","unit":"requests","remaining":2.5,"reset_ms":60.0}],"cost":{"tokens":2.5},"at_ms":86400123,"epoch":7}"#,
+                r#"{"status":"granted","id":"0199a7c2-5d1e.A_z:9","delay_ms":3.0,"valid_ms":5000.0,"lease_ms":90.5,"limited_by":"per-minute","account":"team-a","way":2,"charged":[["per-minute",null],["per-guild","x"]],"left":[{"limit":"per-minute","unit":"requests","remaining":2.5,"reset_ms":60.0}],"cost":{"tokens":2.5},"at_ms":86400123,"epoch":7}"#,
             ),
             (
                 Answer::Granted(Granted { id: id(), ..Granted::default() }),

@@ -1,6 +1,6 @@
 //! Requests for permits.
 
-use crate::bounds::{MAX_EPOCH, MAX_LABELS};
+use crate::bounds::{MAX_EPOCH, MAX_LABELS, MAX_WAYS};
 use crate::cost::Cost;
 use crate::epoch::Epoch;
 use crate::id::PermitId;
@@ -47,6 +47,13 @@ pub struct PermitRequest<'a> {
     /// The accounts that may not make the call, if the resource has accounts.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "few_names")]
     pub not: Vec<Name>,
+    /// Other ways to make the call, such as a cheaper model, in the order of preference.
+    #[serde(borrow, skip_serializing_if = "Vec::is_empty", deserialize_with = "few_ways")]
+    pub any_of: Vec<Way<'a>>,
+    /// How long a start of the call as it is described above is worth waiting for, if there are
+    /// other ways.
+    #[serde(skip_serializing_if = "Millis::is_zero")]
+    pub else_after_ms: Millis,
     /// When to answer.
     pub mode: Mode,
     /// Longest acceptable time from arrival to start.
@@ -76,6 +83,29 @@ pub struct PermitRequest<'a> {
     pub trace: Option<TraceContext>,
 }
 
+/// Another way to make a call.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Way<'a> {
+    /// Labels in place of those of the request. An empty value leaves a label out.
+    #[serde(borrow, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels<'a>,
+    /// The cost, if it is another.
+    #[serde(borrow, skip_serializing_if = "Cost::is_empty")]
+    pub cost: Cost<'a>,
+    /// How long a start this way is worth waiting for.
+    #[serde(skip_serializing_if = "Millis::is_zero")]
+    pub else_after_ms: Millis,
+}
+
+impl Way<'_> {
+    /// Copies what it borrows.
+    #[must_use]
+    pub fn into_owned(self) -> Way<'static> {
+        Way { labels: self.labels.into_owned(), cost: self.cost.into_owned(), ..self }
+    }
+}
+
 impl PermitRequest<'_> {
     /// Copies what the request borrows.
     #[must_use]
@@ -85,10 +115,18 @@ impl PermitRequest<'_> {
             price: self.price.map(|price| Box::new(price.into_owned())),
             class: self.class.map(Text::into_owned),
             labels: self.labels.into_owned(),
+            any_of: self.any_of.into_iter().map(Way::into_owned).collect(),
             from: self.from.map(Text::into_owned),
             ..self
         }
     }
+}
+
+fn few_ways<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Way<'a>>, D::Error> {
+    let ways = Vec::<Way<'a>>::deserialize(deserializer)?;
+    let count = ways.len();
+    let error = || serde::de::Error::custom(format!("`any_of` has at most {MAX_WAYS} entries, not {count}"));
+    if count <= MAX_WAYS { Ok(ways) } else { Err(error()) }
 }
 
 fn few_names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Name>, D::Error> {

@@ -35,7 +35,8 @@ fn requests_are_as_the_schema_says() {
         "permit_request",
         r#"{"id": "0199a7c2-5d1e.A_z:9", "cost": {"requests": 1, "processing-units": 2.5}, "class": "bulk",
             "labels": {"client": "team-a"}, "mode": "wait", "max_wait_ms": 30000.5, "age_ms": 12, "epoch": 7,
-            "sent_unix_ms": 1700000000000, "progress": true, "from": "host:1", "left": true, "not": ["team-b"]}"#,
+            "sent_unix_ms": 1700000000000, "progress": true, "from": "host:1", "left": true, "not": ["team-b"],
+            "else_after_ms": 5000, "any_of": [{"labels": {"model": "small"}, "cost": {"requests": 1}, "else_after_ms": 10}, {}]}"#,
     );
     check::<Vec<PermitRequest<'_>>>("permit_requests", r#"[{}, {"mode": "allow"}]"#);
 }
@@ -43,7 +44,7 @@ fn requests_are_as_the_schema_says() {
 #[test]
 fn answers_are_as_the_schema_says() {
     for text in [
-        r#"{"status":"granted","id":"a","delay_ms":3.0,"valid_ms":5000.0,"lease_ms":90.5,"limited_by":"per-minute","account":"team-a",
+        r#"{"status":"granted","id":"a","delay_ms":3.0,"valid_ms":5000.0,"lease_ms":90.5,"limited_by":"per-minute","account":"team-a","way":1,
             "charged":[["per-minute",null],["each","x"]],"left":[{"limit":"per-minute","unit":"requests","remaining":2.5,"reset_ms":60.0}],"at_ms":86400123,"epoch":7}"#,
         r#"{"status":"granted","id":"a","delay_ms":0.0,"epoch":0}"#,
         r#"{"status":"queued","id":"a","position":3,"eta_ms":1234.5,"limited_by":"few","at_ms":86400123,"epoch":7}"#,

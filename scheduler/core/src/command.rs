@@ -118,4 +118,6 @@ pub struct Grant<R> {
     pub repeated: bool,
     /// The account that makes the call, if the resource has accounts.
     pub account: Option<AccountId>,
+    /// The way to make the call; 0 as the request describes it.
+    pub way: u8,
 }

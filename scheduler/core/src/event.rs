@@ -139,6 +139,8 @@ pub struct Ask<R> {
     /// The client for the fair share: the value of the resource's fair-share label. All requests
     /// without this label count as one client.
     pub client: Option<Arc<str>>,
+    /// The name under which its use is counted, if it is another than `client`.
+    pub counted_for: Option<Arc<str>>,
     /// The labels and cost of the call, by which a waiting request is charged if the limits change.
     /// Without them, it is charged as a call without labels.
     pub call: Option<Box<Call>>,
@@ -149,8 +151,8 @@ impl<R> Ask<R> {
     #[must_use]
     pub fn new(to: R, id: PermitId, bill: Bill, class: ClassId, mode: Mode) -> Self {
         let (identity, age) = (Identity::default(), Span::ZERO);
-        let (max_wait, progress, client, call) = (None, false, None, None);
-        Ask { to, id, identity, bill, class, mode, max_wait, age, progress, client, call }
+        let (max_wait, progress, client, counted_for, call) = (None, false, None, None, None);
+        Ask { to, id, identity, bill, class, mode, max_wait, age, progress, client, counted_for, call }
     }
 
     /// Makes it a request for this alternative alone, if its bill has alternatives.

@@ -12,6 +12,7 @@ use rampmeter_protocol::answer::{Answer, Granted, Queued, Refused};
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
+use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::left::Left;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::name::Name;
@@ -47,12 +48,14 @@ pub fn ask<R>(
 ) -> Result<event::Ask<R>, (R, Refusal)> {
     let class = class_of(resource, request.class.as_deref(), permitted);
     let of_class = *class.as_ref().unwrap_or(&resource.default_class());
-    let bill = resource.bill_in_pool(&request.labels, request.cost.iter(), of_class, &request.not);
+    let bill = match &*request.any_of {
+        [] => resource.bill_in_pool(&request.labels, request.cost.iter(), of_class, &request.not),
+        _ => resource.bill_of_ways(&call(request), of_class),
+    };
     let (bill, class) = match bill.and_then(|bill| Ok((bill, class?))) {
         Ok(found) => found,
         Err(refusal) => return Err((to, refusal)),
     };
-    let call = || Call::new(&request.labels, &request.cost).not_by(request.not.clone());
     Ok(event::Ask {
         to,
         id,
@@ -64,9 +67,22 @@ pub fn ask<R>(
         age: request.age_ms.span(),
         progress: request.progress,
         client: resource.spec().fair_share.as_ref().and_then(|fair| request.labels.get(&fair.label)).map(Arc::from),
+        counted_for: counted_for(resource, &request.labels),
         // Only a waiting request can be charged by other limits later.
-        call: (request.mode == Mode::Wait).then(|| Box::new(call())),
+        call: (request.mode == Mode::Wait).then(|| Box::new(call(request))),
     })
+}
+
+fn call(request: &PermitRequest<'_>) -> Call {
+    let call = Call::new(&request.labels, &request.cost).not_by(request.not.clone());
+    call.or(request.else_after_ms.span(), &request.any_of)
+}
+
+/// Returns the name under which the use of a call counts, if the resource names labels for it.
+fn counted_for(resource: &Resource, labels: &Labels<'_>) -> Option<Arc<str>> {
+    let by = &resource.spec().usage_by;
+    let values = by.iter().map(|label| labels.get(label).unwrap_or_default());
+    (!by.is_empty()).then(|| values.collect::<Vec<_>>().join("/").into())
 }
 
 /// Resolves the class of a request that names `stated`, on a subject that names `permitted`.
@@ -128,8 +144,21 @@ pub fn answer<R>(
             let charged = named.map(|(limit, key)| (Text::from(&*resource[limit].spec().name), key)).collect();
             let accounts = &resource.spec().accounts;
             let account = grant.account.map(|account| Text::from(&*accounts[account.index()].name));
-            let granted =
-                Granted { id, delay_ms, valid_ms, lease_ms, limited_by, account, charged, left, cost, at_ms, epoch };
+            let way = Some(grant.way).filter(|way| *way > 0);
+            let granted = Granted {
+                id,
+                delay_ms,
+                valid_ms,
+                lease_ms,
+                limited_by,
+                account,
+                way,
+                charged,
+                left,
+                cost,
+                at_ms,
+                epoch,
+            };
             send(grant.to, &Answer::Granted(granted));
         }
         Command::Queued { to, id, position, eta, limited_by } => {

@@ -56,14 +56,8 @@ fn account_fault(spec: &ResourceSpec, index: usize) -> Option<String> {
 }
 
 fn limit_fault(spec: &ResourceSpec, limit: &LimitSpec) -> Option<String> {
-    let names_account = |it: &LimitSpec| it.per_account || it.applies.matching.contains_key(ACCOUNT);
-    let group = &limit.applies.group;
-    let beside_account =
-        group.is_some() && spec.limits.iter().any(|it| it.applies.group == *group && names_account(it));
-    let keyed = limit.applies.is_keyed() && (names_account(limit) || beside_account);
-    if !spec.accounts.is_empty() && (keyed || limit.applies.key.iter().any(|label| label == ACCOUNT)) {
-        let reason = "a limit that each account has takes no `key`; write one limit for each value, with `match`";
-        return Some(reason.to_owned());
+    if !spec.accounts.is_empty() && limit.applies.key.iter().any(|label| label == ACCOUNT) {
+        return Some("accounts are no key: write `per = \"account\"`".to_owned());
     }
     if !limit.per_account {
         return None;

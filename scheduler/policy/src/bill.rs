@@ -30,6 +30,8 @@ pub struct Bill {
     pub shadow: Option<Box<Bill>>,
     /// The account that makes the call, if the resource has accounts.
     pub account: Option<AccountId>,
+    /// The way to make the call: 0 as the request describes it, otherwise an entry of `any_of`.
+    pub way: u8,
     /// The bills of which one is chosen when the call gets its start. This bill then only says what
     /// the request is likely to take from each bucket.
     pub alternatives: Option<Arc<[Alternative]>>,
@@ -112,7 +114,7 @@ impl Bill {
     /// of them take, it takes; of the rest its likely part.
     pub(crate) fn with_alternatives(alternatives: Arc<[Alternative]>) -> Bill {
         let first = &alternatives[0].bill;
-        let mut whole = Bill { account: None, shared: SmallVec::new(), ..(**first).clone() };
+        let mut whole = Bill { account: None, way: 0, shared: SmallVec::new(), ..(**first).clone() };
         let all = alternatives.iter().fold(LimitSet::NONE, |all, other| LimitSet(all.0 | other.bill.applicable.0));
         for limit in all.limits().filter(|limit| first.key_charge(*limit).is_none()) {
             let amounts = alternatives.iter().map(|other| other.bill.get(limit));
@@ -153,7 +155,7 @@ impl Bill {
 
     /// Maps each charge by `change`; `None` drops the charge.
     pub(crate) fn map_charges(&self, change: impl Fn(LimitId, Amount) -> Option<(LimitId, Amount)>) -> Bill {
-        let mut bill = Bill { account: self.account, ..Bill::default() };
+        let mut bill = Bill { account: self.account, way: self.way, ..Bill::default() };
         for limit in self.limits() {
             if let Some((to, amount)) = change(limit, self.get(limit)) {
                 bill.charge(to, self.key_charge(limit).map(|charge| Arc::clone(&charge.key)), amount);
@@ -172,6 +174,12 @@ impl Bill {
     #[must_use]
     pub fn of_account(self, account: AccountId) -> Self {
         Bill { account: Some(account), ..self }
+    }
+
+    /// Makes this the bill of a call that is made in this way.
+    #[must_use]
+    pub(crate) fn in_way(self, way: u8) -> Self {
+        Bill { way, ..self }
     }
 
     /// Returns the charges before learned corrections.

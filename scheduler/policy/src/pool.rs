@@ -8,6 +8,7 @@ use crate::ids::{AccountId, ClassId, LimitId};
 use crate::refusal::Refusal;
 use crate::resource::Resource;
 use crate::spec::{AccountSpec, LimitSpec, Pattern};
+use crate::succession::Call;
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::labels::{ACCOUNT, Labels};
 use rampmeter_protocol::name::Name;
@@ -82,13 +83,53 @@ impl Resource {
         if let [only] = &*alternatives {
             return Ok((**only).clone());
         }
-        let speeds: Vec<f64> = alternatives.iter().map(|bill| self.speed(bill)).collect();
+        let alternatives = alternatives.into_iter().map(|bill| (bill, Span::ZERO)).collect();
+        self.with_alternatives(alternatives).ok_or(refusal)
+    }
+
+    /// Computes the bill of a call that can be made in several ways, the preferred first: each has
+    /// labels and a cost, and a time that a start in this way is worth waiting for.
+    ///
+    /// # Errors
+    /// Those of [`Resource::bill_in_pool`], of the first way that is wrong. A way that never fits, or
+    /// that no account serves, is left out; if all are, its refusal.
+    pub fn bill_of_ways(&self, call: &Call, class: ClassId) -> Result<Bill, Refusal> {
+        let first = self.bill_in_pool(&call.labels, call.cost(), class, &call.not);
+        let Some((worth, ways)) = &call.ways else { return first };
+        let others = ways.iter().map(|way| {
+            let labels = call.labels.clone().replaced_by(&way.labels);
+            let bill = match way.cost.is_empty() {
+                true => self.bill_in_pool(&labels, call.cost(), class, &call.not),
+                false => self.bill_in_pool(&labels, way.cost.iter(), class, &call.not),
+            };
+            (bill, way.else_after_ms.span())
+        });
+        let (mut alternatives, mut refusal) = (Vec::new(), None);
+        for (number, (bill, worth)) in (0..).zip(std::iter::once((first, *worth)).chain(others)) {
+            match bill {
+                Ok(bill) => {
+                    let options = bill.options().map(|option| (Arc::new(option.clone().in_way(number)), worth));
+                    alternatives.extend(options);
+                }
+                Err(why @ (Refusal::NeverFits { .. } | Refusal::NoAccount { .. })) => refusal = refusal.or(Some(why)),
+                Err(wrong) => return Err(wrong),
+            }
+        }
+        self.with_alternatives(alternatives).ok_or_else(|| refusal.unwrap_or_else(|| self.no_account()))
+    }
+
+    /// Returns the bill of a request with these alternatives, each with the time that it is worth.
+    fn with_alternatives(&self, alternatives: Vec<(Arc<Bill>, Span)>) -> Option<Bill> {
+        if let [(only, _)] = &*alternatives {
+            return Some((**only).clone());
+        }
+        let speeds: Vec<f64> = alternatives.iter().map(|(bill, _)| self.speed(bill)).collect();
         let sum: f64 = speeds.iter().sum();
         let part = |speed: f64| ((speed / sum) * 1e6).round().max(1.0) as u32;
         let alternatives = alternatives.into_iter().zip(speeds);
-        let alternative = |(bill, speed)| Alternative { bill, wait: Span::ZERO, ppm: part(speed) };
+        let alternative = |((bill, wait), speed)| Alternative { bill, wait, ppm: part(speed) };
         let alternatives: Arc<[Alternative]> = alternatives.map(alternative).collect();
-        if alternatives.is_empty() { Err(refusal) } else { Ok(Bill::with_alternatives(alternatives)) }
+        (!alternatives.is_empty()).then(|| Bill::with_alternatives(alternatives))
     }
 
     /// Returns how many such calls a second the slowest limit that not all calls share allows.

@@ -45,10 +45,12 @@ pub enum Refusal {
         capacity: Amount,
     },
     /// A quota is used up, by the scheduler's count or by the upstream's report.
-    #[error("the quota is spent; it is reset {}", retry_after.map_or("never".to_owned(), |span| format!("in {span:.1}")))]
+    #[error("{}; it is reset {}", too_little(*left), retry_after.map_or("never".to_owned(), |span| format!("in {span:.1}")))]
     QuotaSpent {
         /// The spent quota that can pay the call last.
         limit: LimitId,
+        /// What is left of it, which is less than the call may take.
+        left: Amount,
         /// How long until the quota is reset, if it ever is.
         retry_after: Option<Span>,
     },
@@ -170,6 +172,13 @@ impl fmt::Display for Bounded {
     }
 }
 
+fn too_little(left: Amount) -> String {
+    match left {
+        Amount::ZERO => "the quota is spent".to_owned(),
+        left => format!("the call may take more of the quota than the {left} that is left"),
+    }
+}
+
 impl Refusal {
     /// Returns the protocol's code.
     #[must_use]
@@ -199,7 +208,7 @@ impl Refusal {
                 (Code::NotInTime, Some(delay.saturating_sub(bound)), limited_by)
             }
             Refusal::NeverFits { limit, .. } => (Code::NeverFits, None, Some(limit)),
-            Refusal::QuotaSpent { limit, retry_after } => (Code::QuotaSpent, retry_after, Some(limit)),
+            Refusal::QuotaSpent { limit, retry_after, .. } => (Code::QuotaSpent, retry_after, Some(limit)),
             Refusal::BoundReached { .. } => (Code::QueueFull, Some(RETRY_AFTER_BOUND), None),
             Refusal::NoLimit => (Code::NoLimit, None, None),
             Refusal::TooManyKeys { limit, .. } => (Code::TooManyKeys, Some(RETRY_AFTER_BOUND), Some(limit)),

@@ -46,6 +46,9 @@ pub struct ResourceSpec {
     pub max_ahead: Option<Span>,
     /// How clients share a class; if `None`, first come, first served.
     pub fair_share: Option<FairShare>,
+    /// Labels by whose values use is counted apart, at most [`MAX_USAGE_LABELS`]; if empty, that of
+    /// `fair_share`.
+    pub usage_by: Vec<String>,
     /// Whether limits follow capacities that the upstream states.
     pub follow: Follow,
     /// Which limits are discovered.
@@ -81,6 +84,7 @@ impl ResourceSpec {
             validity: DEFAULT_VALIDITY,
             max_ahead: None,
             fair_share: None,
+            usage_by: Vec::new(),
             follow: Follow::default(),
             discover: Discover::default(),
             discover_route: None,
@@ -156,6 +160,8 @@ pub enum Uncounted {
     Refuse,
 }
 
+/// Labels by which the use of a resource is counted apart: a team, a user, a model, and one more.
+pub const MAX_USAGE_LABELS: usize = 4;
 /// The most accounts of a resource: a waiting request has a bill for each.
 pub const MAX_ACCOUNTS: usize = 16;
 

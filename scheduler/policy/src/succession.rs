@@ -11,16 +11,20 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::Cost;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
+use rampmeter_protocol::request::Way;
+use rampmeter_protocol::time::Span;
 use std::collections::BTreeMap;
 
 /// The labels and cost of a waiting request, to charge it again under new limits.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Call {
     /// Its labels.
     pub labels: Labels<'static>,
     cost: Vec<(String, Amount)>,
     /// The accounts that may not make it.
     pub not: Vec<Name>,
+    /// How long a start of it is worth waiting for, and the other ways to make it.
+    pub ways: Option<(Span, Vec<Way<'static>>)>,
 }
 
 impl Call {
@@ -28,7 +32,7 @@ impl Call {
     #[must_use]
     pub fn new(labels: &Labels<'_>, cost: &Cost<'_>) -> Self {
         let cost = cost.iter().map(|(unit, amount)| (unit.to_owned(), amount)).collect();
-        Call { labels: labels.clone().into_owned(), cost, not: Vec::new() }
+        Call { labels: labels.clone().into_owned(), cost, not: Vec::new(), ways: None }
     }
 
     /// Makes it a call that these accounts may not make.
@@ -37,13 +41,20 @@ impl Call {
         Call { not, ..self }
     }
 
+    /// Makes it a call that can be made in other ways, too, unless it starts within `worth`.
+    #[must_use]
+    pub fn or(self, worth: Span, ways: &[Way<'_>]) -> Self {
+        let ways: Vec<Way<'static>> = ways.iter().cloned().map(Way::into_owned).collect();
+        Call { ways: Some((worth, ways)).filter(|(_, ways)| !ways.is_empty()), ..self }
+    }
+
     /// Creates a call without labels, whose cost is the estimate of `bill`.
     #[must_use]
     pub fn from_bill(bill: &Bill, resource: &Resource) -> Self {
         let estimate = bill.estimate();
         let of = |id: LimitId| (resource[id].spec().unit.to_string(), estimate.get(id));
         let cost: BTreeMap<String, Amount> = estimate.limits().map(of).collect();
-        Call { labels: Labels::new(), cost: cost.into_iter().collect(), not: Vec::new() }
+        Call { labels: Labels::new(), cost: cost.into_iter().collect(), not: Vec::new(), ways: None }
     }
 
     /// Iterates over its labels, for a record.

@@ -123,12 +123,15 @@ impl Grant {
         is_ahead && freeze.concerns(&self.answer.charged)
     }
 
-    /// Returns what limits depend on, with the scheduler's computed cost, if any, and the account that it chose.
+    /// Returns what limits depend on, with the scheduler's computed cost, if any, and the way and the account that
+    /// it chose.
     #[must_use]
     pub fn asked(&self) -> Asked<'static> {
-        let computed = &self.answer.cost;
-        let cost = if computed.is_empty() { &self.request.cost } else { computed };
+        let way = self.answer.way.and_then(|way| self.request.any_of.get(usize::from(way).checked_sub(1)?));
+        let costs = [Some(&self.answer.cost), way.map(|way| &way.cost)].into_iter().flatten();
+        let cost = { costs }.find(|cost| !cost.is_empty()).unwrap_or(&self.request.cost);
         let labels = self.request.labels.clone();
+        let labels = way.map_or(labels.clone(), |way| labels.replaced_by(&way.labels));
         let labels = match &self.answer.account {
             Some(account) => labels.with(ACCOUNT, account.clone()),
             None => labels,

@@ -8,7 +8,7 @@ use crate::{Call, Cost, Error, Permit, Resource};
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::request::{Mode, PermitRequest};
+use rampmeter_protocol::request::{Mode, PermitRequest, Way};
 use rampmeter_protocol::text::Text;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::trace_context::TraceContext;
@@ -91,6 +91,40 @@ impl Acquire {
         self.with(|request| {
             let name = Name::new(account).map_err(|error| Error::invalid(format!("account {account:?}: {error}")))?;
             request.not.push(name);
+            Ok(())
+        })
+    }
+
+    /// Adds another way to make the call: its cost, and labels in place of those of the request, such
+    /// as those of a cheaper model. The first way that starts within what it is
+    /// [worth](Acquire::worth) is taken, or else the one that starts earliest;
+    /// [`Permit::way`] tells which.
+    ///
+    /// ```no_run
+    /// # async fn example(api: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
+    /// use std::time::Duration;
+    /// let asking = api.acquire(1).label("model", "large").worth(Duration::from_secs(5)).or(1, &[("model", "small")]);
+    /// let permit = asking.await?;
+    /// let model = ["large", "small"][permit.way()];
+    /// # drop((permit, model));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn or(self, cost: impl Into<Cost>, labels: &[(&str, &str)]) -> Self {
+        let cost = cost.into().into_wire();
+        self.with(|request| {
+            let mut way = Way { cost: cost?, ..Way::default() };
+            labels.iter().try_for_each(|(key, value)| set(&mut way.labels, key, value))?;
+            request.any_of.push(way);
+            Ok(())
+        })
+    }
+
+    /// Sets how long a start in the way that was described last is worth waiting for.
+    pub fn worth(self, wait: Duration) -> Self {
+        self.with(|request| {
+            let of_last = request.any_of.last_mut().map(|way| &mut way.else_after_ms);
+            *of_last.unwrap_or(&mut request.else_after_ms) = Millis::from(Span::from(wait));
             Ok(())
         })
     }

@@ -103,6 +103,13 @@ impl Permit {
         self.grant.answer.account.as_deref()
     }
 
+    /// Returns the way in which the call has to be made: 0 as the request describes it, otherwise
+    /// the number of a call of [`or`](call::Acquire::or).
+    #[must_use]
+    pub fn way(&self) -> usize {
+        self.grant.answer.way.map_or(0, usize::from)
+    }
+
     /// Returns the requested cost, or the one that the scheduler [computed](call::Acquire::price).
     #[must_use]
     pub fn cost(&self) -> Cost {

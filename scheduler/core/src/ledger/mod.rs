@@ -260,7 +260,32 @@ impl Ledger {
 
     /// Returns the earliest start from `from` on, as if all calls in flight had ended.
     pub(crate) fn earliest_once_settled(&self, from: Time, bill: &Bill, tier: Tier) -> Time {
-        self.search(from, bill, tier, |charge| !self.adaptive(charge.limit).limit().counts_calls_in_flight()).at
+        let may_open = |charge: &Charge| {
+            self.adaptive(charge.limit).limit().counts_calls_in_flight() || self.awaits_settles(from, *charge)
+        };
+        self.search(from, bill, tier, |charge| !may_open(charge)).at
+    }
+
+    /// Returns a quota that cannot pay now, but is likely to once the calls in flight are settled.
+    pub(crate) fn awaited_quota(&self, now: Time, bill: &Bill) -> Option<LimitId> {
+        charges(bill).find(|charge| self.awaits_settles(now, *charge)).map(|charge| charge.limit)
+    }
+
+    /// Returns what is left of the limit's bucket for the bill.
+    pub(crate) fn left(&self, now: Time, bill: &Bill, limit: LimitId) -> Amount {
+        let left = self.read(now, Charge::of(bill, limit), |bucket, limit| {
+            limit.rate().micros(bucket.level(limit, now).max(Credit::ZERO))
+        });
+        u64::try_from(left).ok().and_then(|micros| Amount::from_micros(micros).ok()).unwrap_or_default()
+    }
+
+    fn awaits_settles(&self, now: Time, charge: Charge) -> bool {
+        self.adaptive(charge.limit).limit().is_quota()
+            && self.read(now, charge, |bucket, limit| {
+                let demand = limit.demand(limit.start_cost(charge.amount, Tier::NO_HEADROOM).credit, Tier::NO_HEADROOM);
+                let level = bucket.level(limit, now);
+                level < demand && demand <= level + bucket.returns(now)
+            })
     }
 
     /// Returns how many calls of this bill the levels of its buckets pay for.
@@ -337,7 +362,8 @@ impl Ledger {
         }
         self.read(now, charge, |bucket, limit| {
             let cost = limit.start_cost(charge.amount, Tier::NO_HEADROOM);
-            let short = bucket.level_without(limit, now, held) < limit.demand(cost.credit, Tier::NO_HEADROOM);
+            let level = bucket.level_without(limit, now, held) + bucket.returns(now);
+            let short = level < limit.demand(cost.credit, Tier::NO_HEADROOM);
             short.then(|| bucket.earliest(limit, now, cost))
         })
     }
@@ -409,7 +435,8 @@ impl Ledger {
             if ends && made != CallMade::No {
                 self.adaptive_mut(limit).note_call_time(now.since(key.at));
             }
-            if ends || ends_jitter || charge.amount != actual {
+            let is_awaited = self.adaptive(limit).limit().is_quota();
+            if ends || ends_jitter || is_awaited || charge.amount != actual {
                 self.update(now, charge, |bucket, limit| {
                     let credit = |amount| limit.rate().credit(amount);
                     let correction = Correction { charged: credit(charge.amount), actual: credit(actual) };

@@ -4,6 +4,7 @@ use rampmeter_policy::arithmetic::Credit;
 use rampmeter_policy::ids::LimitId;
 use rampmeter_policy::refusal::Refusal;
 use rampmeter_policy::{Bill, Resource};
+use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Time;
 
 /// The amounts that waiting requests will take from each bucket.
@@ -55,7 +56,9 @@ impl Offer {
     pub(crate) fn not_in_time(self, now: Time) -> Refusal {
         match self.limited_by {
             // The rest of a quota that is never reset may be promised to waiting requests.
-            Some(limit) if self.at == Time::NEVER => Refusal::QuotaSpent { limit, retry_after: None },
+            Some(limit) if self.at == Time::NEVER => {
+                Refusal::QuotaSpent { limit, left: Amount::ZERO, retry_after: None }
+            }
             limited_by => Refusal::NotInTime { retry_after: self.at.since(now), limited_by },
         }
     }

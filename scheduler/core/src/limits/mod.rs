@@ -5,6 +5,7 @@ mod freeze;
 mod level_history;
 mod pending_debits;
 mod timeline;
+mod unsettled;
 pub mod usage;
 mod windows;
 
@@ -12,5 +13,6 @@ pub(crate) use bucket::{Bucket, CallMade};
 pub(crate) use freeze::{Freeze, PauseClaim};
 pub use pending_debits::DebitSnapshot;
 pub(crate) use timeline::{StartKey, just_past};
+pub(crate) use unsettled::SETTLED_WITHIN;
 pub(crate) use usage::{BucketRecord, NEAR, UsageBlock};
 pub(crate) use windows::{BucketReading, Interval, RAISE_PART, WindowState};

@@ -114,7 +114,7 @@ impl<R: Clone> Scheduler<R> {
             bill.options().try_for_each(|option| self.resource.check_payable(option))?;
             return Ok(bill.clone());
         };
-        let bill = self.resource.bill_in_pool(&call.labels, call.cost(), class, &call.not)?;
-        Ok(self.cost_estimates.correct(&self.resource, bill))
+        let bill = self.resource.bill_of_ways(call, class)?;
+        Ok(self.bound(self.cost_estimates.correct(&self.resource, bill), class))
     }
 }

@@ -8,7 +8,7 @@
 
 use crate::ledger::Offer;
 use crate::scheduler::Scheduler;
-use rampmeter_policy::ids::Tier;
+use rampmeter_policy::ids::{ClassId, LimitId, Tier};
 use rampmeter_policy::refusal::Refusal;
 use rampmeter_policy::spec::Weight;
 use rampmeter_policy::{Alternative, Bill, LimitSet};
@@ -69,6 +69,16 @@ impl<R> Scheduler<R> {
         choice.unwrap_or_else(|| Choice { alternative: None, offer: offer(whole) })
     }
 
+    /// Returns the only bill that a request of `class` waits for. Key queues hold whole requests, so
+    /// one whose options have keys gets its option at its arrival: the likely one, by who waits now.
+    pub(crate) fn bound(&self, whole: Bill, class: ClassId) -> Bill {
+        if whole.alternatives.is_none() || whole.options().all(|option| option.keyed().next().is_none()) {
+            return whole;
+        }
+        let choice = self.choose_or(&whole, self.now, |bill| self.offer_behind_queue(class, bill));
+        choice.alternative.map_or(whole.clone(), |bill| (**bill).clone().of_client(whole.client))
+    }
+
     /// Returns the choice for a request if it alone waited.
     pub(crate) fn choose_now<'a>(&self, whole: &'a Bill, tier: Tier, since: Time) -> Choice<'a> {
         self.choose_or(whole, since, |bill| self.ledger.earliest(self.now, bill, tier))
@@ -82,10 +92,23 @@ impl<R> Scheduler<R> {
     /// Returns the refusal of a request each of whose options needs a spent quota.
     pub(crate) fn spent_quota(&self, now: Time, bill: &Bill) -> Option<Refusal> {
         let holds = self.plan.holds.iter().map(|hold| hold.start);
-        let spent = bill.options().map(|option| self.ledger.last_spent_quota(now, option, holds.clone()));
-        let (until, limit) = spent.min()??;
-        let retry_after = (until < Time::NEVER).then(|| until.since(now));
-        Some(Refusal::QuotaSpent { limit, retry_after })
+        let spent = |option| Some((self.ledger.last_spent_quota(now, option, holds.clone())?, option));
+        let spent = bill.options().map(spent).min_by_key(|spent| spent.map(|(reset, _)| reset));
+        spent?.map(|((until, limit), option)| self.short_of(limit, option, until))
+    }
+
+    fn short_of(&self, limit: LimitId, bill: &Bill, until: Time) -> Refusal {
+        let retry_after = (until < Time::NEVER).then(|| until.since(self.now));
+        Refusal::QuotaSpent { limit, left: self.ledger.left(self.now, bill, limit), retry_after }
+    }
+
+    /// Returns the refusal of a request whose start comes too late for it.
+    pub(crate) fn late(&self, bill: &Bill, offer: Offer) -> Refusal {
+        let awaited = bill.options().find_map(|option| Some((self.ledger.awaited_quota(self.now, option)?, option)));
+        match awaited {
+            Some((limit, option)) => self.short_of(limit, option, offer.at),
+            None => offer.not_in_time(self.now),
+        }
     }
 
     /// Whether a request that gets `offer` misses its deadline even if all calls in flight end now.

@@ -25,7 +25,7 @@
 
 use crate::collections::Slot;
 use crate::ledger::{Ledger, Offer};
-use crate::limits::{StartKey, just_past};
+use crate::limits::{SETTLED_WITHIN, StartKey, just_past};
 use crate::permits::Stage;
 use crate::queue::{Needs, Service, ServiceCount, StartReason};
 use crate::scheduler::Scheduler;
@@ -202,8 +202,15 @@ impl<R: Clone> Scheduler<R> {
             return None;
         };
         let offer = choice.offer;
+        if self.ledger.awaited_quota(now, choice.alternative.unwrap_or(whole)).is_some() {
+            // It starts, or is refused, when calls in flight are settled.
+            self.plan.exhausted.push((waiting.class, waiting.position.tree));
+            self.plan.awaits_settles = true;
+            return None;
+        }
         if waiting.deadline.is_some_and(|deadline| self.misses(whole, tier, offer, deadline)) {
-            self.turn_away(slot, offer.not_in_time(now));
+            let refusal = self.late(whole, offer);
+            self.turn_away(slot, refusal);
             return None;
         }
         Some((Arc::clone(choice.alternative.unwrap_or(whole)), offer))
@@ -272,7 +279,9 @@ impl<R: Clone> Scheduler<R> {
             }
             let (_, offer) = self.outlook(slot);
             let is_held_by_store = offer.at <= deadline.max(now) && self.is_held_by_store(&permit.bill);
-            self.turn_away(slot, if is_held_by_store { Refusal::StoreSilent } else { offer.not_in_time(now) });
+            let late = || self.late(&self.permits.get(slot).bill, offer);
+            let refusal = if is_held_by_store { Refusal::StoreSilent } else { late() };
+            self.turn_away(slot, refusal);
         }
     }
 
@@ -283,7 +292,15 @@ impl<R: Clone> Scheduler<R> {
         let key_queue = self.queues.keys.next_alarm().map(|(alarm, _)| (alarm - horizon).max(just_past(now)));
         let deadline = self.queues.first_deadline().map(|(at, _)| just_past(at));
         let slow_start = (self.ledger.has_unproven() && !holds.is_empty()).then_some(now + RECHECK);
-        starts.chain(promotions).chain(key_queue).chain(deadline).chain(slow_start).filter(|at| *at > now).min()
+        let settles = self.plan.awaits_settles.then(|| now + SETTLED_WITHIN);
+        starts
+            .chain(promotions)
+            .chain(key_queue)
+            .chain(deadline)
+            .chain(slow_start)
+            .chain(settles)
+            .filter(|at| *at > now)
+            .min()
     }
 }
 
@@ -341,7 +358,7 @@ impl<R: Clone> Scheduler<R> {
         let is_quota = self.resource[limit].is_quota();
         // A refused request notes its key, which is examined again.
         if !is_quota || !self.turn_away_if_spent(now, first) {
-            self.queues.keys.set_alarm(bucket, due);
+            self.queues.keys.set_alarm(bucket, if is_quota { due.min(now + SETTLED_WITHIN) } else { due });
         }
     }
 

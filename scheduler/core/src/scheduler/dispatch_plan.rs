@@ -30,6 +30,8 @@ pub(crate) struct DispatchPlan {
     pub(super) holds: Vec<HeldStart>,
     /// Requests of these classes and needs have no alternative left that is not blocked.
     pub(super) exhausted: Vec<(ClassId, Needs)>,
+    /// Whether requests wait for a quota of which calls in flight may give some back.
+    pub(super) awaits_settles: bool,
     steps_left: usize,
 }
 
@@ -37,6 +39,7 @@ impl DispatchPlan {
     pub(crate) fn begin(&mut self) {
         assert!(self.holds.is_empty(), "the last dispatch has withdrawn all holds");
         self.exhausted.clear();
+        self.awaits_settles = false;
         self.steps_left = MAX_STEPS;
     }
 

@@ -68,8 +68,9 @@ impl<R: Clone> Scheduler<R> {
         } else {
             Vec::new()
         };
-        let account = permit.bill.account;
-        let grant = Grant { to, id, delay, validity, lease, limited_by, charged, class, waited, repeated, account };
+        let (account, way) = (permit.bill.account, permit.bill.way);
+        let grant =
+            Grant { to, id, delay, validity, lease, limited_by, charged, class, waited, repeated, account, way };
         self.outbox.push_back(Command::Grant(grant));
     }
 

@@ -37,7 +37,8 @@ impl<R: Clone> Scheduler<R> {
     /// Handles a new request: corrects its estimated cost by the kind of call, and adds the number of
     /// its client to the bill.
     pub(crate) fn correct_and_ask(&mut self, now: Time, ask: Ask<R>) {
-        let client = self.meter.names.number(now, ask.client.as_deref().unwrap_or_default());
+        let counted_for = ask.counted_for.as_deref().or(ask.client.as_deref());
+        let client = self.meter.names.number(now, counted_for.unwrap_or_default());
         let bill = self.cost_estimates.correct(&self.resource, ask.bill).of_client(client);
         self.ask(now, Ask { bill, ..ask });
     }
@@ -53,6 +54,7 @@ impl<R: Clone> Scheduler<R> {
         if self.pending.asks.contains_key(&ask.id) {
             return self.repeat_pending(ask);
         }
+        let ask = Ask { bill: self.bound(ask.bill, ask.class), ..ask };
         let refusal = self.spent_quota(now, &ask.bill).or_else(|| self.check_room(now, &ask.bill).err());
         if let Some(refusal) = refusal {
             return self.refuse(ask.to, ask.id, refusal);
@@ -154,7 +156,7 @@ impl<R: Clone> Scheduler<R> {
             offer.at < Time::NEVER && ask.mode == Mode::Reserve && ask.max_wait.is_none_or(|most| delay <= most);
         match would_take_it {
             true => Refusal::TooFarAhead { delay, bound, limited_by: offer.limited_by },
-            false => offer.not_in_time(now),
+            false => self.late(&ask.bill, offer),
         }
     }
 
@@ -166,7 +168,8 @@ impl<R: Clone> Scheduler<R> {
         let too_late = |max| self.misses(&ask.bill, tier, offer, now + max);
         if ask.max_wait.is_some_and(too_late) {
             let behind = self.choose_or(&ask.bill, now, |bill| self.offer_behind_queue(ask.class, bill)).offer;
-            return self.refuse(ask.to, ask.id, behind.not_in_time(now));
+            let refusal = self.late(&ask.bill, behind);
+            return self.refuse(ask.to, ask.id, refusal);
         }
         let waiting = self.waiting();
         let chosen = alternative.cloned();

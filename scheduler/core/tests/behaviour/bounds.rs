@@ -346,6 +346,7 @@ fn event_of(resource: &Resource, to: usize, kind: &Kind) -> Event<usize> {
             age: Span::ZERO,
             progress: true,
             client: Some(client.to_string().into()),
+            counted_for: None,
             call: None,
         }),
         Kind::Settle { id, actual, is_refused } => {

@@ -37,6 +37,7 @@ macro_rules! scripts {
 
 mod blame;
 mod bounds;
+mod budgets;
 mod calendars;
 mod changes;
 mod claims;
@@ -75,4 +76,5 @@ mod undelivered;
 mod useful_workers;
 mod uses;
 mod wakeups;
+mod ways;
 mod windows;

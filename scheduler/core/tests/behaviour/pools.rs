@@ -62,8 +62,13 @@ fn a_pool_has_a_bounded_number_of_accounts() {
     assert_eq!(Resource::faults(&pooled(ten_per_second(), &names[..MAX_ACCOUNTS])), []);
     let faults = Resource::faults(&pooled(ten_per_second(), &names));
     assert_eq!(faults[0].to_string(), "a resource has at most 16 accounts, not 17");
-    let keyed = pooled(resource(vec![by("model", limit("requests", 10.0, span(1000)))]), &["x"]);
-    assert!(Resource::faults(&keyed)[0].to_string().starts_with("a limit that each account has takes no `key`"));
+    let keyed = pooled(resource(vec![by("account", limit("requests", 10.0, span(1000)))]), &["x"]);
+    assert!(Resource::faults(&keyed)[0].to_string().starts_with("accounts are no key"));
+}
+
+/// Each account has ten a second for each model.
+fn by_model() -> ResourceSpec {
+    pooled(resource(vec![by("model", limit("requests", 10.0, span(1000)))]), &["x", "y"])
 }
 
 scripts! {
@@ -82,6 +87,30 @@ scripts! {
         500  reserve c requests=5            -> c@500/y
         500  reserve d requests=5            -> d@500/x
         1000 reserve e requests=5            -> e@1000/y
+    "
+
+    an_account_is_chosen_by_the_key_of_the_request(by_model()): "
+        0    reserve a model:m requests=8    -> a@0/x
+        0    reserve b model:m requests=8    -> b@0/y
+        0    reserve c model:n requests=8    -> c@0/x
+        # Two are left of each, and y was chosen less recently than x.
+        0    reserve d model:m requests=2    -> d@0/y
+        0    reserve e model:m requests=2    -> e@0/x
+        0    reserve f model:n requests=9    -> f@0/y
+    "
+
+    a_request_with_a_key_gets_its_account_at_its_arrival(by_model()): "
+        0    wait a model:m requests=10      -> a@0/x
+        0    wait b model:m requests=10      -> b@0/y
+        # One waits for each account, and the third behind the shorter queue.
+        0    wait c model:m requests=4       ->
+        0    wait d model:m requests=2       ->
+        0    wait e model:m requests=2       ->
+        0    wait f model:n                  -> f@0/x
+        150                                  -> d@200/y
+        350                                  -> c@400/x e@400/y
+        # A drained account keeps those that were bound to it.
+        400  reserve g model:n not=x         -> g@400/y
     "
 
     the_earliest_start_decides(pool()): "

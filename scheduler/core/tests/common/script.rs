@@ -6,7 +6,7 @@
 //! | action | what happens |
 //! |---|---|
 //! | nothing | only time passes |
-//! | `allow`, `reserve` or `wait`, then a name | a request with this id is asked. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `from=<name>`, `user=<name>`, `within=<ms>`, `age=<ms>`, `progress`, `not=<account>`, `<label>:<value>` |
+//! | `allow`, `reserve` or `wait`, then a name | a request with this id is asked. Options: `<unit>=<units>`, `class=<class>`, `client=<client>`, `from=<name>`, `user=<name>`, `within=<ms>`, `age=<ms>`, `progress`, `not=<account>`, `worth=<ms>` for what it is worth waiting for, `or=<label>:<value>,<unit>:<units>` for another way, with its `worth`, `<label>:<value>` |
 //! | `unused`, `used` or `extend`, then a name | it is settled; `used` with a different actual cost by unit; each with `anew` and the options of the request, if the scheduler may not know the permit |
 //! | `answered`, a name and a status | the same with the upstream's response; options: `after=<ms>` for the pause, `unit=<unit>`, `limit=<limit>` or `policy=<limit>` for the rejecting limit, `narrow` for one that only some calls share, `left=<tokens>` for the remaining amount, with its `steps=<tokens>`, `of=<tokens>` for the capacity, `reset=<ms>` and its `grain=<ms>` behind it, `others` if other accounts are to blame |
 //! | `freeze`, then a limit and a time | an operator pauses it |
@@ -25,7 +25,7 @@
 //!
 //! | answer | meaning |
 //! |---|---|
-//! | `a@300`, `a@300/x` | `a` may start at 300 ms; by the account `x` |
+//! | `a@300`, `a@300/x`, `a@300^1` | `a` may start at 300 ms; by the account `x`; in the first of the other ways |
 //! | `a#2~300` | `a` is told that 2 requests are ahead of it and that it starts in 300 ms |
 //! | `a:not_in_time+300` | `a` is refused with this code, and told to retry in 300 ms |
 //! | `frozen+300`, `frozen=x+300` | starts within 300 ms are announced as void; of this key |
@@ -42,9 +42,10 @@ use rampmeter_policy::spec::ResourceSpec;
 use rampmeter_protocol::explain::Question;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::left::Left;
+use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::reason::{Holder, Reason};
-use rampmeter_protocol::request::Mode;
+use rampmeter_protocol::request::{Mode, Way};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::wall_clock::WallClockOrigin;
 use rampmeter_scheduler_core::event::{Event, Outcome};
@@ -234,7 +235,8 @@ impl Player<'_> {
                 to => &self.names[to],
             };
             let account = self.world.accounts.get(to).filter(|_| matches!(answer, SentAnswer::Granted(_)));
-            text_of(name, *at, answer) + &account.map_or(String::new(), |account| format!("/{account}"))
+            let way = self.world.chosen_ways.get(to).map_or(String::new(), |way| format!("^{way}"));
+            text_of(name, *at, answer) + &account.map_or(String::new(), |account| format!("/{account}")) + &way
         };
         let texts = news.iter().map(text).collect::<Vec<_>>().join(" ");
         self.answers_read = self.world.answers.len();
@@ -295,10 +297,25 @@ fn read_option<'a>(wish: &mut Wish<'a>, option: &'a str) {
         Some(("client", client)) => wish.client = Some(client),
         Some(("not", account)) => wish.not.push(Name::new(account).unwrap()),
         Some(("within", most)) => wish.max_wait = Some(millis(most)),
+        Some(("worth", most)) if wish.ways.is_empty() => wish.worth = millis(most),
+        Some(("worth", most)) => wish.ways.last_mut().unwrap().else_after_ms = Millis::from(millis(most)),
+        Some(("or", way)) => wish.ways.push(way_of(way)),
         Some(("age", age)) => wish.age = millis(age),
         Some((unit, units)) => wish.cost.push((unit, units.parse().unwrap())),
         None => panic!("no such option: {option}"),
     }
+}
+
+/// Reads labels and units of another way: `model:small,requests:2`, where numbers are units.
+fn way_of(text: &str) -> Way<'static> {
+    let mut way = Way::default();
+    for (name, value) in text.split(',').filter_map(|part| part.split_once(':')) {
+        match value.parse() {
+            Ok(units) => way.cost.set(name.to_owned(), amount(units)).unwrap(),
+            Err(_) => way.labels.set(name.to_owned(), value.to_owned()).unwrap(),
+        }
+    }
+    way
 }
 
 fn observed(status: &str, options: &[&str]) -> Observation {

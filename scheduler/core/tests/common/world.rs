@@ -11,7 +11,7 @@ use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::name::Name;
-use rampmeter_protocol::request::{Mode, PermitRequest};
+use rampmeter_protocol::request::{Mode, PermitRequest, Way};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::command::{Command, FreezeNotice, Note};
 use rampmeter_scheduler_core::durability::checkpoint::Checkpoint;
@@ -31,6 +31,8 @@ pub(crate) struct World {
     pub(crate) charged: BTreeMap<usize, Vec<BucketName>>,
     /// The accounts that make calls, by the number of the request.
     pub(crate) accounts: BTreeMap<usize, Name>,
+    /// The ways in which calls are made that are not made as described.
+    pub(crate) chosen_ways: BTreeMap<usize, u8>,
 }
 
 /// The address of answers to settles.
@@ -71,6 +73,9 @@ pub(crate) struct Wish<'a> {
     pub(crate) user: &'a str,
     /// The accounts that may not make the call.
     pub(crate) not: Vec<Name>,
+    /// How long it is worth waiting for, and other ways to make the call.
+    pub(crate) worth: Span,
+    pub(crate) ways: Vec<Way<'static>>,
 }
 
 pub(crate) fn wish<'a>(mode: Mode, cost: &[(&'a str, f64)]) -> Wish<'a> {
@@ -89,6 +94,8 @@ pub(crate) fn wish<'a>(mode: Mode, cost: &[(&'a str, f64)]) -> Wish<'a> {
         from,
         user: "",
         not: Vec::new(),
+        worth: Span::ZERO,
+        ways: Vec::new(),
     }
 }
 
@@ -100,6 +107,10 @@ impl<'a> Wish<'a> {
 
     pub(crate) fn named(self, id: &'a str) -> Self {
         Wish { id: Some(id), ..self }
+    }
+
+    fn call(&self, cost: &Cost<'_>) -> Call {
+        Call::new(&self.labels(), cost).not_by(self.not.clone()).or(self.worth, &self.ways)
     }
 
     fn labels(&self) -> Labels<'a> {
@@ -150,6 +161,7 @@ impl World {
             notes: Vec::new(),
             charged: BTreeMap::new(),
             accounts: BTreeMap::new(),
+            chosen_ways: BTreeMap::new(),
         }
     }
 
@@ -168,7 +180,7 @@ impl World {
         let class = wish.class.map_or(resource.default_class(), |class| resource.class(class).unwrap());
         let mut by_unit = Cost::new();
         wish.cost.iter().for_each(|(unit, units)| by_unit.set(*unit, amount(*units)).unwrap());
-        let call = Some(Box::new(Call::new(&wish.labels(), &by_unit).not_by(wish.not.clone())));
+        let call = Some(Box::new(wish.call(&by_unit)));
         let bill = match self.bill(wish) {
             Ok(bill) => bill,
             Err(refusal) => {
@@ -184,17 +196,31 @@ impl World {
         let Wish { mode, max_wait, age, progress, .. } = *wish;
         self.handle(
             now,
-            Event::Ask(Ask { to, id, identity, bill, class, mode, max_wait, age, progress, client, call }),
+            Event::Ask(Ask {
+                to,
+                id,
+                identity,
+                bill,
+                class,
+                mode,
+                max_wait,
+                age,
+                progress,
+                client,
+                counted_for: None,
+                call,
+            }),
         );
         to
     }
 
     /// The bill of the call that `wish` asks for.
     pub(crate) fn bill(&self, wish: &Wish<'_>) -> Result<Bill, Refusal> {
-        let cost = wish.cost.iter().map(|(unit, units)| (*unit, amount(*units)));
+        let mut cost = Cost::new();
+        wish.cost.iter().for_each(|(unit, units)| cost.set(*unit, amount(*units)).unwrap());
         let resource = self.scheduler.resource();
         let class = wish.class.map_or(resource.default_class(), |class| resource.class(class).unwrap());
-        resource.bill_in_pool(&wish.labels(), cost, class, &wish.not)
+        resource.bill_of_ways(&wish.call(&cost), class)
     }
 
     pub(crate) fn settle(&mut self, now: Time, id: &str, outcome: Outcome) -> SentAnswer {
@@ -247,6 +273,7 @@ impl World {
                 let account =
                     |account: AccountId| self.scheduler.resource().spec().accounts[account.index()].name.clone();
                 self.accounts.extend(grant.account.map(|chosen| (grant.to, account(chosen))));
+                self.chosen_ways.extend((grant.way > 0).then_some((grant.to, grant.way)));
                 self.charged.extend(Some((grant.to, grant.charged)).filter(|(_, charged)| !charged.is_empty()));
                 (grant.to, SentAnswer::Granted(grant.delay))
             }

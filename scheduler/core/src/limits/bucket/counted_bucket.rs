@@ -13,6 +13,7 @@ mod readings;
 
 use crate::limits::freeze::Freeze;
 use crate::limits::timeline::StartKey;
+use crate::limits::unsettled::Unsettled;
 use crate::limits::usage::UsageBlock;
 use crate::limits::windows::{UpstreamReports, Windows, start_in_window};
 use rampmeter_policy::Limit;
@@ -79,6 +80,8 @@ pub(crate) struct CountedBucket {
     #[expect(clippy::box_collection, reason = "most buckets have none, and are smaller with a pointer")]
     inherited: Option<Box<Vec<UsageBlock>>>,
     reports: Option<Box<UpstreamReports>>,
+    /// What its calls may give back, if this is a quota.
+    unsettled: Option<Box<Unsettled>>,
     freeze: Option<Freeze>,
 }
 
@@ -139,6 +142,9 @@ impl CountedBucket {
 
     pub(crate) fn commit(&mut self, limit: &Limit, now: Time, key: StartKey, cost: StartCost) {
         self.advance(limit, now);
+        if limit.is_quota() {
+            self.unsettled.get_or_insert_default().begin(now, key, cost.credit);
+        }
         self.commit_until(limit, key, cost, self.end_of_call(limit, key.at));
         if key.at <= self.now {
             self.note_start(limit, key.at, cost.credit);
@@ -189,6 +195,9 @@ impl CountedBucket {
     }
 
     pub(crate) fn withdraw(&mut self, limit: &Limit, key: StartKey) -> bool {
+        if let (Some(unsettled), Some(call)) = (&mut self.unsettled, self.calls.get(&key)) {
+            unsettled.withdraw(key, call.cost);
+        }
         key.at > self.now && self.remove_call(limit, key)
     }
 
@@ -229,6 +238,9 @@ impl CountedBucket {
             self.remove_call(limit, key);
             return;
         }
+        if let Some(unsettled) = &mut self.unsettled {
+            unsettled.settle(key, correction);
+        }
         let is_present = self.windows(limit).is_some_and(|windows| windows.window(key.at).contains(now));
         let (more, until) = match self.calls.get_mut(&key) {
             Some(call) => (actual - std::mem::replace(&mut call.cost, actual), call.until),
@@ -258,6 +270,10 @@ impl CountedBucket {
         self.ends.remove(&(until, key));
         self.ends.insert((end, key));
         self.add_usage(limit, end, until, -cost);
+    }
+
+    pub(crate) fn returns(&self, now: Time) -> Credit {
+        self.unsettled.as_deref().map_or(Credit::ZERO, |unsettled| unsettled.returns(now))
     }
 
     pub(crate) fn freeze(&self) -> Option<Freeze> {

@@ -1,0 +1,79 @@
+//! Budgets: quotas whose calls reserve the most that they may cost, and give back the rest.
+
+use crate::prelude::*;
+
+/// Ten units a day.
+fn budget() -> ResourceSpec {
+    budget_of(limit("units", 10.0, span(86_400_000)))
+}
+
+/// Ten units a day for each team.
+fn budget_of_teams() -> ResourceSpec {
+    budget_of(LimitSpec { unit: name("units"), ..keyed("units", 10.0, 86_400_000, &["team"]) })
+}
+
+fn budget_of(units: LimitSpec) -> ResourceSpec {
+    resource(vec![limit("requests", 100.0, span(1000)), LimitSpec { algorithm: Algorithm::Quota(None), ..units }])
+}
+
+scripts! {
+    a_call_that_fits_only_if_others_cost_less_waits_for_their_settles(budget()): "
+        0     reserve a units=4     -> a@0
+        100   used a units=1        -> a:settled
+        100   reserve b units=5     -> b@100
+        200   wait c units=5        ->
+        200   wait d units=1        ->
+        300   used b units=1        -> b:settled c@300 d@300
+        400   levels                -> requests=100 units=2
+    "
+
+    a_call_that_cannot_fit_however_little_the_others_cost_is_refused_at_once(budget()): "
+        0     reserve a units=4     -> a@0
+        100   used a units=1        -> a:settled
+        100   reserve b units=5     -> b@100
+        200   wait c units=9        -> c:quota_spent
+        200   allow d units=5       -> d:quota_spent
+    "
+
+    a_call_is_refused_once_the_others_have_cost_too_much(budget()): "
+        0     reserve a units=4     -> a@0
+        100   used a units=1        -> a:settled
+        100   reserve b units=8     -> b@100
+        200   wait c units=3        ->
+        300   used b units=7.5      -> b:settled c:quota_spent
+        400   wait d units=1.5      -> d@400
+    "
+
+    nobody_waits_where_calls_cost_what_they_reserve(budget()): "
+        0     reserve a units=4     -> a@0
+        100   used a units=4        -> a:settled
+        100   reserve b units=5     -> b@100
+        200   wait c units=2        -> c:quota_spent
+    "
+
+    nobody_waits_for_a_call_that_is_never_settled(budget()): "
+        0       reserve a units=4   -> a@0
+        100     used a units=1      -> a:settled
+        100     reserve b units=8   -> b@100
+        200     wait c units=3      ->
+        300200                      ->
+        600300                      -> c:quota_spent
+    "
+
+    each_team_waits_for_its_own_calls(budget_of_teams()): "
+        0     reserve a units=4 team:x     -> a@0
+        100   used a units=1               -> a:settled
+        100   reserve b units=8 team:x     -> b@100
+        200   wait c units=3 team:x        ->
+        200   wait d units=3 team:y        -> d@200
+        300   used b units=1               -> b:settled c@300
+    "
+
+    a_wait_ends_at_its_deadline(budget()): "
+        0     reserve a units=4            -> a@0
+        100   used a units=1               -> a:settled
+        100   reserve b units=8            -> b@100
+        200   wait c units=3 within=1000      ->
+        1201                               -> c:quota_spent
+    "
+}
