@@ -1,7 +1,10 @@
 //! Reading of responses as they pass: the tokens used, and the code of an error.
 
+use crate::amounts;
 use crate::json::{Scanner, Seen};
+use crate::money::CallPrice;
 use crate::objection::{ErrorReader, MAX_READ};
+use crate::prices::{ModelPrice, PaidTokens};
 use crate::settings::CodeFn;
 use crate::tokens::{TokenUnits, Tokens, UsageReader};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
@@ -16,6 +19,7 @@ const ERROR_TYPE: HeaderName = HeaderName::from_static("x-amzn-errortype");
 pub struct AnswerReader {
     scanner: Scanner,
     usage: Option<(TokenUnits, UsageReader)>,
+    price: Option<CallPrice>,
     error: ErrorReader,
     /// What finds codes, and in which text: the beginning of a body, or a stream's last line.
     codes: Option<(CodeFn, Vec<u8>)>,
@@ -37,6 +41,7 @@ impl AnswerReader {
         AnswerReader {
             scanner: Scanner::default(),
             usage: estimate.map(|(units, tokens)| (units, UsageReader::new(tokens))),
+            price: None,
             error: ErrorReader::new(status, text(&ERROR_TYPE)),
             codes: None,
             status,
@@ -52,6 +57,11 @@ impl AnswerReader {
     pub fn with_codes(self, codes: Option<CodeFn>) -> Self {
         let codes = codes.filter(|_| self.is_plain).map(|codes| (codes, Vec::new()));
         AnswerReader { codes, ..self }
+    }
+
+    /// Also computes what the call costs.
+    pub(crate) fn with_price(self, price: Option<CallPrice>) -> Self {
+        AnswerReader { price, ..self }
     }
 
     /// Reads the next piece.
@@ -104,7 +114,15 @@ impl AnswerReader {
     /// Returns what the call took, if its response says; one that breaks off is not whole.
     #[must_use]
     pub fn used(&self, is_whole: bool) -> Option<Cost> {
-        self.usage.as_ref().and_then(|(units, usage)| units.used(usage, is_whole))
+        let (units, usage) = self.usage.as_ref()?;
+        let paid = self.price.as_ref().and_then(|price| price.paid(self.status, usage, is_whole));
+        amounts::with(units.used(usage, is_whole), paid)
+    }
+
+    /// Returns what the whole response says that the call took.
+    #[must_use]
+    pub fn paid(&self, price: &ModelPrice) -> Option<PaidTokens> {
+        self.usage.as_ref().and_then(|(_, usage)| usage.paid(price.most > 0))
     }
 
     /// The tokens of the prompt that the vendor has now cached, if the response says.

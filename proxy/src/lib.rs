@@ -9,8 +9,8 @@
 //! request. `request_body` keeps a body for another attempt, `outgoing` is what is sent over
 //! `pool`, whose `connection`s know their history, with the `credential`. `response` settles at the
 //! end of a response. `json` reads bodies as they pass: `tokens` counts the tokens of language
-//! models by the table of `models`, `prompts` records what vendors cache of them, and `answer`
-//! finds usage and, with `objection`, the codes of errors. `trace` is the span of a request, and
+//! models by the table of `models`, `prompts` records what vendors cache of them, `money` charges
+//! calls at the `prices` of their models, and `answer` finds usage and, with `objection`, the codes of errors. `trace` is the span of a request, and
 //! `failure` the proxy's own response.
 
 mod amounts;
@@ -23,8 +23,10 @@ mod json;
 mod listener;
 pub mod metrics;
 mod models;
+pub mod money;
 mod objection;
 mod pool;
+pub mod prices;
 pub mod prompts;
 mod proxy;
 pub mod route;

@@ -85,6 +85,18 @@ pub(crate) struct Form {
     /// The fields of what the vendor caches of the prompt and charges once.
     #[serde(default)]
     pub(crate) kept: Vec<String>,
+    /// The fields of tokens that were read from a cache, which those of `input` include.
+    #[serde(default)]
+    pub(crate) cached_within: Vec<String>,
+    /// The same, for vendors whose `input` does not include them.
+    #[serde(default)]
+    pub(crate) cached_beside: Vec<String>,
+    /// The fields of tokens that were written into a cache.
+    #[serde(default)]
+    pub(crate) written: Vec<String>,
+    /// Those of them that were written for an hour.
+    #[serde(default)]
+    pub(crate) written_hour: Vec<String>,
 }
 
 static MODELS: LazyLock<Models> =
@@ -107,6 +119,11 @@ impl Models {
         }
     }
 
+    /// Whether a POST to `path` takes no tokens, such as one that counts them.
+    pub(crate) fn is_free(&self, path: &str) -> bool {
+        self.counts(path) == Counts::Nothing
+    }
+
     pub(crate) fn model_in<'a>(&self, path: &'a str) -> Option<&'a str> {
         let behind = self.paths.model_behind.iter().find_map(|before| path.split_once(before.as_str()));
         behind?.1.split(['/', ':']).next().filter(|name| !name.is_empty())
@@ -125,6 +142,11 @@ impl Models {
         }
     }
 
+    /// Whether a text at this path is an attachment, or a link to one.
+    pub(crate) fn is_attachment(&self, path: &str) -> bool {
+        self.attachments.keys().chain(&self.links).any(|end| is_at(path, end))
+    }
+
     /// Returns the tokens of the attachment in this text; `None` for any other text.
     pub(crate) fn attached(&self, path: &str, start: &str, is_base64: bool, bytes: usize) -> Option<u64> {
         let url = start.strip_prefix("data:").and_then(|url| url.split_once(";base64,"));
@@ -141,11 +163,19 @@ impl Models {
     }
 }
 
+impl Form {
+    fn fields(&self) -> impl Iterator<Item = &String> {
+        let Form { input, output, kept, cached_within, cached_beside, written, written_hour } = self;
+        [input, output, kept, cached_within, cached_beside, written, written_hour].into_iter().flatten()
+    }
+}
+
 impl Usage {
-    /// Whether a field of this name at this place reports tokens.
-    pub(crate) fn tells(&self, place: &str, name: &str) -> bool {
-        let mut names = self.forms.iter().flat_map(|form| form.input.iter().chain(&form.output).chain(&form.kept));
-        self.places.iter().any(|known| known == place) && names.any(|known| known == name)
+    /// Returns the name of the field at this path, if it reports tokens.
+    pub(crate) fn field<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let within = |place: &String| path.strip_prefix(place.as_str())?.strip_prefix('.');
+        let name = self.places.iter().find_map(within)?;
+        self.forms.iter().flat_map(Form::fields).any(|known| known == name).then_some(name)
     }
 }
 

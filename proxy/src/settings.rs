@@ -1,6 +1,7 @@
 //! The settings of a proxy.
 
 use crate::credential::Credentials;
+use crate::money::Money;
 use crate::route::Routes;
 use crate::tokens::{BodyLabel, TokenUnits};
 use http::request::Parts;
@@ -84,6 +85,8 @@ pub struct Asking {
     pub body_labels: Vec<BodyLabel>,
     /// The units of tokens, if requests go to language models.
     pub tokens: Option<TokenUnits>,
+    /// The prices of language models, if limits count money.
+    pub money: Option<Money>,
     /// Units whose amounts clients may state, with the headers in which they do.
     pub cost_headers: Vec<(String, HeaderName)>,
     /// Computes the cost of a request from its body.
@@ -128,9 +131,14 @@ impl Asking {
         if self.reads_bodies() { bounds.replay_bytes.max(MAX_SCANNED) } else { bounds.replay_bytes }
     }
 
+    /// Whether the tokens of requests count, or their money does.
+    pub(crate) fn counts_tokens(&self) -> bool {
+        self.tokens.is_some() || self.money.is_some()
+    }
+
     /// Whether a body has to be read before its request gets a permit.
     pub(crate) fn reads_bodies(&self) -> bool {
-        self.tokens.is_some() || self.price.is_some() || !self.body_labels.is_empty()
+        self.counts_tokens() || self.price.is_some() || !self.body_labels.is_empty()
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::amounts;
 use crate::json::{Scanner, Seen, Text, Value, hashed};
 use crate::models::{Counts, models};
+use crate::prices::{Demand, PaidTokens};
 use crate::prompts::Prompt;
 use http::Method;
 use rampmeter_protocol::name::Name;
@@ -13,6 +14,8 @@ use std::collections::BTreeMap;
 const TWELFTHS: u64 = 12;
 /// Bytes per token of a body that is not JSON.
 const BYTES_PER_TOKEN: u64 = 4;
+/// The most tokens that a vendor adds to a prompt to explain its tools to the model.
+const TOKENS_OF_TOOLS: u64 = 1024;
 
 /// The units in which limits count tokens. A unit without a name is not counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -64,6 +67,9 @@ pub struct RequestReader {
     answers: u64,
     prompts: u64,
     bytes: u64,
+    attached_bytes: u64,
+    has_tools: bool,
+    model: Option<String>,
     /// Hashes of the instructions and of the first message, and twelfths of the instructions.
     instructions: u64,
     first_message: Option<u64>,
@@ -81,6 +87,10 @@ pub struct RequestReading {
     pub is_understood: bool,
     /// The beginning of the prompt.
     pub prompt: Prompt,
+    /// The model that it names.
+    pub model: Option<String>,
+    /// The most that it may take, whatever the tokenizer.
+    pub demand: Demand,
 }
 
 /// Finds the usage in a response as it passes.
@@ -90,6 +100,8 @@ pub struct UsageReader {
     fields: BTreeMap<String, u64>,
     /// The tokens of the texts in a stream, in twelfths.
     streamed: u64,
+    /// Those since the last report.
+    unreported: u64,
 }
 
 impl TokenUnits {
@@ -153,7 +165,15 @@ impl RequestReader {
         let labels = self.labels.into_iter().filter_map(|(label, _, value)| Some((label, value?))).collect();
         let conversation = hashed(self.instructions, self.first_message.unwrap_or(0));
         let prompt = Prompt { instructions: self.instructions, conversation, tokens: self.instructed / TWELFTHS };
-        RequestReading { labels, is_understood: tokens.is_none() || (is_json && is_whole), tokens, prompt }
+        // A token is a byte or more, and those of an attachment are known.
+        let written = self.bytes.saturating_sub(self.attached_bytes).saturating_add(self.attached);
+        let demand = Demand {
+            input: written.saturating_add(if self.has_tools { TOKENS_OF_TOOLS } else { 0 }),
+            output: if self.counts == Counts::Input { Some(0) } else { self.most },
+            answers: self.answers.saturating_mul(self.prompts.max(1)),
+        };
+        let is_understood = tokens.is_none() || (is_json && is_whole);
+        RequestReading { labels, is_understood, tokens, prompt, model: self.model, demand }
     }
 
     /// Parameters of the request are not text, but its tools and formats are.
@@ -167,14 +187,18 @@ impl RequestReader {
             Value::Key(key) => self.twelfths += key.twelfths + TWELFTHS,
             Value::Number(_) | Value::Word => self.twelfths += TWELFTHS,
         }
-        if let Value::Number(number) = seen.value {
+        if let Value::Number(number) = seen.value
+            && number >= 0.0
+        {
             self.number(seen.path, number as u64);
         }
     }
 
     fn note(&mut self, path: &str, text: &Text) {
         let models = models();
-        if models.instructions.iter().any(|known| path.split('.').next() == Some(known)) || path == "model" {
+        let first = path.split('.').next().unwrap_or_default();
+        self.has_tools |= matches!(first, "tools" | "toolConfig");
+        if models.instructions.iter().any(|known| known == first) || path == "model" {
             self.instructions = hashed(self.instructions, text.hash);
             self.instructed += text.twelfths;
         } else if path.starts_with(&models.messages) {
@@ -186,9 +210,17 @@ impl RequestReader {
         for (_, _, value) in self.labels.iter_mut().filter(|(_, wanted, _)| wanted == seen.path) {
             value.get_or_insert_with(|| text.start().into_owned());
         }
+        if seen.path == "model" {
+            self.model.get_or_insert_with(|| text.start().into_owned());
+        }
         self.prompts += u64::from(seen.in_array && seen.path == models().output.prompts);
         match models().attached(seen.path, &text.start(), text.is_base64(), text.bytes) {
-            Some(tokens) => self.attached += tokens,
+            Some(tokens) => {
+                self.attached += tokens;
+                // A prompt that only begins as an attachment is none.
+                let bytes = if models().is_attachment(seen.path) { text.bytes as u64 } else { 0 };
+                self.attached_bytes += bytes;
+            }
             None => self.twelfths += text.twelfths,
         }
     }
@@ -237,6 +269,25 @@ impl UsageReader {
         Tokens { input: input.or(self.estimate.input), output: output.or(Some(0)) }
     }
 
+    /// The tokens that the response reports, by what they cost; `None` unless it reports all, as
+    /// when a stream fails after its first report.
+    pub(crate) fn paid(&self, has_output: bool) -> Option<PaidTokens> {
+        if self.unreported > 0 {
+            return None;
+        }
+        let form = models().usage.forms.iter().find(|form| self.sum(&form.input).is_some())?;
+        let of = |names: &[String]| self.sum(names).unwrap_or(0);
+        let (within, written, hour) = (of(&form.cached_within), of(&form.written), of(&form.written_hour));
+        Some(PaidTokens {
+            // The fields of input include what is written.
+            input: of(&form.input).saturating_sub(within).saturating_sub(written),
+            cached: within.saturating_add(of(&form.cached_beside)),
+            kept: written.saturating_sub(hour),
+            kept_hour: hour,
+            output: self.sum(&form.output).or((!has_output).then_some(0))?,
+        })
+    }
+
     fn sum(&self, names: &[String]) -> Option<u64> {
         let all = names.iter().filter_map(|name| self.fields.get(name));
         all.copied().reduce(u64::saturating_add)
@@ -245,13 +296,14 @@ impl UsageReader {
     pub(crate) fn see(&mut self, seen: &Seen<'_>) {
         match seen.value {
             Value::Number(number) => {
-                let told = seen.path.rsplit_once('.').filter(|(place, name)| models().usage.tells(place, name));
-                if let Some((_, name)) = told {
+                if let Some(name) = models().usage.field(seen.path) {
                     self.fields.insert(name.to_owned(), number as u64);
+                    self.unreported = 0;
                 }
             }
             Value::Text(text) if seen.path.contains("delta") || seen.path.contains("content.parts") => {
                 self.streamed += text.twelfths;
+                self.unreported += text.twelfths;
             }
             Value::Key(_) | Value::Text(_) | Value::Word => {}
         }
@@ -293,6 +345,7 @@ mod tests {
         let table = [
             (CHAT,                      r#"{"max_tokens":100}"#,                                    Some((0, 100))),
             (CHAT,                      r#"{"max_completion_tokens":7,"n":3}"#,                     Some((0, 21))),
+            (CHAT,                      r#"{"max_tokens":-1}"#,                                     Some((0, 1024))),
             (CHAT,                      r#"{"model":"m"}"#,                                         Some((1, 1024))),
             ("/v1/completions",         r#"{"prompt":["four","more"],"n":2,"best_of":3,"max_tokens":10}"#, Some((2, 60))),
             ("/m:generateContent",      r#"{"generationConfig":{"maxOutputTokens":9}}"#,            Some((6, 9))),
@@ -310,6 +363,19 @@ mod tests {
             assert_eq!(tokens(path, body), expected, "{path} {body}");
         }
         assert!(!reading(CHAT, "no JSON").is_understood && reading("/v1/files", "no JSON").is_understood);
+    }
+
+    /// Whatever the tokenizer, no request takes more than this.
+    #[test]
+    fn a_request_takes_a_token_for_each_byte_at_most() {
+        let picture = format!("data:image/png;base64,{}", "QUJD".repeat(5000));
+        let of = |body: &str| reading(CHAT, body).demand;
+        let attached = of(&format!(r#"{{"messages":[{{"content":[{{"image_url":{{"url":"{picture}"}}}}]}}],"n":2}}"#));
+        assert!((1600..1700).contains(&attached.input) && attached.answers == 2 && attached.output.is_none());
+        let prompt = of(&format!(r#"{{"messages":[{{"content":"{picture}"}}],"max_tokens":7}}"#));
+        assert!(prompt.input > 20_000 && prompt.output == Some(7), "a prompt that begins as a picture");
+        assert_eq!(of(r#"{"tools":[{"name":"a"}]}"#).input, 24 + TOKENS_OF_TOOLS);
+        assert_eq!(reading("/v1/embeddings", r#"{"input":"a"}"#).demand.output, Some(0));
     }
 
     /// The tokens of a text, with bounds as tokenizers of several vendors have them.

@@ -4,7 +4,7 @@ use crate::commands::output::{error_text, is_reader_gone};
 use crate::commands::process::logging::{self, LogFormat};
 use crate::commands::{
     check, demo, doctor, explain, import, init, jobs, limits, limits::apply, limits::forecast, limits::limit_orders,
-    proxy, pu, purge, serve, shell, simulate, state, status, upstream, usage,
+    price, proxy, pu, purge, serve, shell, simulate, state, status, upstream, usage,
 };
 use clap::{CommandFactory, Parser, Subcommand};
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ const BY_TASK: &str = "\
 By task:
   Run                   serve, proxy, jobs
   Try out               demo, simulate, upstream
-  Write limits          init, check, import, pu
+  Write limits          init, check, import, pu, price
   Change limits         apply, limits
   Look                  doctor, status, explain, usage, forecast, state
   Intervene             purge, thaw, freeze, drain, empty
@@ -98,6 +98,8 @@ enum Command {
     Simulate(simulate::SimulateArgs),
     /// Calculate the processing units of a Sentinel Hub request, from parameters or from its body.
     Pu(pu::PuArgs),
+    /// Calculate what a call to a language model costs, and why.
+    Price(price::PriceArgs),
     /// Run an HTTP service that enforces rate limits, to try workers against.
     Upstream(upstream::UpstreamArgs),
     /// Print what a shell needs to complete commands and options.
@@ -148,6 +150,7 @@ impl Cli {
             Command::Empty(args) => limit_orders::empty(args).await,
             Command::Simulate(args) => simulate::run(&args),
             Command::Pu(args) => pu::run(&args),
+            Command::Price(args) => price::run(&args),
             Command::Upstream(args) => upstream::run(args).await,
             Command::Completions(args) => shell::completions(&args, Cli::command()),
             Command::Man(args) => shell::man(&args, Cli::command()),

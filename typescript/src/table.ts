@@ -12,7 +12,7 @@ export const TABLE = {
     "https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_TokenUsage.html"
   ],
   "paths": {
-    "free": ["/count_tokens", "/input_tokens", ":countTokens", ":batchGenerateContent", "/threads/*/messages"],
+    "free": ["/count_tokens", "/input_tokens", ":countTokens", "/threads/*/messages"],
     "embeds": ["/embeddings", ":embedContent", ":batchEmbedContents", "/v2/embed", "/api/embed"],
     "generates": [
       "/chat/completions", "/completions", "/responses", "/messages", "/complete", "/interactions",
@@ -63,24 +63,36 @@ export const TABLE = {
       "interaction.usage"
     ],
     "forms": [
-      {"input": ["prompt_tokens"], "output": ["completion_tokens"]},
+      {
+        "input": ["prompt_tokens"],
+        "output": ["completion_tokens"],
+        "cached_within": ["prompt_tokens_details.cached_tokens"]
+      },
       {
         "input": ["input_tokens", "cache_creation_input_tokens"],
         "output": ["output_tokens"],
-        "kept": ["cache_read_input_tokens", "cache_creation_input_tokens"]
+        "kept": ["cache_read_input_tokens", "cache_creation_input_tokens"],
+        "cached_within": ["input_tokens_details.cached_tokens"],
+        "cached_beside": ["cache_read_input_tokens"],
+        "written": ["cache_creation_input_tokens"],
+        "written_hour": ["cache_creation.ephemeral_1h_input_tokens"]
       },
       {
         "input": ["promptTokenCount", "toolUsePromptTokenCount"],
-        "output": ["candidatesTokenCount", "thoughtsTokenCount"]
+        "output": ["candidatesTokenCount", "thoughtsTokenCount"],
+        "cached_within": ["cachedContentTokenCount"]
       },
       {
         "input": ["inputTokens", "cacheWriteInputTokens"],
         "output": ["outputTokens"],
-        "kept": ["cacheReadInputTokens", "cacheWriteInputTokens"]
+        "kept": ["cacheReadInputTokens", "cacheWriteInputTokens"],
+        "cached_beside": ["cacheReadInputTokens"],
+        "written": ["cacheWriteInputTokens"]
       },
       {
         "input": ["total_input_tokens", "total_tool_use_tokens"],
-        "output": ["total_output_tokens", "total_thought_tokens"]
+        "output": ["total_output_tokens", "total_thought_tokens"],
+        "cached_within": ["total_cached_tokens"]
       }
     ]
   }

@@ -18,6 +18,8 @@ use crate::checked_stream::closes;
 use crate::credential::AppliedCredential;
 use crate::headers::{self, ClientInfo, Pseudonym};
 use crate::metrics::Metrics;
+use crate::models::models;
+use crate::money::CallPrice;
 use crate::pool::request_body::{BodyMemory, RequestBody};
 use crate::pool::{CallError, Pool};
 use crate::prompts::{Prompt, Prompts};
@@ -32,6 +34,7 @@ use hyper::body::Incoming;
 use outgoing::Outgoing;
 use rampmeter_listener::BrowserGuard;
 use rampmeter_listener::tls::ClientName;
+use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::clock::Clock;
 use rampmeter_protocol::log_throttle::LogThrottle;
 use rampmeter_protocol::time::{Span, Time};
@@ -88,6 +91,7 @@ struct CheckedRequest {
     requested: RequestedPermit,
     /// The tokens that it may take, if tokens count.
     tokens: Option<Tokens>,
+    price: Option<CallPrice>,
     prompt: Prompt,
     outgoing: Outgoing,
     begun: Time,
@@ -170,6 +174,7 @@ impl Exchange {
                 asked_in: trace.context(),
                 requested,
                 tokens: None,
+                price: None,
                 prompt: Prompt::default(),
                 outgoing,
                 begun,
@@ -198,7 +203,7 @@ impl Exchange {
         });
         let mut headers = head.headers.clone();
         headers::forward(&mut headers, head.version, client, &self.pseudonym);
-        if self.settings.asking.tokens.is_some() {
+        if self.settings.asking.counts_tokens() {
             // Usage cannot be read in an answer that is compressed.
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         }
@@ -222,8 +227,10 @@ impl Exchange {
             let (response, call) = self.call(&checked.outgoing, call, credential.as_ref()).await?;
             self.metrics.first_bytes.observe(self.clock.now().since(started).secs());
             sendings += 1;
-            let estimate = self.settings.asking.tokens.clone().zip(checked.tokens);
+            let estimate =
+                checked.tokens.map(|tokens| (self.settings.asking.tokens.clone().unwrap_or_default(), tokens));
             let answer = AnswerReader::new(response.status().as_u16(), response.headers(), estimate)
+                .with_price(checked.price.clone())
                 .with_codes(self.settings.asking.codes.clone());
             let mut unsettled =
                 UnsettledCall::new(call, &response, answer, (checked.prompt, self.prompts.clone()), place, self.clock);
@@ -260,14 +267,16 @@ impl Exchange {
         let CheckedRequest { asked_in, requested, outgoing, begun, .. } = checked;
         let path =
             asking.path(outgoing.target.path()).map_err(|error| Failure::Unclear(error.to_string()))?.into_owned();
-        let mut reader = RequestReader::new(&outgoing.method, &path, asking.tokens.is_some(), &asking.body_labels);
+        let mut reader = RequestReader::new(&outgoing.method, &path, asking.counts_tokens(), &asking.body_labels);
         let reading = outgoing.body.read(|piece| reader.read(piece));
         let read = tokio::time::timeout(self.settings.times.first_byte.duration(), reading).await;
         let is_whole = read.map_err(|_| CallError::SlowClient)?;
         if outgoing.body.has_failed() {
             return Err(Failure::BrokenBody);
         }
-        let RequestReading { labels, tokens, is_understood, prompt } = reader.end(is_whole);
+        let reading = reader.end(is_whole);
+        let price = self.price(&requested, &outgoing, &reading, &path)?;
+        let RequestReading { labels, tokens, is_understood, prompt, demand, .. } = reading;
         let kept = self.prompts.lock().unwrap_or_else(PoisonError::into_inner).kept(prompt, self.clock.now());
         let tokens = tokens.map(|tokens| tokens.without_kept(kept));
         if !is_understood {
@@ -277,8 +286,34 @@ impl Exchange {
         if let Some((units, tokens)) = asking.tokens.as_ref().zip(tokens) {
             requested = requested.with_tokens(units, tokens);
         }
+        if let Some(money) = asking.money.as_ref().filter(|money| !requested.states(&money.unit)) {
+            let most = price.as_ref().map_or(Amount::ZERO, |price| price.most(&demand));
+            requested = requested.with_price(&[(money.unit.to_string(), most.units())]);
+        }
         let requested = self.priced(requested, &outgoing, path, is_whole).await?;
-        Ok(CheckedRequest { asked_in, requested, tokens, prompt, outgoing, begun })
+        Ok(CheckedRequest { asked_in, requested, tokens, price, prompt, outgoing, begun })
+    }
+
+    /// Finds the price of the call's model, if limits count money. A call without a price is refused,
+    /// unless its route states what it costs: no budget would hold it.
+    fn price(
+        &self,
+        requested: &RequestedPermit,
+        outgoing: &Outgoing,
+        reading: &RequestReading,
+        path: &str,
+    ) -> Result<Option<CallPrice>, Failure> {
+        let Some(money) = &self.settings.asking.money else { return Ok(None) };
+        if outgoing.method != Method::POST || models().is_free(path) || requested.states(&money.unit) {
+            return Ok(None);
+        }
+        let model = reading.model.as_deref().or_else(|| models().model_in(path));
+        let price = match reading.tokens {
+            Some(_) if reading.is_understood => money.of(model),
+            Some(_) => Err("it is no JSON, or too long".to_owned()),
+            None => Err(format!("its tokens are not known; a route may state its cost in `{}`", money.unit)),
+        };
+        price.map(Some).map_err(Failure::NotUnderstood)
     }
 
     /// Adds the price by the body, or else the cost that its route states, or else the default.

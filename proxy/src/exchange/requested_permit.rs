@@ -80,6 +80,12 @@ impl RequestedPermit {
         self.cost.is_some()
     }
 
+    /// Whether its route or its client states an amount of this unit.
+    pub(crate) fn states(&self, unit: &str) -> bool {
+        let cost = self.cost.clone().and_then(|cost| cost.into_wire().ok());
+        cost.is_some_and(|cost| cost.iter().any(|(known, _)| known == unit))
+    }
+
     /// Adds these amounts, computed from its body.
     pub(crate) fn with_price(self, price: &[(String, f64)]) -> Self {
         let amounts = price.iter().map(|(unit, amount)| (unit.as_str(), *amount));

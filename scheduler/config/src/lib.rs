@@ -28,7 +28,7 @@ pub use limits::pricing::Pricing;
 pub use load::{Config, Configured, Note, load, parse};
 pub use nats::{NatsTable, nats_of};
 pub use proxy::credential::{CredentialFrom, CredentialSettings, CredentialsSettings};
-pub use proxy::{OnNoScheduler, ProxySettings};
+pub use proxy::{MONEY, OnNoScheduler, ProxySettings};
 pub use reading::source::ConfigError;
 pub use rules::{Applied, ResourceRules, Rules, limit_text, limits_in_force, parse_rules, parse_stored_rules};
 pub use telemetry::TelemetrySettings;

@@ -4,12 +4,12 @@ use super::http::HttpTable;
 use super::http::settings::HttpSettings;
 use super::limits::algorithm::{algorithm, known_algorithm, period};
 use super::limits::objections::unsent_headers;
-use super::limits::parts::{accounts, applies, fair_share, per_account, reader};
+use super::limits::parts::{accounts, applies, fair_share, per_account, reader, usage_by};
 use super::limits::pricing::Pricing;
 use super::limits::table::{ClassTable, LimitTable, MarginTable, ResourceTable};
 use super::nats::NatsTable;
 use super::provider;
-use super::proxy::{ProxySettings, ProxyTable, proxies};
+use super::proxy::{MONEY, ProxySettings, ProxyTable, TOKENS, proxies};
 use super::reading::faults::{Faults, read};
 use super::reading::source::{ConfigError, Source};
 use super::reading::value::{amount, label_key, name, parsed};
@@ -236,6 +236,7 @@ pub(super) fn written_parts(
     let fair_share = faults.take(fair_share(source, table));
     let accounts = faults.take(accounts(source, table));
     let learn_costs = table.learn_costs.iter().filter_map(|label| faults.take(label_key(source, label))).collect();
+    let usage_by = faults.take(usage_by(source, table));
     let discover_key = table.discover_key.iter().filter_map(|label| faults.take(label_key(source, label))).collect();
     let discover_route = table.discover_route.as_ref().map(|label| label_key(source, label)).transpose();
     let discover_route = faults.take(discover_route);
@@ -248,6 +249,7 @@ pub(super) fn written_parts(
     spec.start = StartPolicy::Unproven;
     spec.classes = class_specs;
     spec.fair_share = fair_share?;
+    spec.usage_by = usage_by?;
     spec.accounts = accounts?;
     spec.learn_costs = learn_costs;
     (spec.discover_key, spec.discover_route) = (discover_key, discover_route?);
@@ -349,22 +351,23 @@ fn notes_on(table: &ResourceTable) -> Vec<Note> {
 }
 
 /// Whether a request through `proxy` can cost `unit`.
-fn may_cost(proxy: &ProxySettings, unit: &str) -> bool {
+fn may_cost(proxy: &ProxySettings, resource: &Configured, unit: &str) -> bool {
     let tokens = match &proxy.asking.tokens {
         Some(TokenUnits { input, output, total, .. }) => [input, output, total].map(Option::as_deref),
         // These units are charged without configuration.
-        None => ["tokens", "input-tokens", "output-tokens"].map(Some),
+        None => TOKENS.map(Some),
     };
     let price = proxy.price.map(|Pricing::SentinelHub| "processing-units");
     let stated = proxy.asking.cost_headers.iter().map(|(unit, _)| unit.as_str()).chain(proxy.asking.routes.units());
-    tokens.into_iter().chain([price, Some(REQUESTS)]).flatten().chain(stated).any(|known| known == unit)
+    let money = proxy.counts_money(resource).then_some(MONEY);
+    tokens.into_iter().chain([price, money, Some(REQUESTS)]).flatten().chain(stated).any(|known| known == unit)
 }
 
 /// Remarks that proxies of the resource never charge some of its limits.
 fn uncosted(resource: &Configured, is_only: bool, proxies: &[ProxySettings]) -> Vec<(Name, Note)> {
     let is_of_it = |proxy: &&ProxySettings| proxy.resource.as_ref().map_or(is_only, |name| name == resource.name());
     let of_proxy = |proxy: &ProxySettings| {
-        let uncosted = resource.spec.limits.iter().filter(|limit| !may_cost(proxy, &limit.unit));
+        let uncosted = resource.spec.limits.iter().filter(|limit| !may_cost(proxy, resource, &limit.unit));
         let note = |limit: &LimitSpec| {
             let (LimitSpec { name, unit, .. }, listen) = (limit, &proxy.listen);
             format!(

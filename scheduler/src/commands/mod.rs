@@ -11,6 +11,7 @@ pub mod jobs;
 pub mod limits;
 pub mod nats_arg;
 pub mod output;
+pub mod price;
 pub mod process;
 pub mod proxy;
 pub mod pu;

@@ -5,7 +5,7 @@ use crate::limits::table::{AccountTable, DiscoverTable, FullAccountTable, LimitT
 use crate::reading::source::{ConfigError, Source};
 use crate::reading::value::{label_key, parsed};
 use rampmeter_dialects::{Dialect, Reader, RetryAfterUnit};
-use rampmeter_policy::spec::{AccountSpec, Applies, FairShare, Pattern, Weight};
+use rampmeter_policy::spec::{AccountSpec, Applies, FairShare, MAX_USAGE_LABELS, Pattern, Weight};
 use rampmeter_protocol::name::Name;
 use toml::Spanned;
 
@@ -37,6 +37,13 @@ pub(crate) fn fair_share(source: &Source, table: &ResourceTable) -> Result<Optio
     let label = label_key(source, label)?;
     let weights = table.weights.iter().map(|(client, times)| Ok((client.clone(), weight(source, times)?)));
     Ok(Some(FairShare { label, weights: weights.collect::<Result<_, _>>()? }))
+}
+
+pub(crate) fn usage_by(source: &Source, table: &ResourceTable) -> Result<Vec<String>, ConfigError> {
+    if let Some(beyond) = table.usage_by.get(MAX_USAGE_LABELS) {
+        return Err(source.fault(&beyond.span(), format!("use is counted by at most {MAX_USAGE_LABELS} labels")));
+    }
+    table.usage_by.iter().map(|label| label_key(source, label)).collect()
 }
 
 fn weight(source: &Source, times: &Spanned<f64>) -> Result<Weight, ConfigError> {

@@ -57,6 +57,10 @@ keys! {
         /// Clients that get more or less than the usual weight of 1. Needs `fair_share`.
         #[serde(default)]
         pub weights: BTreeMap<String, Spanned<f64>> = Example("{ team-a = 3 }"),
+        /// Labels by whose values `rampmeter usage` counts calls and costs apart, at most four.
+        /// Without this, by that of `fair_share`.
+        #[serde(default)]
+        pub usage_by: Vec<Spanned<String>> = Example(r#"["team", "model"]"#),
         /// The class of requests that name none. Without this: the first class.
         pub default_class: Option<Spanned<Name>> = Given(r#""standard""#) => default_class,
         /// The priority classes, the most urgent first. Without this: one class, "default".

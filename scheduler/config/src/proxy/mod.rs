@@ -7,6 +7,7 @@ use super::http::settings::{LabelSource, OriginSettings};
 use super::http::{TrustedHops, hosts, origin};
 use super::keys::{keys, words};
 use super::limits::pricing::Pricing;
+use super::load::Configured;
 use super::provider::is_loopback;
 use super::reading::faults::Faults;
 use super::reading::source::{ConfigError, Source};
@@ -14,8 +15,10 @@ use super::reading::value::{Duration, Number, Parsed, label_key, parsed};
 use axum::http::{HeaderName, Uri};
 use credential::{CredentialTables, CredentialsSettings};
 use rampmeter_account::duration;
+use rampmeter_dialects::Dialect;
 use rampmeter_listener::tls::CertificateFiles;
 use rampmeter_protocol::name::Name;
+use rampmeter_proxy::prices::Prices;
 use rampmeter_proxy::route::{PathTemplate, Route, RouteLabel, Routes};
 use rampmeter_proxy::settings::{Asking, Bounds, Encryption, HeaderSettings, Pages, SafeRate, Times, Upstream};
 use rampmeter_proxy::tokens::{BodyLabel, TokenUnits};
@@ -34,6 +37,10 @@ type Count = Number<1, 1_000_000>;
 /// Numbers of bytes: bodies are counted in 32 bits.
 type Bytes = Number<0, { 1 << 30 }>;
 const BODY: &str = "body:";
+/// The unit of limits that count money.
+pub const MONEY: &str = "usd";
+/// The units of tokens that count without a configuration.
+pub(super) const TOKENS: [&str; 3] = ["tokens", "input-tokens", "output-tokens"];
 /// The most routes of a proxy. Each request is compared with them one by one.
 const MAX_ROUTES: usize = 256;
 
@@ -85,6 +92,10 @@ keys! {
         /// (`usage`), unless `settle` is false. Without this, the units `tokens`, `input-tokens` and
         /// `output-tokens` count if limits of this file have them.
         tokens: Option<Spanned<TokenUnits>> = Example(r#"{ total = "tokens" }"#) => asking.tokens,
+        /// A file with prices of language models, beside and in place of those that `rampmeter price
+        /// --list` prints. A limit with `unit = "usd"` counts what calls cost: the most that a body
+        /// allows, and then what answers say.
+        prices: Option<Spanned<String>> = Example(r#""/etc/rampmeter/prices.json""#),
         /// Whose rules tell from a body what its request costs: "sentinel-hub" computes processing
         /// units. A request without a price costs what its route says.
         price: Option<Spanned<Parsed<Pricing>>> = Example(r#""sentinel-hub""#) => price,
@@ -217,6 +228,8 @@ pub struct ProxySettings {
     pub asking: Asking,
     /// How every request is read.
     pub origin: OriginSettings,
+    /// Prices of language models that replace those of the list.
+    pub prices: Option<Prices>,
     /// The rules by which bodies are priced.
     pub price: Option<Pricing>,
     /// What the upstream receives in place of the clients' secrets.
@@ -244,6 +257,7 @@ impl Default for ProxySettings {
             on_no_scheduler: OnNoScheduler::default(),
             asking: Asking::default(),
             origin: OriginSettings::default(),
+            prices: None,
             price: None,
             credentials: CredentialsSettings::default(),
             headers: HeaderSettings { forwarded: true, ..HeaderSettings::default() },
@@ -257,6 +271,16 @@ impl Default for ProxySettings {
 }
 
 impl ProxySettings {
+    /// Whether requests to `resource` cost money, which its limits count: it is a language model,
+    /// by its limits or its dialect, or the file has prices.
+    #[must_use]
+    pub fn counts_money(&self, resource: &Configured) -> bool {
+        let counts = |wanted: &[&str]| resource.spec.limits.iter().any(|limit| wanted.contains(&&*limit.unit));
+        let speaks = matches!(resource.reader.dialect(), Dialect::Openai | Dialect::Anthropic);
+        let is_model = self.prices.is_some() || self.asking.tokens.is_some() || speaks || counts(&TOKENS);
+        is_model && counts(&[MONEY])
+    }
+
     /// Returns whether the credential would go over a network unencrypted.
     #[must_use]
     pub fn shows_secret_to_all(&self) -> bool {
@@ -292,6 +316,7 @@ fn proxy(source: &Source, table: &ProxyTable) -> Result<ProxySettings, ConfigErr
         },
         headers: HeaderSettings { trusted_proxies: origin.trusted_proxies.clone(), ..defaults.headers },
         origin,
+        prices: table.prices.as_ref().map(|path| prices(source, path)).transpose()?,
         credentials: credential::settings(source, table.credential.as_ref())?,
         encryption: encryption(source, table)?,
         pages: Pages {
@@ -302,6 +327,12 @@ fn proxy(source: &Source, table: &ProxyTable) -> Result<ProxySettings, ConfigErr
     };
     table.fill(&mut settings);
     Ok(settings)
+}
+
+fn prices(source: &Source, path: &Spanned<String>) -> Result<Prices, ConfigError> {
+    let fault = |why: String| source.fault(&path.span(), format!("{}: {why}", path.get_ref()));
+    let text = std::fs::read_to_string(path.get_ref()).map_err(|error| fault(error.to_string()))?;
+    Prices::parse(&text).map_err(|error| fault(error.to_string()))
 }
 
 fn body_label(source: &Source, key: &Spanned<String>, from: &Spanned<String>) -> Result<BodyLabel, ConfigError> {

@@ -1,8 +1,12 @@
 //! The defaults of a proxy in front of a language model: what it counts unless its file states it.
 
-use rampmeter_config::{Configured, ProxySettings};
+use rampmeter_config::{Configured, MONEY, ProxySettings};
 use rampmeter_dialects::Dialect;
+use rampmeter_protocol::name::Name;
+use rampmeter_proxy::money::Money;
+use rampmeter_proxy::prices::Prices;
 use rampmeter_proxy::tokens::{BodyLabel, TokenUnits};
+use std::sync::Arc;
 
 /// The label of the model, and its key in the body of a request.
 const MODEL: &str = "model";
@@ -10,10 +14,16 @@ const MODEL: &str = "model";
 /// The label of calls without a model, such as a list of models, which have limits of their own.
 const NO_MODEL: &str = "none";
 
-/// Has `proxy` count the tokens that limits of `resource` count, and distinguish models, unless the file sets it.
+/// Has `proxy` count the tokens and the money that limits of `resource` count, and distinguish models, unless the
+/// file sets it.
 pub(super) fn complete(proxy: &mut ProxySettings, resource: &Configured) {
+    let money = proxy.counts_money(resource).then(|| Money {
+        unit: Name::new(MONEY).expect("a valid name"),
+        prices: Arc::new(Prices::listed().replaced_by(proxy.prices.take().unwrap_or_default())),
+    });
     let ProxySettings { asking, origin, .. } = proxy;
     asking.tokens = asking.tokens.take().or_else(|| tokens(resource));
+    asking.money = money;
     let has_model = origin.labels.iter().any(|(label, _)| label == MODEL)
         || asking.body_labels.iter().any(|wanted| wanted.label == MODEL);
     let is_model = asking.tokens.is_some() || matches!(resource.reader.dialect(), Dialect::Openai | Dialect::Anthropic);

@@ -1,0 +1,54 @@
+//! What calls of language models cost, in the unit in which limits count money.
+
+use crate::prices::{Demand, ModelPrice, Prices};
+use crate::tokens::UsageReader;
+use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::name::Name;
+use std::sync::Arc;
+
+/// The statuses of requests that a vendor has refused, and bills nothing for.
+const REFUSED: std::ops::Range<u16> = 400..500;
+
+/// How calls are charged for what they cost.
+#[derive(Clone, Debug)]
+pub struct Money {
+    /// The unit of limits in money.
+    pub unit: Name,
+    /// The prices.
+    pub prices: Arc<Prices>,
+}
+
+/// The price of one call's model.
+#[derive(Clone, Debug)]
+pub(crate) struct CallPrice {
+    unit: Name,
+    price: ModelPrice,
+}
+
+impl Money {
+    /// Finds the price of a call to `model`, or says why there is none.
+    pub(crate) fn of(&self, model: Option<&str>) -> Result<CallPrice, String> {
+        let model = model.ok_or("it names no model, which tells the price")?;
+        let (_, price) = self.prices.of(model).ok_or_else(|| {
+            let model: String = model.chars().take(100).collect();
+            format!("there is no price of `{model}`; add it to the file of `prices`")
+        })?;
+        Ok(CallPrice { unit: self.unit.clone(), price: price.clone() })
+    }
+}
+
+impl CallPrice {
+    /// The most that the call may cost.
+    pub(crate) fn most(&self, demand: &Demand) -> Amount {
+        self.price.most(demand)
+    }
+
+    /// What the call has cost by its response. `None` if that is uncertain: the most stays charged.
+    pub(crate) fn paid(&self, status: u16, usage: &UsageReader, is_whole: bool) -> Option<(&str, f64)> {
+        let tokens = match status {
+            status if REFUSED.contains(&status) => Default::default(),
+            _ => usage.paid(self.price.most > 0).filter(|_| is_whole)?,
+        };
+        Some((&self.unit, self.price.paid(&tokens).units()))
+    }
+}
