@@ -43,6 +43,7 @@ mod limit_forecasts;
 pub mod peer_discovery;
 pub(crate) mod predecessor_state;
 pub(crate) mod provider_watch;
+mod quota_alerts;
 pub mod resource_leader;
 pub(crate) mod resource_state;
 pub(crate) mod resource_task;

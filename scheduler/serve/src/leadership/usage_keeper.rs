@@ -1,8 +1,9 @@
-//! Records the use of a resource and forecasts its limits, while this process leads it.
+//! Records the use of a resource, forecasts its limits and warns of spent quotas, while this process leads it.
 
 use crate::context::ProcessContext;
 use crate::forecast::DAYS;
 use crate::leadership::limit_forecasts::limit_forecasts;
+use crate::leadership::quota_alerts::QuotaAlerts;
 use crate::leadership::usage_book::{DayHour, UsageBook};
 use crate::messages::inbound::answer_to;
 use crate::permits::answers::loop_request::LoopRequest;
@@ -31,13 +32,14 @@ pub(crate) struct UsageKeeper {
     book: UsageBook,
     /// Whole days before today, the earliest first, with the day on which they were read.
     history: Option<(Date, Vec<StoredDayUsage>)>,
+    alerts: QuotaAlerts,
     /// Whether the last write has failed. Only the first failure is logged.
     is_failing: bool,
 }
 
 impl UsageKeeper {
     pub(crate) fn new(context: ProcessContext, resource: Name, book: UsageBook) -> Self {
-        UsageKeeper { context, resource, book, history: None, is_failing: false }
+        UsageKeeper { context, resource, book, history: None, alerts: QuotaAlerts::default(), is_failing: false }
     }
 
     /// Records the counts of the loop that `led` receives. Returns when `led` is closed.
@@ -104,8 +106,9 @@ impl UsageKeeper {
     /// Makes a forecast, and has the loop include it in the status.
     async fn update_forecast(&mut self, orders: &mpsc::Sender<LoopRequest>) {
         let Some(report) = ask(orders, LoopRequest::Report).await else { return };
-        let Some(days) = self.known_days().await else { return };
         let limits = report.status.limits;
+        self.alerts.note(&self.resource, &limits);
+        let Some(days) = self.known_days().await else { return };
         let now = DayHour::unix_hours();
         let made = tokio::task::spawn_blocking(move || limit_forecasts(&limits, &days, now)).await;
         if let Ok(forecasts) = made {
