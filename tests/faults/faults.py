@@ -363,7 +363,7 @@ IN_SESSION = [
     ("an id of a client is replaced", "asked", r"self\.relays && (?=ask)", "!self.relays && "),
     ("a silent store keeps HTTP clients waiting", "refuse", r"self\.relays && remedy", "!self.relays && remedy"),
     ("bodies to price travel together", "message_group", r"is_alone: request\.price\.is_some\(\)", "is_alone: false"),
-    ("a renewal forgets the computed cost", "asked", r"computed\.is_empty\(\)", "true"),
+    ("a renewal forgets the computed cost", "asked", r"Some\(&self\.answer\.cost\)", "None"),
 ]
 IN_PRICES = [
     ("a message may have any number of bodies", "prices", r"bodies > MAX_BODIES", "bodies > MAX_BODIES * 1024"),

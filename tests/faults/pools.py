@@ -6,13 +6,18 @@ IN_CORE = [
     ("the first account is chosen", "choose", r"\(offer\.at, has_to_wait\(bill, offer\), self\.reluctance\(bill\)\)", "(offer.at == Time::NEVER, bill.is_empty())"),
     ("accounts with little stock go first", "reluctance", r"Reverse\(stock\)", "Reverse(u128::MAX - stock)"),
     ("accounts take no turns", "commit", r"self\.chosen\[account\.index\(\)\] = start\.serial", "self.chosen[account.index()] = 0"),
-    ("one spent account refuses all", "spent_quota", r"spent\.min\(\)\?\?", "spent.max()??"),
+    ("one spent account refuses all", "spent_quota", r"\.min_by_key\(", ".max_by_key("),
     ("one held account blocks all", "of", r"bill\.needs\(\)", "any"),
     ("held requests are held again", "first_unheld", r"!is_held\(entry\.slot\)", "true"),
     ("a request waits although an account is free", "may_take_another", r"permit\.bill\.alternatives\.is_some\(\)", "false"),
     ("a granted request keeps all accounts", "start", r"self\.permits\.set_bill\(slot, \(\*bill\)\.clone\(\)\);", ""),
     ("a successor forgets the account", "charges_of", r"self\.resource\.account_charged\(&bill\)", "None"),
     ("a paused account decides whether a request is in time", "earliest_once_settled", r"starts\.min\(\)", "starts.max()"),
+    ("nobody waits for settles", "reset_of_spent", r" \+ bucket\.returns\(now\)", ""),
+    ("all of a quota's calls are expected to cost nothing", "returns", r"1_000_000 - kept", "1_000_000"),
+    ("a call that is never settled is awaited for ever", "advance", r"passed >= SETTLED_WITHIN", "false"),
+    ("a settled call is awaited", "settle", r"self\.withdraw\(start, charged\);", ""),
+    ("the first way is always worth waiting for", "choose", r"offer\.at <= since \+ one\.wait", "true"),
     ("what fits into the rest of a window stands behind held requests", "start_or_hold", r"reason == StartReason::InTurn", "true"),
 ]
 IN_POLICY = [
@@ -21,9 +26,16 @@ IN_POLICY = [
     ("a named limit is of no account", "limit_called", r"self\.limit\(name\)\.or_else\(.*", "self.limit(name)"),
     ("weights of accounts count for nothing", "weighted_count", r"self\.0\.into\(\)", "1"),
     ("any number of accounts", "faults", r"\(\.\.=MAX_ACCOUNTS, Discover::Nothing\)", "(_, Discover::Nothing)"),
-    ("limits of an account with keys", "limit_fault", r"limit\.applies\.is_keyed\(\)", "false"),
+    ("accounts are keys", "limit_fault", r"label == ACCOUNT", "label.is_empty()"),
+    ("no way is worth waiting for", "bill_of_ways", r"way\.else_after_ms\.span\(\)", "Span::ZERO"),
+    ("a way that is wrong is left out", "bill_of_ways", r"Err\(wrong\) => return Err\(wrong\)", "Err(_) => {}"),
 ]
 IN_PROXY = [
     ("a refused account makes the next call", "left_out", r"refused\.keys\(\)\.cloned\(\)\.collect\(\)", "Vec::new()"),
+    ("a call reserves the cheapest kind of input", "parts_of_most", r"\.max\(\)\.unwrap_or_default\(\)", ".min().unwrap_or_default()"),
+    ("costs are rounded down", "sum", r"picos\.div_ceil\(PICOS\)", "picos / PICOS"),
+    ("an answer that breaks off is paid as far as it came", "paid", r"\.filter\(\|_\| is_whole\)", ""),
+    ("a call without a price passes the budget", "price", r"price\.map\(Some\)\.map_err\(Failure::NotUnderstood\)", "Ok(price.ok())"),
+    ("tokens from a cache cost as others", "paid", r"\.saturating_sub\(within\)", ""),
     ("calls have the credential of any account", "applied", r"self\.by_account\.get\(account\)", "self.by_account.values().next()"),
 ]

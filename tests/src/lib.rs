@@ -25,5 +25,5 @@ pub mod temporary;
 pub use drills::{drill, figures, fire, job_run, judge, load, machine, proxy, relay};
 pub use schedulers::{front, http_proxy, pair, portal, process, proxy_process, rules, scheduler, shipped, wrong_clock};
 pub use servers::{certificates, cluster, collector, gateway, listening, nats, nginx, python};
-pub use upstreams::{api, customer_portal, guilds, raw_upstream};
+pub use upstreams::{api, customer_portal, guilds, raw_upstream, vendor};
 pub use workers::{fleet, holder, hostile, parties, tracer, witness, worker};

@@ -4,3 +4,4 @@ pub mod api;
 pub mod customer_portal;
 pub mod guilds;
 pub mod raw_upstream;
+pub mod vendor;

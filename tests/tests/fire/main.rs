@@ -15,6 +15,7 @@ macro_rules! drills {
     };
 }
 
+mod budget;
 mod cluster;
 mod hand_overs;
 mod hostile;

@@ -5,6 +5,7 @@ mod credential;
 mod holding;
 mod memory;
 mod models;
+mod money;
 mod objections;
 mod pages;
 mod presets;

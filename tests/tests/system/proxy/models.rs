@@ -27,13 +27,13 @@ async fn preset(name: &str, requests: u32, tokens: u32) -> String {
 }
 
 /// A model that reads any request, and gives this answer.
-async fn model(content_type: &'static str, answer: impl Into<String>) -> String {
+pub(super) async fn model(content_type: &'static str, answer: impl Into<String>) -> String {
     let answer = answer.into();
     let answering = async move |_read: bytes::Bytes| ([(CONTENT_TYPE, content_type)], answer);
     serve(Router::new().fallback(answering).layer(DefaultBodyLimit::disable())).await
 }
 
-async fn proxy(limits: &str, upstream: &str, settings: &str) -> ProxyProcess {
+pub(super) async fn proxy(limits: &str, upstream: &str, settings: &str) -> ProxyProcess {
     let text =
         format!("[http]\nlisten = \"\"\n[[proxy]]\nupstream = \"http://a\"\nmax_wait = \"2s\"\n{settings}\n{limits}");
     ProxyProcess::start(RAMPMETER, &text, &["--upstream", upstream], &[]).await
@@ -46,18 +46,26 @@ async fn levels(proxy: &ProxyProcess, resource: &str) -> Vec<f64> {
     let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
     let status = if shown.is_array() { &shown[0] } else { &shown };
     let limits = status["limits"].as_array().unwrap();
-    limits.iter().map(|limit| limit["level"].as_f64().unwrap().round()).collect()
+    limits.iter().map(|limit| limit["level"].as_f64().unwrap()).collect()
+}
+
+async fn whole_levels(proxy: &ProxyProcess, resource: &str) -> Vec<f64> {
+    levels(proxy, resource).await.into_iter().map(f64::round).collect()
+}
+
+pub(super) async fn levels_in_micros(proxy: &ProxyProcess, resource: &str) -> Vec<i64> {
+    levels(proxy, resource).await.into_iter().map(|level| (level * 1e6).round() as i64).collect()
 }
 
 /// The status of an answer that is read to its end.
-async fn post(proxy: &ProxyProcess, path: &str, body: String) -> u16 {
+pub(super) async fn post(proxy: &ProxyProcess, path: &str, body: String) -> u16 {
     let answered = http().post(format!("{}{path}", proxy.url())).body(body).send().await.unwrap();
     let status = answered.status().as_u16();
     answered.bytes().await.unwrap();
     status
 }
 
-fn chat(content: &str, most: u32) -> String {
+pub(super) fn chat(content: &str, most: u32) -> String {
     format!(r#"{{"messages":[{{"role":"user","content":{content}}}],"max_tokens":{most},"model":"m"}}"#)
 }
 
@@ -104,7 +112,7 @@ async fn a_call_is_settled_with_what_the_vendor_counts() {
         let proxy = proxy(ANTHROPIC, &model(content_type, answer).await, "").await;
         assert_eq!(post(&proxy, "/v1/messages", chat("\"Count.\"", 50_000)).await, 200);
         let expected = vec![f64::from(1_000_000 - input), f64::from(1_000_000 - output), 999_999.0];
-        until("the call is settled", async || (levels(&proxy, "api").await == expected).then_some(())).await;
+        until("the call is settled", async || (whole_levels(&proxy, "api").await == expected).then_some(())).await;
     }
 }
 
@@ -120,7 +128,7 @@ async fn what_the_vendor_keeps_of_a_prompt_is_not_estimated_again() {
         post(&proxy, "/v1/messages", body.to_string()).await
     };
     assert_eq!(ask("a", "Count.").await, 200);
-    until("the call is settled", async || (levels(&proxy, "api").await[0] == 9_995.0).then_some(())).await;
+    until("the call is settled", async || (whole_levels(&proxy, "api").await[0] == 9_995.0).then_some(())).await;
     assert_eq!(ask("b", "Count.").await, 429, "other instructions");
     assert_eq!(ask("a", "Sing.").await, 200, "another conversation");
 }
