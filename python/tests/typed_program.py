@@ -16,7 +16,7 @@ tasks: httpx.AsyncClient = rampmeter.httpx.with_permits(httpx.AsyncClient(), hub
 below = httpx.Client(transport=rampmeter.httpx.Transport(hub, httpx.HTTPTransport()))
 chat = openai.OpenAI(http_client=rampmeter.openai.http_client(hub))
 async_chat = openai.AsyncOpenAI(http_client=rampmeter.openai.async_http_client(hub))
-claude = anthropic.Anthropic(http_client=rampmeter.anthropic.http_client(hub))
+claude = anthropic.Anthropic(http_client=rampmeter.anthropic.http_client(hub, money="usd", prices="prices.json"))
 
 
 @hub.limited

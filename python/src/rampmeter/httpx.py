@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ._drive.blocking import at_once, blocking
-from .outcome import Outcome
+from .outcome import Outcome, outcome_of
 from .permit import Permit
 from .resource import Resource
 from .terms import Exchange, Terms, Wanted, settle_with_body
@@ -61,6 +61,10 @@ class _Base:
         self._terms = Terms(resource, terms)
         self._transport = transport
 
+    def told(self, request: Any, response: Any) -> Outcome:
+        """What a response to the request says about the call."""
+        return outcome_of(response)
+
     def finish(self, request: Any, permit: Permit, outcome: Outcome, response: Any) -> None:
         """Settles the permit of a response whose body is still to come."""
         settle_with_body(permit, outcome, response.stream, "close", "aclose")
@@ -97,7 +101,8 @@ class Transport(_Base, BaseTransport):
         repetition, send = self._terms.repetition(request), partial(self._transport.handle_request, request)
         # A body that was not read into memory can be sent once only.
         can_repeat, finish = partial(hasattr, request, "_content"), partial(self.finish, request)
-        exchange = Exchange(at_once(send), at_once(read), at_once(close), can_repeat, finish)
+        told = partial(self.told, request)
+        exchange = Exchange(at_once(send), at_once(read), at_once(close), can_repeat, finish, told)
         return blocking(exchange.run(repetition, at_once(repetition.acquire)))
 
     def close(self) -> None:
@@ -128,7 +133,8 @@ class AsyncTransport(_Base, AsyncBaseTransport):
 
         repetition, send = self._terms.repetition(request), partial(self._transport.handle_async_request, request)
         can_repeat, finish = partial(hasattr, request, "_content"), partial(self.finish, request)
-        return await Exchange(send, read, close, can_repeat, finish).run(repetition, repetition.aacquire)
+        exchange = Exchange(send, read, close, can_repeat, finish, partial(self.told, request))
+        return await exchange.run(repetition, repetition.aacquire)
 
     async def aclose(self) -> None:
         """Closes the transport below."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from openai import DefaultAsyncHttpxClient, DefaultHttpxClient
 
+from ._model.prices import File
 from ._model.transport import with_model_permits
 from .repetition import REPEATS
 from .resource import Resource
@@ -30,6 +31,8 @@ def http_client(
     class_: str | None = None,
     max_wait: float | None = None,
     repeats: int = REPEATS,
+    money: str | None = None,
+    prices: File | None = None,
     **options: Any,
 ) -> DefaultHttpxClient:
     """An HTTP client for `openai.OpenAI`, for LangChain and for LiteLLM.
@@ -53,14 +56,21 @@ def http_client(
         class_: The priority class.
         max_wait: The longest wait in seconds, over all repetitions.
         repeats: How often a call that is answered 429 is repeated; then the caller gets the error.
+        money: The unit of limits in money, such as `usd`. A call then also costs the most that it
+            may, by its bytes and bounds, and is settled at the prices of the tokens in its usage.
+            One without a price is refused.
+        prices: A file with prices of your own, in the form of `rampmeter price --list --json`, in
+            place of those that the package has.
         options: What the package's `DefaultHttpxClient` takes, such as `proxy` and `verify`.
     """
-    terms = {
+    terms: dict[str, Any] = {
         "labels": labels,
         "not_accounts": not_accounts,
         "class_": class_,
         "max_wait": max_wait,
         "repeats": repeats,
+        "money": money,
+        "prices": prices,
     }
     return with_model_permits(DefaultHttpxClient(**options), resource, functools.partial(cost, unit), count, **terms)
 
@@ -75,15 +85,19 @@ def async_http_client(
     class_: str | None = None,
     max_wait: float | None = None,
     repeats: int = REPEATS,
+    money: str | None = None,
+    prices: File | None = None,
     **options: Any,
 ) -> DefaultAsyncHttpxClient:
     """An HTTP client for `openai.AsyncOpenAI`, with the arguments of `http_client`."""
-    terms = {
+    terms: dict[str, Any] = {
         "labels": labels,
         "not_accounts": not_accounts,
         "class_": class_,
         "max_wait": max_wait,
         "repeats": repeats,
+        "money": money,
+        "prices": prices,
     }
     client = DefaultAsyncHttpxClient(**options)
     return with_model_permits(client, resource, functools.partial(cost, unit), count, **terms)

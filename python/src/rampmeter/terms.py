@@ -70,6 +70,8 @@ class Exchange(NamedTuple):
     """Whether the request's body can be sent again."""
     finish: Callable[[Permit, Outcome, Any], None]
     """Settles the permit of a response whose body is still to come."""
+    told: Callable[[Any], Outcome] = outcome_of
+    """What a response says about its call."""
 
     async def run(self, repetition: Repetition, acquire: Callable[[], Awaitable[Permit]]) -> Any:
         """The response for the caller, after its repetitions."""
@@ -77,10 +79,10 @@ class Exchange(NamedTuple):
             permit = await acquire()
             try:
                 response = await self.send()
-                outcome, whole = outcome_of(response), None
+                outcome, whole = self.told(response), None
                 if has_error(outcome.status or 0, response.headers):
                     whole = await self.read(response)
-                    outcome = outcome_of(whole)
+                    outcome = self.told(whole)
             except BaseException as error:
                 permit.settle(error)
                 raise

@@ -53,8 +53,11 @@ fn workers_need_nothing_of_the_scheduler() {
 /// The wheel of the Python package needs a copy of its own.
 #[test]
 fn the_proxy_and_the_python_package_have_one_table_of_models() {
-    let table = |path| file(path).unwrap().text;
-    assert!(table("proxy/models.json") == table("python/src/rampmeter/_model/models.json"), "copy one over the other");
+    let text = |folder: &str, name: &str| file(&format!("{folder}/{name}")).unwrap().text;
+    for name in ["models.json", "prices.json"] {
+        let copy = text("python/src/rampmeter/_model", name);
+        assert!(text("proxy", name) == copy, "{name}: copy one over the other");
+    }
 }
 
 #[test]

@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
-from .estimate import MODELS
+from .estimate import MODELS, at
+from .prices import Kinds
 
 MAX_KEPT: Final = 4 * 1024 * 1024
 """Bytes of one event that are looked at for its usage."""
 
 MAX_USAGE: Final = 16 * 1024
 """Bytes of a usage. An answer of JSON is looked through for it however long it is."""
+
+ENDS: Final = ("message_stop", "response.completed", "response.incomplete", "response.failed")
+"""The types of events behind which a stream has nothing more."""
 
 _USAGE: Final = re.compile(rb'(?<!\\)"usage(?:Metadata)?"\s*:\s*(\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\})')
 
@@ -35,9 +39,11 @@ class Meter:
 
     def __init__(self, read: float, most: float, encoding: str) -> None:
         self._read, self._most = read, most
-        self._told: dict[str, float] = {}
+        self._told: dict[str, int] = {}
         self._deltas = 0
         """Since the last usage."""
+        self._is_over = False
+        """Whether the last event of a stream has come: packages close it there."""
         self._rest = b""
         self._is_json: bool | None = None
         self._unpacked = zlib.decompressobj(47).decompress if encoding in ("gzip", "deflate") else bytes
@@ -66,9 +72,8 @@ class Meter:
 
     def used(self, is_whole: bool) -> tuple[float, float]:
         """The tokens of input and of output; of a stream that was broken off, as far as it came."""
-        if not self._is_json:
-            self._take(self._rest.removeprefix(b"data:"))
-            self._rest = b""
+        self._end()
+        forms: Iterator[tuple[float | None, float | None]]
         forms = ((self._sum(form["input"]), self._sum(form["output"])) for form in MODELS["usage"]["forms"])
         read, output = next((told for told in forms if told != (None, None)), (None, None))
         if not self._is_json and (not is_whole or (output is None and self._deltas)):
@@ -77,27 +82,61 @@ class Meter:
             output = self._most if read is None else 0
         return self._read if read is None else read, output
 
+    def paid(self, is_whole: bool, has_output: bool) -> Kinds | None:
+        """The tokens by what they cost; nothing if the answer does not tell all of them."""
+        self._end()
+        form = next((form for form in MODELS["usage"]["forms"] if self._sum(form["input"]) is not None), None)
+        if form is None or self._deltas or not (is_whole or self._is_over):
+            return None
+        output = self._sum(form["output"])
+        if output is None and has_output:
+            return None
+        names = ("cached_within", "cached_beside", "written", "written_hour")
+        within, beside, written, hour = (self._sum(form.get(name, ())) or 0 for name in names)
+        # The fields of input include what is written.
+        fresh = max(0, (self._sum(form["input"]) or 0) - within - written)
+        return Kinds(fresh, within + beside, max(0, written - hour), hour, output or 0)
+
+    def _end(self) -> None:
+        """Reads the last line of a stream, which may lack its end."""
+        if not self._is_json:
+            self._take(self._rest.removeprefix(b"data:"))
+            self._rest = b""
+
     @property
     def kept(self) -> float:
         """The tokens of the prompt that the vendor keeps now."""
         sums = (self._sum(form.get("kept", ())) for form in MODELS["usage"]["forms"])
         return next(filter(None, sums), 0)
 
-    def _sum(self, names: Sequence[str]) -> float | None:
+    def _sum(self, names: Sequence[str]) -> int | None:
         told = [self._told[name] for name in names if name in self._told]
         return sum(told) if told else None
 
     def _take(self, text: bytes, is_usage: bool = False) -> None:
+        self._is_over |= text.strip() == b"[DONE]"
         try:
             event = json.loads(text)
         except ValueError:
             return
         if not isinstance(event, dict):
             return
-        if not is_usage:
-            self._deltas += "delta" in event or any("delta" in choice for choice in event.get("choices") or [{}])
-        for place in ({"usage": event},) if is_usage else (event, event.get("response"), event.get("message")):
-            usage = place.get("usage") if isinstance(place, dict) else None
-            if told := {name: amount for name, amount in (usage or {}).items() if isinstance(amount, int)}:
+        if is_usage:
+            # What an answer quotes comes before its own usage.
+            self._told = dict(_amounts(event)) or self._told
+            return
+        self._is_over |= event.get("type") in ENDS
+        self._deltas += "delta" in event or any("delta" in choice for choice in event.get("choices") or [{}])
+        for place in MODELS["usage"]["places"]:
+            if told := dict(_amounts(at(event, place))):
                 self._told.update(told)
                 self._deltas = 0
+
+
+def _amounts(usage: Any, before: str = "") -> Iterator[tuple[str, int]]:
+    """The numbers in a usage, by the path to each."""
+    for name, amount in usage.items() if isinstance(usage, Mapping) else ():
+        if isinstance(amount, Mapping) and not before:
+            yield from _amounts(amount, f"{name}.")
+        elif isinstance(amount, int) and amount >= 0:
+            yield f"{before}{name}", amount

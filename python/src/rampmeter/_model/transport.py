@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ..errors import NotInTime, RampmeterError, Unreachable
+from ..errors import InvalidArgument, NotInTime, RampmeterError, Unreachable
 from ..httpx import AsyncTransport, Transport, _Base, around_each
 from ..outcome import BAD_REQUEST, THROTTLED, Outcome
 from ..permit import Permit
@@ -16,12 +16,17 @@ from ..resource import Resource
 from ..terms import Labels
 from .estimate import estimate, labels_of
 from .meter import Meter
+from .money import CallPrice, Money
+from .prices import File
 from .prompts import Prompts
 
 Costing = Callable[[float, float], dict[str, float]]
 """Makes the units of a cost from tokens of input and of output."""
 
 Client = TypeVar("Client")
+
+REFUSED = range(400, 500)
+"""The statuses of requests that a vendor has refused, and bills nothing for."""
 
 UNAVAILABLE = 503
 """The status of a call for which no scheduler answers."""
@@ -64,10 +69,12 @@ class _Model(_Base):
     _costing: Costing
     _count: Callable[[str, str], int] | None
     _labels: Labels
+    _money: Money | None
     _prompts: Prompts
 
     def __init__(self, resource: Resource, transport: Any, costing: Costing, count: Any, **options: Any) -> None:
         self._costing, self._count, self._labels = costing, count, options.pop("labels", None)
+        self._money = options.pop("money", None)
         self._prompts = Prompts()
         super().__init__(resource, transport, cost=self.cost_of, labels=self.labels_of, **options)
 
@@ -77,25 +84,37 @@ class _Model(_Base):
         return max(0, read - self._prompts.kept(request)), most
 
     def cost_of(self, request: Any) -> dict[str, float]:
-        """The estimate. Answers are asked for in an encoding that the meter reads."""
+        """The estimate, and the most money. Answers are asked for in an encoding that the meter reads."""
+        price = self._price(request)
         request.headers["accept-encoding"] = "gzip"
-        return self._costing(*self._estimate(request))
+        return {**self._costing(*self._estimate(request)), **(price.most() if price else {})}
+
+    def _price(self, request: Any) -> CallPrice | None:
+        return None if self._money is None else self._money.of(request)
 
     def labels_of(self, request: Any) -> dict[str, str]:
         """The model of the request. Labels that the program sets itself take precedence."""
         given = self._labels(request) if callable(self._labels) else self._labels
         return {**labels_of(request), **self._terms.resource.labels, **(given or {})}
 
+    def told(self, request: Any, response: Any) -> Outcome:
+        """The outcome. A call that the vendor has refused costs no money."""
+        outcome = super().told(request, response)
+        price = self._price(request) if outcome.status in REFUSED else None
+        return replace(outcome, cost=price.nothing()) if price else outcome
+
     def finish(self, request: Any, permit: Permit, outcome: Outcome, response: Any) -> None:
         """Settles at the end of the body."""
         if response.status_code != 200:
             return super().finish(request, permit, outcome, response)
+        price = self._price(request)
         meter = Meter(*self._estimate(request), response.headers.get("content-encoding", ""))
 
         def used(is_whole: bool) -> Outcome:
             if meter.kept:
                 self._prompts.note(request, meter.kept)
-            return replace(outcome, cost=self._costing(*meter.used(is_whole)))
+            paid = price.paid(meter.paid(is_whole, price.has_output)) if price else {}
+            return replace(outcome, cost={**self._costing(*meter.used(is_whole)), **paid})
 
         def end(is_whole: bool) -> None:
             if not permit.is_settled:
@@ -148,7 +167,19 @@ def refusal(request: Any, error: RampmeterError) -> Any:
     return httpx.Response(status, headers={"x-should-retry": "false"}, json=body, extensions={"rampmeter": error})
 
 
-def with_model_permits(client: Client, resource: Resource, costing: Costing, count: Any = None, **terms: Any) -> Client:
+def with_model_permits(
+    client: Client,
+    resource: Resource,
+    costing: Costing,
+    count: Any = None,
+    *,
+    money: str | None = None,
+    prices: File | None = None,
+    **terms: Any,
+) -> Client:
     """What `with_permits` is, for the client of a language model."""
+    if money is None and prices is not None:
+        raise InvalidArgument('`prices` are for limits in money: name their unit, as in `money="usd"`')
+    charged = None if money is None else Money(money, prices)
     kind = AsyncModelTransport if hasattr(client, "aclose") else ModelTransport
-    return around_each(client, lambda below: kind(resource, below, costing, count, **terms))
+    return around_each(client, lambda below: kind(resource, below, costing, count, money=charged, **terms))
