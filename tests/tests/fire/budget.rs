@@ -12,7 +12,7 @@ const BETWEEN: std::ops::Range<Duration> = Duration::from_millis(300)..Duration:
 const USUAL_BETWEEN: std::ops::Range<Duration> = Duration::from_millis(300)..Duration::from_millis(900);
 /// How long each part of an answer takes: so long that the budget lasts for the whole run.
 const PART: Duration = Duration::from_millis(20);
-const LONG_PART: Duration = Duration::from_millis(250);
+const LONG_PART: Duration = Duration::from_millis(900);
 /// Of so many of a hundred answers a client reads the beginning alone.
 const LEAVES: u64 = 10;
 

@@ -64,7 +64,7 @@ async fn a_call_without_a_price_is_refused_unless_its_route_states_one() {
     let prices = folder.path().join("prices.json");
     std::fs::write(&prices, r#"{"date":"2026-01-01","models":{"own":{"input":1,"output":1,"most":10}}}"#).unwrap();
     let settings = format!(
-        "prices = {:?}\n[[proxy.route]]\npath = \"/v1/images/*\"\nmethods = [\"POST\"]\ncost = {{ requests = 0, usd = 0.04 }}\n",
+        "prices = {:?}\n[[proxy.route]]\npath = \"/v1/images/*\"\nmethods = [\"POST\"]\ncost = {{ usd = 0.04 }}\n",
         prices.display()
     );
     let upstream = model("application/json", "{}").await;
