@@ -52,3 +52,29 @@ impl CallPrice {
         Some((&self.unit, self.price.paid(&tokens).units()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokens::RequestReader;
+    use http::Method;
+
+    fn demand(path: &str, body: &str) -> Demand {
+        let mut reader = RequestReader::new(&Method::POST, path, true, &[]);
+        reader.read(body.as_bytes());
+        reader.end(true).demand
+    }
+
+    /// Whatever the tokenizer, no request takes more than this.
+    #[test]
+    fn a_request_takes_a_token_for_each_byte_at_most() {
+        let of = |body: &str| demand("/v1/chat/completions", body);
+        let picture = format!("data:image/png;base64,{}", "QUJD".repeat(5000));
+        let attached = of(&format!(r#"{{"messages":[{{"content":[{{"image_url":{{"url":"{picture}"}}}}]}}],"n":2}}"#));
+        assert!((1600..1700).contains(&attached.input) && attached.answers == 2 && attached.output.is_none());
+        let prompt = of(&format!(r#"{{"messages":[{{"content":"{picture}"}}],"max_tokens":7}}"#));
+        assert!(prompt.input > 20_000 && prompt.output == Some(7), "a prompt that begins as a picture");
+        assert_eq!(of(r#"{"tools":[{"name":"a"}]}"#).input, 24 + 1024, "and what explains its tools");
+        assert_eq!(demand("/v1/embeddings", r#"{"input":"a"}"#).output, Some(0));
+    }
+}

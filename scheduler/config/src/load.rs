@@ -15,7 +15,7 @@ use super::reading::source::{ConfigError, Source};
 use super::reading::value::{amount, label_key, name, parsed};
 use super::telemetry::{TelemetrySettings, TelemetryTable};
 use rampmeter_account::ProviderSettings;
-use rampmeter_dialects::Reader;
+use rampmeter_dialects::{Dialect, Reader};
 use rampmeter_policy::Resource;
 use rampmeter_policy::spec::{
     Algorithm, ClassSpec, Learn, LimitSpec, Margin, ResourceSpec, SpecField, StartPolicy, Unmatched,
@@ -80,6 +80,16 @@ pub struct Configured {
 }
 
 impl Configured {
+    /// Whether requests that come through `proxy` cost money, which limits count: they are for a
+    /// language model, by the limits or the dialect, or the proxy has prices.
+    #[must_use]
+    pub fn counts_money(&self, proxy: &ProxySettings) -> bool {
+        let counts = |wanted: &[&str]| self.spec.limits.iter().any(|limit| wanted.contains(&&*limit.unit));
+        let speaks = matches!(self.reader.dialect(), Dialect::Openai | Dialect::Anthropic);
+        let is_model = proxy.prices.is_some() || proxy.asking.tokens.is_some() || speaks || counts(&TOKENS);
+        is_model && counts(&[MONEY])
+    }
+
     /// Returns the name of the resource.
     #[must_use]
     pub fn name(&self) -> &Name {
@@ -359,7 +369,7 @@ fn may_cost(proxy: &ProxySettings, resource: &Configured, unit: &str) -> bool {
     };
     let price = proxy.price.map(|Pricing::SentinelHub| "processing-units");
     let stated = proxy.asking.cost_headers.iter().map(|(unit, _)| unit.as_str()).chain(proxy.asking.routes.units());
-    let money = proxy.counts_money(resource).then_some(MONEY);
+    let money = resource.counts_money(proxy).then_some(MONEY);
     tokens.into_iter().chain([price, money, Some(REQUESTS)]).flatten().chain(stated).any(|known| known == unit)
 }
 

@@ -43,7 +43,7 @@ pub struct PriceArgs {
     /// Read the JSON of the response, or its stream of events, from this file.
     #[arg(long, value_name = "FILE", requires = "body")]
     answer: Option<PathBuf>,
-    /// Prices of your own, as `prices` in [[proxy]].
+    /// Prices of your own, as `prices` of a proxy.
     #[arg(long, value_name = "FILE")]
     prices: Option<PathBuf>,
     /// Print the price of every model that is known.

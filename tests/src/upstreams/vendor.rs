@@ -1,6 +1,7 @@
 //! A vendor of a language model that bills its calls.
 
 use crate::api::serve;
+use crate::patience::let_pass;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use axum::{Json, Router, body};
@@ -64,14 +65,14 @@ impl Books {
         let output = request["max_tokens"].as_u64().unwrap() * (number % 4 + 1) / 8;
         self.picos.fetch_add(prompt * INPUT + output * OUTPUT, Ordering::Relaxed);
         let usage = json!({ "usage": { "prompt_tokens": prompt, "completion_tokens": output } });
-        tokio::time::sleep(part).await;
+        let_pass(part, "an answer takes its time").await;
         if number.is_multiple_of(2) {
             return Json(usage).into_response();
         }
         let events = (0..EVENTS).map(|_| "data: {\"choices\":[]}\n\n".to_owned());
         let last = format!("data: {usage}\n\ndata: [DONE]\n\n");
         let events = futures::stream::iter(events.chain([last])).then(move |event| async move {
-            tokio::time::sleep(part).await;
+            let_pass(part, "a stream takes its time").await;
             Ok::<_, Infallible>(event)
         });
         ([(CONTENT_TYPE, "text/event-stream")], body::Body::from_stream(events)).into_response()

@@ -13,6 +13,7 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::trace_context::TraceContexts;
 
 /// A command of the session to its driver.
+#[expect(clippy::large_enum_variant, reason = "most commands are grants, which have to be moved anyway")]
 #[derive(Debug, PartialEq)]
 pub enum Command {
     /// Publish requests. The number of the batch goes into the reply subject.

@@ -7,7 +7,6 @@ use super::http::settings::{LabelSource, OriginSettings};
 use super::http::{TrustedHops, hosts, origin};
 use super::keys::{keys, words};
 use super::limits::pricing::Pricing;
-use super::load::Configured;
 use super::provider::is_loopback;
 use super::reading::faults::Faults;
 use super::reading::source::{ConfigError, Source};
@@ -15,7 +14,6 @@ use super::reading::value::{Duration, Number, Parsed, label_key, parsed};
 use axum::http::{HeaderName, Uri};
 use credential::{CredentialTables, CredentialsSettings};
 use rampmeter_account::duration;
-use rampmeter_dialects::Dialect;
 use rampmeter_listener::tls::CertificateFiles;
 use rampmeter_protocol::name::Name;
 use rampmeter_proxy::prices::Prices;
@@ -271,16 +269,6 @@ impl Default for ProxySettings {
 }
 
 impl ProxySettings {
-    /// Whether requests to `resource` cost money, which its limits count: it is a language model,
-    /// by its limits or its dialect, or the file has prices.
-    #[must_use]
-    pub fn counts_money(&self, resource: &Configured) -> bool {
-        let counts = |wanted: &[&str]| resource.spec.limits.iter().any(|limit| wanted.contains(&&*limit.unit));
-        let speaks = matches!(resource.reader.dialect(), Dialect::Openai | Dialect::Anthropic);
-        let is_model = self.prices.is_some() || self.asking.tokens.is_some() || speaks || counts(&TOKENS);
-        is_model && counts(&[MONEY])
-    }
-
     /// Returns whether the credential would go over a network unencrypted.
     #[must_use]
     pub fn shows_secret_to_all(&self) -> bool {

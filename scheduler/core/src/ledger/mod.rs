@@ -261,14 +261,14 @@ impl Ledger {
     /// Returns the earliest start from `from` on, as if all calls in flight had ended.
     pub(crate) fn earliest_once_settled(&self, from: Time, bill: &Bill, tier: Tier) -> Time {
         let may_open = |charge: &Charge| {
-            self.adaptive(charge.limit).limit().counts_calls_in_flight() || self.awaits_settles(from, *charge)
+            self.adaptive(charge.limit).limit().counts_calls_in_flight() || self.expects_settles(from, *charge)
         };
         self.search(from, bill, tier, |charge| !may_open(charge)).at
     }
 
     /// Returns a quota that cannot pay now, but is likely to once the calls in flight are settled.
-    pub(crate) fn awaited_quota(&self, now: Time, bill: &Bill) -> Option<LimitId> {
-        charges(bill).find(|charge| self.awaits_settles(now, *charge)).map(|charge| charge.limit)
+    pub(crate) fn quota_expecting_settles(&self, now: Time, bill: &Bill) -> Option<LimitId> {
+        charges(bill).find(|charge| self.expects_settles(now, *charge)).map(|charge| charge.limit)
     }
 
     /// Returns what is left of the limit's bucket for the bill.
@@ -279,7 +279,7 @@ impl Ledger {
         u64::try_from(left).ok().and_then(|micros| Amount::from_micros(micros).ok()).unwrap_or_default()
     }
 
-    fn awaits_settles(&self, now: Time, charge: Charge) -> bool {
+    fn expects_settles(&self, now: Time, charge: Charge) -> bool {
         self.adaptive(charge.limit).limit().is_quota()
             && self.read(now, charge, |bucket, limit| {
                 let demand = limit.demand(limit.start_cost(charge.amount, Tier::NO_HEADROOM).credit, Tier::NO_HEADROOM);

@@ -104,7 +104,8 @@ impl<R> Scheduler<R> {
 
     /// Returns the refusal of a request whose start comes too late for it.
     pub(crate) fn late(&self, bill: &Bill, offer: Offer) -> Refusal {
-        let awaited = bill.options().find_map(|option| Some((self.ledger.awaited_quota(self.now, option)?, option)));
+        let awaited =
+            bill.options().find_map(|option| Some((self.ledger.quota_expecting_settles(self.now, option)?, option)));
         match awaited {
             Some((limit, option)) => self.short_of(limit, option, offer.at),
             None => offer.not_in_time(self.now),

@@ -31,7 +31,7 @@ pub(crate) struct DispatchPlan {
     /// Requests of these classes and needs have no alternative left that is not blocked.
     pub(super) exhausted: Vec<(ClassId, Needs)>,
     /// Whether requests wait for a quota of which calls in flight may give some back.
-    pub(super) awaits_settles: bool,
+    pub(super) expects_settles: bool,
     steps_left: usize,
 }
 
@@ -39,7 +39,7 @@ impl DispatchPlan {
     pub(crate) fn begin(&mut self) {
         assert!(self.holds.is_empty(), "the last dispatch has withdrawn all holds");
         self.exhausted.clear();
-        self.awaits_settles = false;
+        self.expects_settles = false;
         self.steps_left = MAX_STEPS;
     }
 

@@ -2,6 +2,9 @@
 
 use crate::prelude::*;
 use rampmeter_policy::spec::Pattern;
+use rampmeter_protocol::bounds::MAX_WAYS;
+use rampmeter_protocol::request::PermitRequest;
+use serde_json::json;
 
 /// Ten a second of the large model, five of the small one.
 fn models() -> ResourceSpec {
@@ -16,6 +19,14 @@ fn models() -> ResourceSpec {
 /// The same by key.
 fn by_model() -> ResourceSpec {
     resource(vec![by("model", limit("requests", 10.0, span(1000)))])
+}
+
+/// Beyond `bounds::MAX_WAYS`.
+#[test]
+fn a_request_lists_a_bounded_number_of_other_ways() {
+    let of = |count: usize| serde_json::from_value::<PermitRequest<'_>>(json!({ "any_of": vec![json!({}); count] }));
+    assert!(of(MAX_WAYS).is_ok());
+    assert!(of(MAX_WAYS + 1).unwrap_err().to_string().contains("at most 4 entries, not 5"));
 }
 
 scripts! {

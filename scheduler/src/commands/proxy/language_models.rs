@@ -17,7 +17,7 @@ const NO_MODEL: &str = "none";
 /// Has `proxy` count the tokens and the money that limits of `resource` count, and distinguish models, unless the
 /// file sets it.
 pub(super) fn complete(proxy: &mut ProxySettings, resource: &Configured) {
-    let money = proxy.counts_money(resource).then(|| Money {
+    let money = resource.counts_money(proxy).then(|| Money {
         unit: Name::new(MONEY).expect("a valid name"),
         prices: Arc::new(Prices::listed().replaced_by(proxy.prices.take().unwrap_or_default())),
     });

@@ -77,6 +77,11 @@ fn faults_of_accounts_name_the_field_and_the_remedy() {
         (POOL.replace("[\"bulk\"]", "[\"slow\"]"), "account `batch`: there is no class `slow`"),
         (POOL.replace("per = \"account\"", "per = \"team\""), "a limit can be per \"account\", not per \"team\""),
         (POOL.replace("per = \"account\"", "per = \"account\", key = [\"account\"]"), "accounts are no key"),
+        // Beyond `spec::MAX_USAGE_LABELS`.
+        (
+            POOL.replace("accounts = ", "usage_by = [\"a\", \"b\", \"c\", \"d\", \"e\"]\naccounts = "),
+            "by at most 4 labels",
+        ),
         (POOL.replace("accounts = ", "# accounts = "), "`per = \"account\"` needs the `accounts` of the resource"),
         (POOL.replace("weight = 0.5", "weight = 0"), "a weight is from 0.001 to 1e6, not 0"),
         (POOL.replace("\"team-b\"", "\"team b\""), "a name is 1 to 64 characters"),

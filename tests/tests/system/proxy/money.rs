@@ -5,7 +5,7 @@ use crate::prelude::*;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
-use rampmeter_tests::process::said;
+use rampmeter_tests::process::{run_in, said};
 use rampmeter_tests::vendor::Vendor;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -121,6 +121,26 @@ async fn a_budget_is_used_to_its_end_and_never_exceeded() {
         // Each call is rounded up to a millionth.
         let booked = 1_000_000 - left(&proxy).await;
         (billed as i64..=billed as i64 + calls).contains(&booked).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn use_is_counted_by_team_and_model() {
+    let usage = "{\"usage\":{\"prompt_tokens\":40,\"completion_tokens\":7}}";
+    let limits = budget(1.0).replace("dialect", "usage_by = [\"team\", \"model\"]\ndialect");
+    let labels = "labels = { team = \"header:x-team\", model = \"body:model\" }";
+    let proxy = proxy(&limits, &model("application/json", usage).await, labels).await;
+    for team in ["red", "red", "blue"] {
+        let request = http().post(format!("{}/v1/chat/completions", proxy.url())).header("x-team", team);
+        assert_eq!(request.body(ask("gpt-4o", 5)).send().await.unwrap().status(), 200);
+    }
+    let url = std::fs::read_to_string(proxy.data().join("nats-url")).unwrap();
+    until("the use is written", async || {
+        let shown = run_in(RAMPMETER, &["usage", "api", "--csv"], &[("RAMPMETER_NATS", url.trim())]).await;
+        let text = String::from_utf8(shown.stdout).unwrap();
+        let has = |row: &str| text.lines().any(|line| line.ends_with(row));
+        (has("\"red/gpt-4o\",default,usd,0.00034") && has("\"blue/gpt-4o\",default,usd,0.00017")).then_some(())
     })
     .await;
 }
