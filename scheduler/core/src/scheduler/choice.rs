@@ -3,7 +3,8 @@
 //! A request keeps all its alternatives while it waits, in one queue with all others. Whenever it
 //! could start, each alternative makes an offer. The first in order that is worth waiting for, and
 //! starts within that time, is chosen; otherwise the one that starts earliest. Of several that
-//! start at once, the one with the most stock is chosen, counted in such calls and times its
+//! start at once, an account whose own limits are all paused is chosen last, though the call takes
+//! none of them; then the one with the most stock is chosen, counted in such calls and times its
 //! weight, and then the one that was chosen least recently.
 
 use crate::ledger::Offer;
@@ -12,6 +13,7 @@ use rampmeter_policy::ids::{ClassId, LimitId, Tier};
 use rampmeter_policy::refusal::Refusal;
 use rampmeter_policy::spec::Weight;
 use rampmeter_policy::{Alternative, Bill, LimitSet};
+use rampmeter_protocol::labels::ACCOUNT;
 use rampmeter_protocol::time::{Span, Time};
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -56,11 +58,18 @@ impl<R> Scheduler<R> {
     }
 
     /// Compares options that start at once: the least reluctant account goes first.
-    fn reluctance(&self, bill: &Bill) -> (Reverse<u128>, u64) {
+    fn reluctance(&self, bill: &Bill) -> (bool, Reverse<u128>, u64) {
         let account = bill.account.map(|account| account.index());
         let weight = account.map_or(Weight::ONE, |account| self.resource.spec().accounts[account].weight);
         let stock = u128::from(weight.weighted_count(self.ledger.calls_left(self.now, bill)));
-        (Reverse(stock), account.map_or(0, |account| self.chosen[account]))
+        (self.rests(bill), Reverse(stock), account.map_or(0, |account| self.chosen[account]))
+    }
+
+    /// Whether all limits that an account has for itself are paused, and the call takes none of them.
+    fn rests(&self, bill: &Bill) -> bool {
+        let is_own = |limit: &LimitId| self.resource[*limit].spec().applies.matching.contains_key(ACCOUNT);
+        !bill.charged().any(|limit| is_own(&limit))
+            && bill.limits().filter(is_own).all(|limit| self.ledger.is_paused(self.now, limit))
     }
 
     /// Chooses an option even if all need a spent quota.

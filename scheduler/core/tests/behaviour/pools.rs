@@ -152,6 +152,13 @@ scripts! {
         5000                           -> d@5000/x
     "
 
+    a_call_that_costs_nothing_avoids_an_account_that_rests(pool()): "
+        0    freeze requests-of-x 60000         ->
+        0    reserve a requests=0               -> a@0/y
+        0    reserve b requests=0               -> b@0/y
+        0    reserve c account:x requests=0     -> c@0/x
+    "
+
     a_refusal_that_names_the_limit_is_of_the_account(pool()): "
         0    wait a                                   -> a@0/x
         0    answered a 429 limit=requests after=5000 -> a:settled
