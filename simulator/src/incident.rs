@@ -1,6 +1,7 @@
 //! Incidents that befall a world's scheduler.
 
 use rampmeter_policy::spec::ResourceSpec;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 
 /// Duration of a write to the store, and of a succession after a crash.
@@ -20,6 +21,8 @@ pub enum Incident {
     CutOff(Span),
     /// The store does not respond for this time.
     StoreSilent(Span),
+    /// An operator lets an account rest for this time.
+    Drain(Name, Span),
     /// An operator changes the limits.
     Limits(Box<ResourceSpec>),
 }

@@ -40,6 +40,8 @@ pub struct Request {
     pub worker: usize,
     /// Its class.
     pub class: ClassId,
+    /// The accounts that may not make its call.
+    pub not: Vec<Name>,
     /// The cost of the call.
     pub cost: Arc<Cost<'static>>,
     /// When it first reached the scheduler.
@@ -65,6 +67,8 @@ pub struct Granted {
     pub at: Time,
     /// The start of its call.
     pub start: Time,
+    /// The account that makes its call, counted through the resource's.
+    pub account: Option<usize>,
 }
 
 /// The outcome of one fleet.
@@ -74,6 +78,8 @@ pub struct FleetOutcome {
     pub name: String,
     /// Its calls, in the order in which they reached the upstream.
     pub calls: Vec<Call>,
+    /// Calls that the upstream refused with a 401, which it does not count; they are none of `calls`.
+    pub unauthorized: u64,
     /// Refusals by the scheduler, without cancelled requests.
     pub refused: u64,
     /// Calls that are not made because asking again is useless.
@@ -89,6 +95,8 @@ pub struct FleetOutcome {
 pub struct Call {
     /// Its worker, counted through all fleets.
     pub worker: usize,
+    /// The account that made it, counted through the resource's.
+    pub account: Option<usize>,
     /// When it reached the upstream.
     pub at: Time,
     /// Its cost, even if it was not admitted.
@@ -174,6 +182,7 @@ mod tests {
     fn percentiles_are_waits_that_occurred() {
         let call = |millis| Call {
             worker: 0,
+            account: None,
             at: Time::ORIGIN,
             cost: Arc::default(),
             wait: Span::from_millis(millis),

@@ -6,7 +6,7 @@ use crate::simulated_store::{SimulatedStore, StoredState};
 use crate::workers::worker::Address;
 use rampmeter_dialects::Reader;
 use rampmeter_discovery::Discovery;
-use rampmeter_policy::ids::ClassId;
+use rampmeter_policy::ids::{AccountId, ClassId};
 use rampmeter_policy::refusal::Refusal;
 use rampmeter_policy::{Limit, Resource};
 use rampmeter_protocol::amount::Amount;
@@ -134,6 +134,10 @@ impl SimulatedScheduler {
             Incident::Limits(spec) => {
                 let resource = Resource::new(spec).expect("a world's limits are valid");
                 self.handle(now.max(self.leader.down_until), Event::Limits(Box::new(resource)));
+            }
+            Incident::Drain(account, span) => {
+                let limits = self.leader.core.resource().limits_of_account(account).unwrap_or_default();
+                self.handle(now.max(self.leader.down_until), Event::Freeze { limits, span: *span });
             }
             Incident::StoreSilent(span) => {
                 self.leader.store.iter_mut().for_each(|store| store.fall_silent(now, *span));
@@ -293,6 +297,7 @@ impl SimulatedScheduler {
         self.requests.push(Request {
             worker: to.to.worker,
             class,
+            not: request.not.clone(),
             cost: Arc::new(request.cost.clone().into_owned()),
             arrived: now,
             age: request.age_ms.span(),
@@ -321,7 +326,8 @@ impl SimulatedScheduler {
         match command {
             Command::Grant(grant) if !grant.repeated => {
                 let Some(request) = self.request(&grant.id) else { return };
-                self.requests[request].granted = Some(Granted { at: now, start: now + grant.delay });
+                let account = grant.account.map(AccountId::index);
+                self.requests[request].granted = Some(Granted { at: now, start: now + grant.delay, account });
                 self.grants.push(request);
             }
             Command::Queued { id, eta, .. } => {

@@ -7,7 +7,8 @@ use rampmeter_dialects::{Reader, RetryAfterUnit};
 use rampmeter_policy::spec::{Algorithm, Alignment, Discover, LimitSpec, Pattern, ResourceSpec};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::{Cost, REQUESTS};
-use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::labels::{ACCOUNT, Labels};
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_upstream::{Api, Arrival, Dialect, Policy, PolicyError, Preset, Rejection, RetryAfter, Rule, Unit};
 use std::collections::BTreeMap;
@@ -17,7 +18,7 @@ use std::num::NonZeroUsize;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Behaviour {
     /// Its policies; by default the resource's limits, full at first, without those that have no
-    /// model here: calls in flight by key, windows of a day or a month, and regular expressions.
+    /// model here: calls in flight by key or account, windows of a day or a month, and regular expressions.
     pub policies: Vec<Policy>,
     /// How many calls it serves at once; `None` for any number.
     pub concurrency: Option<NonZeroUsize>,
@@ -29,6 +30,21 @@ pub struct Behaviour {
     pub preset: Option<Preset>,
     /// Later policies and their beginnings, which are not announced.
     pub changes: Vec<(Time, Vec<Policy>)>,
+    /// When it serves an account no calls.
+    pub outages: Vec<Outage>,
+}
+
+/// A time in which the upstream serves an account no calls, and counts none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outage {
+    /// The account.
+    pub account: Name,
+    /// When it begins.
+    pub from: Time,
+    /// When it ends.
+    pub until: Time,
+    /// Whether the credential is refused, with a 401, instead of too many calls, with a 429.
+    pub is_revoked: bool,
 }
 
 impl Behaviour {
@@ -75,18 +91,21 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     /// Names and values.
     pub(crate) headers: Vec<(String, String)>,
+    /// The account whose credential the upstream does not accept.
+    pub(crate) revoked: Option<Name>,
 }
 
 /// An upstream in virtual time, whose origin is the beginning of 1970.
 pub(crate) struct Upstream {
     pub(crate) api: Api,
+    outages: Vec<Outage>,
 }
 
 impl Upstream {
     pub(crate) fn new(behaviour: &Behaviour, resource: &ResourceSpec) -> Result<Self, WorldError> {
         let changed = behaviour.changes.iter().flat_map(|(_, policies)| policies);
         behaviour.policies.iter().chain(changed).try_for_each(|policy| check_unit(policy, resource))?;
-        Ok(Upstream { api: Api::new(behaviour.preset(resource)?) })
+        Ok(Upstream { api: Api::new(behaviour.preset(resource)?), outages: behaviour.outages.clone() })
     }
 
     /// Replaces all policies from `now` on. Levels are kept as far as they fit.
@@ -95,11 +114,26 @@ impl Upstream {
     }
 
     pub(crate) fn answer(&mut self, now: Time, labels: &Labels<'_>, charge: &rampmeter_upstream::Cost) -> Reply {
+        let account = labels.get(ACCOUNT);
+        let is_out = |outage: &&Outage| account == Some(&*outage.account) && (outage.from..outage.until).contains(&now);
+        if let Some(outage) = self.outages.iter().find(is_out) {
+            return self.turn_away(now, outage);
+        }
         let label = |name: &str| labels.get(name).map(str::to_owned);
         let reply = self.api.answer(age(now), &Arrival { cost: charge, label: &label });
         let wait = reply.stated_wait.map(|wait| Span::from_nanos(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)));
         let verdict = if reply.rejection.is_none() { Ok(()) } else { Err(wait) };
-        Reply { verdict, status: reply.status, headers: reply.headers }
+        Reply { verdict, status: reply.status, headers: reply.headers, revoked: None }
+    }
+
+    /// Answers a call of an account in an outage, whose end only a 429 states.
+    fn turn_away(&self, now: Time, outage: &Outage) -> Reply {
+        let revoked = outage.is_revoked.then(|| outage.account.clone());
+        let status = if outage.is_revoked { 401 } else { 429 };
+        let wait = outage.until.since(now);
+        let stated = self.api.preset().retry_after().of(wait.duration()).filter(|_| !outage.is_revoked);
+        let headers = stated.map(|number| ("retry-after".to_owned(), number.to_string())).into_iter().collect();
+        Reply { verdict: Err(stated.map(|_| wait)), status, headers, revoked }
     }
 
     /// Returns whether the upstream could ever serve a call with these labels and this cost.
@@ -160,14 +194,15 @@ fn rules(resource: &ResourceSpec) -> Result<Vec<Rule>, WorldError> {
 
 fn calls_in_flight(resource: &ResourceSpec) -> Option<NonZeroUsize> {
     let is_cap = |limit: &&LimitSpec| limit.algorithm == Algorithm::Concurrency && limit.applies.is_everything();
-    let caps = resource.limits.iter().filter(is_cap).filter(|limit| !limit.shadow);
+    let caps = resource.limits.iter().filter(is_cap).filter(|limit| !limit.shadow && !limit.per_account);
     caps.filter_map(|limit| NonZeroUsize::new(limit.capacity.units() as usize)).min()
 }
 
 /// Returns the rule for a limit; `None` if the upstream has no such model.
 fn rule(limit: &LimitSpec) -> Result<Option<Rule>, WorldError> {
     let Some(policy) = policy(limit)? else { return Ok(None) };
-    let key: Vec<&str> = limit.applies.key.iter().map(String::as_str).collect();
+    let account = limit.per_account.then_some(ACCOUNT);
+    let key: Vec<&str> = limit.applies.key.iter().map(String::as_str).chain(account).collect();
     let mut rule = Rule::new(policy).named(&limit.name).for_each(&key);
     for (label, pattern) in &limit.applies.matching {
         let Some(values) = values(pattern) else { return Ok(None) };
@@ -215,7 +250,6 @@ fn translated(amount: Amount) -> rampmeter_upstream::Amount {
 mod tests {
     use super::*;
     use rampmeter_policy::observation::{Observation, Scope, Verdict};
-    use rampmeter_protocol::name::Name;
     use rampmeter_protocol::settle::{Headers, Response};
     use rampmeter_protocol::text::Text;
 
@@ -225,7 +259,7 @@ mod tests {
         let policies = vec!["requests=1/2s;leaky-bucket".parse().unwrap()];
         let behaviour = Behaviour { policies, dialect, retry_after, ..Behaviour::default() };
         let resource = ResourceSpec::new(Name::new("api").unwrap(), Vec::new());
-        let mut upstream = Upstream { api: Api::new(behaviour.preset(&resource).unwrap()) };
+        let mut upstream = Upstream::new(&behaviour, &resource).unwrap();
         let (charge, reader) = (rampmeter_upstream::Cost::new(), behaviour.reader());
         [200, 429].map(|status| {
             let reply = upstream.answer(Time::ORIGIN, &Labels::new(), &charge);

@@ -10,7 +10,7 @@ use crate::world_error::WorldError;
 use rampmeter_dialects::Reader;
 use rampmeter_policy::spec::{LimitSpec, ResourceSpec};
 use rampmeter_protocol::cost::Cost;
-use rampmeter_protocol::labels::{Labels, LabelsError};
+use rampmeter_protocol::labels::{ACCOUNT, Labels, LabelsError};
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_upstream::Preset;
 use std::collections::BTreeSet;
@@ -163,6 +163,14 @@ impl World {
     pub(crate) fn labels_of(&self, worker: usize) -> Labels<'static> {
         let (_, fleet) = self.fleet_of(worker);
         fleet.labels(worker, self.client_label()).expect("checked with the world")
+    }
+
+    /// Adds the account that makes a call to the labels of its worker.
+    pub(crate) fn labels_at<'a>(&self, labels: &Labels<'a>, account: Option<usize>) -> Labels<'a> {
+        match account {
+            Some(account) => labels.clone().with(ACCOUNT, self.resource.accounts[account].name.to_string()),
+            None => labels.clone(),
+        }
     }
 
     pub(crate) fn check_fleets(&self) -> Result<(), WorldError> {

@@ -1,9 +1,9 @@
 //! Checks that calls and grants take no more of a limit than it has, for each key.
 
-use super::buckets::Buckets;
+use super::buckets::{Buckets, Caller};
 use super::room::Room;
 use super::{Violation, holdings, periods, tokens};
-use crate::outcome::{Call, Outcome, Request};
+use crate::outcome::{Call, Granted, Outcome, Request};
 use rampmeter_policy::spec::{Algorithm, Alignment, LimitSpec};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::cost::Cost;
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Copy)]
 struct Use<'a> {
-    worker: usize,
+    by: Caller,
     cost: &'a Cost<'static>,
     at: Time,
     /// The start of its permit, from which its lease counts.
@@ -51,7 +51,7 @@ fn check(
     for (number, limit) in buckets.limits.iter().enumerate() {
         let mut by_bucket: BTreeMap<usize, Vec<(&Use<'_>, Amount)>> = BTreeMap::new();
         for one in &uses {
-            if let Some((bucket, amount)) = buckets.charge(number, one.worker, one.cost) {
+            if let Some((bucket, amount)) = buckets.charge(number, one.by, one.cost) {
                 by_bucket.entry(bucket).or_default().push((one, amount));
             }
         }
@@ -92,7 +92,7 @@ impl<'a> Use<'a> {
     fn served(outcome: &Outcome, call: &'a Call) -> Self {
         let granted = call.request.and_then(|request| outcome.requests[request].granted);
         Use {
-            worker: call.worker,
+            by: Caller { worker: call.worker, account: call.account },
             cost: &call.cost,
             at: call.at,
             leave: granted.map_or(call.at, |granted| granted.start),
@@ -103,10 +103,10 @@ impl<'a> Use<'a> {
     }
 
     fn granted(request: &'a Request) -> Option<Self> {
-        let at = request.granted?.start;
+        let Granted { start: at, account, .. } = request.granted?;
         let over = request.settled.into_iter().chain(request.returned).min().unwrap_or(Time::NEVER);
-        let (worker, cost) = (request.worker, &*request.cost);
-        Some(Use { worker, cost, at, leave: at, over, counts: true, made: true })
+        let (by, cost) = (Caller { worker: request.worker, account }, &*request.cost);
+        Some(Use { by, cost, at, leave: at, over, counts: true, made: true })
     }
 
     /// Returns whether the limit counts this use. A limit of calls in flight counts every use;

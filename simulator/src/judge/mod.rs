@@ -4,6 +4,7 @@ mod buckets;
 mod holdings;
 mod limits;
 mod periods;
+mod pool;
 mod quotas;
 mod room;
 mod tokens;
@@ -41,13 +42,15 @@ pub fn judge_calls(world: &World, outcome: &Outcome) -> Result<(), Violation> {
     if outcome.rejected() > 0 {
         return Err(Violation::Rejected(outcome.rejected()));
     }
-    limits::check_calls(&Buckets::of(world), outcome)?;
+    let buckets = Buckets::of(world);
+    limits::check_calls(&buckets, outcome)?;
+    pool::check_accounts(world, &buckets, outcome)?;
     check_times(outcome)?;
     check_served(world, outcome)
 }
 
-/// Checks grants, whatever network and upstream did: no limit has more starts than it can pay, no call is
-/// early, no request passes a more urgent one, two waiting clients are served evenly, reservations keep their
+/// Checks grants, whatever network and upstream did: no limit has more starts than it can pay, each call has
+/// an account that may make it, no call is early, no request passes a more urgent one, two waiting clients are served evenly, reservations keep their
 /// order, and every request is served unless it needs a spent quota that never resets.
 ///
 /// # Errors
@@ -55,6 +58,7 @@ pub fn judge_calls(world: &World, outcome: &Outcome) -> Result<(), Violation> {
 pub fn judge_grants(world: &World, outcome: &Outcome) -> Result<(), Violation> {
     let buckets = Buckets::of(world);
     limits::check_starts(&buckets, outcome)?;
+    pool::check_accounts(world, &buckets, outcome)?;
     check_times(outcome)?;
     turns::check_classes(world, &buckets, outcome)?;
     turns::check_clients(world, &buckets, outcome)?;

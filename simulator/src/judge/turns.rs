@@ -22,7 +22,7 @@ pub(super) fn check_classes(world: &World, buckets: &Buckets<'_>, outcome: &Outc
         let at = by.granted.expect("granted").at;
         let in_line: Vec<&Request> = waiting.iter().copied().filter(|other| other.waits_at(at)).collect();
         let passed = in_line.iter().find(|other| goes_before(world, buckets, other, by));
-        if let Some(passed) = passed.filter(|passed| !is_behind_dearer(buckets, passed, &in_line)) {
+        if let Some(passed) = passed.filter(|passed| !is_behind_dearer(buckets, passed, by, &in_line)) {
             return Err(Violation::Passed { passed: passed.worker, by: by.worker, at });
         }
     }
@@ -41,12 +41,16 @@ pub(super) fn check_reservations(world: &World, buckets: &Buckets<'_>, outcome: 
     let mut room: Vec<Time> = outcome.requests.iter().flat_map(makes_room).collect();
     room.sort_unstable();
     let is_same = |one: &Request, other: &Request| {
-        let charge = |limit, request: &Request| buckets.charge(limit, request.worker, &request.cost);
-        one.class == other.class && (0..buckets.limits.len()).all(|limit| charge(limit, one) == charge(limit, other))
+        let accounts = buckets.pool.accounts_for(one);
+        let is_same_at = |account: &Option<usize>| {
+            let charge = |limit, request| buckets.charge_at(*account, limit, request);
+            (0..buckets.limits.len()).all(|limit| charge(limit, one) == charge(limit, other))
+        };
+        one.class == other.class && accounts == buckets.pool.accounts_for(other) && accounts.iter().all(is_same_at)
     };
     let mut before: Vec<&Request> = Vec::new();
     for by in granted(outcome) {
-        let Granted { at, start } = by.granted.expect("granted");
+        let Granted { at, start, .. } = by.granted.expect("granted");
         before.retain(|request| {
             let promised = request.granted.expect("granted").at;
             room.partition_point(|time| *time < promised) == room.partition_point(|time| *time <= at)
@@ -63,7 +67,8 @@ pub(super) fn check_reservations(world: &World, buckets: &Buckets<'_>, outcome: 
 
 /// Start-time fair queueing (Goyal, Vin and Cheng, 1997): while two clients of a class wait for the
 /// same limits, their weighted service differs by at most one largest call of each. If costs in a
-/// window differ, small calls use the rest of the window and get more than their share.
+/// window differ, small calls use the rest of the window and get more than their share. In a pool,
+/// each account may be kept for a large call that small ones pass at the others.
 pub(super) fn check_clients(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     if world.resource.fair_share.is_none() {
         return Ok(());
@@ -75,7 +80,7 @@ pub(super) fn check_clients(world: &World, buckets: &Buckets<'_>, outcome: &Outc
         }
         for (number, one) in clients.iter().enumerate() {
             for other in clients[number + 1..].iter().filter(|other| other.limits == one.limits) {
-                if let Some(until) = drawn_apart(world, outcome, [one, other]) {
+                if let Some(until) = drawn_apart(world, outcome, buckets.pool.size(), [one, other]) {
                     let clients = [one, other].map(|client| client.name.clone());
                     return Err(Violation::Unfair { class, clients, until });
                 }
@@ -108,21 +113,24 @@ fn waits_in_turn(world: &World, request: &Request) -> bool {
 
 fn goes_before(world: &World, buckets: &Buckets<'_>, one: &Request, other: &Request) -> bool {
     let classes = &world.resource.classes;
-    let cheaper = |limit| match [one, other].map(|request| buckets.charge(limit, request.worker, &request.cost)) {
+    let account = other.granted.and_then(|granted| granted.account);
+    let cheaper = |limit| match [one, other].map(|request| buckets.charge_at(account, limit, request)) {
         [Some((bucket, amount)), Some((same, more))] => bucket == same && amount <= more,
         [Some(_), None] => false,
         [None, Some(_) | None] => true,
     };
     one.class < other.class
         && classes[one.class.index()].headroom <= classes[other.class.index()].headroom
+        && buckets.pool.may_make(account, one)
         && (0..buckets.limits.len()).all(cheaper)
 }
 
 /// Returns whether a request of the same or a more urgent class takes more of a limit of calls in
-/// flight than `one`. The free places may be too few for it, so other classes may use them.
-fn is_behind_dearer(buckets: &Buckets<'_>, one: &Request, in_line: &[&Request]) -> bool {
+/// flight than `one`. The free places may be too few for it, so other classes may use them, as `by` did.
+fn is_behind_dearer(buckets: &Buckets<'_>, one: &Request, by: &Request, in_line: &[&Request]) -> bool {
+    let account = by.granted.and_then(|granted| granted.account);
     let counted = |limit: &usize| buckets.limits[*limit].algorithm == Algorithm::Concurrency;
-    let charge = |limit, request: &Request| buckets.charge(limit, request.worker, &request.cost);
+    let charge = |limit, request: &Request| buckets.charge_at(account, limit, request);
     (0..buckets.limits.len()).filter(counted).filter_map(|limit| Some((limit, charge(limit, one)?))).any(
         |(limit, (bucket, amount))| {
             let dearer =
@@ -153,7 +161,8 @@ fn clients_of(world: &World, buckets: &Buckets<'_>, outcome: &Outcome, class: us
 
 impl Client {
     /// `None` for a client whose calls need different limits, may wait for other limits, or do not
-    /// wait for their turn, or that has a request with an age, a refusal or a returned permit.
+    /// wait for their turn, or that has a request with an age, a refusal, a returned permit, or accounts
+    /// that may not make its call.
     fn new(
         world: &World,
         buckets: &Buckets<'_>,
@@ -164,10 +173,11 @@ impl Client {
         let all = || requests.iter().map(|number| &outcome.requests[*number]);
         let charged = |request: &Request| buckets.charged(request.worker, &request.cost);
         let limits = charged(all().next()?);
-        if !limits.iter().all(|limit| buckets.limits[*limit].applies.is_everything()) {
+        if !limits.iter().all(|limit| buckets.is_for_all(*limit)) {
             return None;
         }
-        let fits = |request: &Request| charged(request) == limits && waits_in_turn(world, request);
+        let is_free = |request: &Request| buckets.pool.accounts_for(request).len() == buckets.pool.size();
+        let fits = |request: &Request| charged(request) == limits && waits_in_turn(world, request) && is_free(request);
         if !all().all(|request| fits(request) && request.returned.is_none() && request.age == Span::ZERO) {
             return None;
         }
@@ -186,8 +196,8 @@ impl Client {
 }
 
 /// Returns when a client first got too far ahead while both waited without a break.
-fn drawn_apart(world: &World, outcome: &Outcome, pair: [&Client; 2]) -> Option<Time> {
-    let most = pair[0].largest + pair[1].largest;
+fn drawn_apart(world: &World, outcome: &Outcome, accounts: usize, pair: [&Client; 2]) -> Option<Time> {
+    let most = (pair[0].largest + pair[1].largest) * accounts as f64;
     let (mut lead, mut least, mut greatest) = (0.0, 0.0, 0.0);
     for number in &outcome.grants {
         let request = &outcome.requests[*number];

@@ -40,6 +40,18 @@ pub enum Violation {
         /// The start that was granted.
         start: Time,
     },
+    /// A call has an account that may not make it.
+    #[error("worker {worker} got account `{account}` at {at}, {objection}")]
+    Account {
+        /// The worker.
+        worker: usize,
+        /// The account.
+        account: String,
+        /// When it was granted, or the call was made.
+        at: Time,
+        /// The reason why it may not make the call.
+        objection: &'static str,
+    },
     /// A reservation starts before an earlier one of its class with the same needs.
     #[error("worker {by} reserved {at}, before the start of worker {passed}, who had asked earlier for as much")]
     Overtaken {

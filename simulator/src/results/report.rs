@@ -85,7 +85,7 @@ impl Report {
             ok: all.ok,
             rejected: all.rejected,
             seconds: length.secs(),
-            binding: binding.name.to_string(),
+            binding: binding.to_string(),
             used,
             jain: jain(&shares),
             unfinished: all.unfinished,

@@ -2,10 +2,11 @@
 
 use crate::outcome::{Call, Outcome};
 use crate::world::World;
-use rampmeter_policy::Resource;
 use rampmeter_policy::spec::{Algorithm, LimitSpec};
+use rampmeter_policy::{Limit, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::Span;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,12 +43,13 @@ impl Taken {
 }
 
 /// Returns the most used limit of a world of this length, and the used fraction of its used keys.
-pub(crate) fn most_used<'a>(world: &'a World, outcome: &Outcome, length: Span) -> (&'a LimitSpec, f64) {
+pub(crate) fn most_used(world: &World, outcome: &Outcome, length: Span) -> (Name, f64) {
     let resource = Resource::new(&world.resource).expect("the world has run");
     let labels: Vec<Labels<'static>> = (0..world.workers()).map(|worker| world.labels_of(worker)).collect();
     let mut taken = vec![Taken::default(); resource.limits().len()];
     for call in outcome.fleets.iter().flat_map(|fleet| &fleet.calls).filter(|call| call.ok) {
-        let Ok(bill) = resource.bill(&labels[call.worker], call.cost.iter()) else { continue };
+        let labels = world.labels_at(&labels[call.worker], call.account);
+        let Ok(bill) = resource.bill(&labels, call.cost.iter()) else { continue };
         bill.shared().for_each(|(limit, amount)| taken[limit.index()].add(amount, call));
         for charge in bill.keyed() {
             let taken = &mut taken[charge.limit.index()];
@@ -55,10 +57,9 @@ pub(crate) fn most_used<'a>(world: &'a World, outcome: &Outcome, length: Span) -
             taken.keys.insert(Arc::clone(&charge.key));
         }
     }
-    let of = |limit: &'a LimitSpec| {
-        let known = resource.limits().iter().zip(&taken).find(|(known, _)| known.spec().name == limit.name);
-        (limit, known.map_or(0.0, |(_, taken)| taken.part(limit, length)))
-    };
-    let parts = world.resource.limits.iter().map(of);
-    parts.max_by(|(_, a), (_, b)| a.total_cmp(b)).expect("a resource has a limit")
+    let shadow = resource.shadow().limits().iter().map(|limit| (limit.spec(), 0.0));
+    let limits = resource.limits().iter().map(Limit::spec).zip(&taken);
+    let parts = limits.map(|(limit, taken)| (limit, taken.part(limit, length))).chain(shadow);
+    let (limit, part) = parts.max_by(|(_, a), (_, b)| a.total_cmp(b)).expect("a resource has a limit");
+    (limit.name.clone(), part)
 }

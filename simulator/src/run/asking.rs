@@ -12,13 +12,16 @@ use rampmeter_protocol::time::{Span, Time};
 use rampmeter_worker_session::{AskNumber, Command, Denial, Event};
 use std::sync::Arc;
 
+/// How long a worker pauses that has excluded all accounts.
+const WITHOUT_ACCOUNTS: Span = Span::from_secs(1);
+
 impl Run<'_> {
     pub(super) fn want(&mut self, now: Time, address: Address) {
         let Some(worker) = self.current(address).filter(|worker| worker.is_free()) else { return };
         let (fleet, mut dice) = (worker.fleet, worker.dice.clone());
         let price = self.prices.draw(fleet, now, &mut dice);
         self.workers[address.worker].dice = dice;
-        self.seek_permit(now, address.worker, WantedCall { since: now, price, attempts: 0 });
+        self.seek_permit(now, address.worker, WantedCall::new(now, price));
     }
 
     pub(super) fn try_again(&mut self, now: Time, address: Address) {
@@ -43,7 +46,7 @@ impl Run<'_> {
                 let arrives = now + self.world.network.request.draw(&mut self.dice);
                 return self.agenda.note(arrives, WorldEvent::CounterAsked { from: address, ask });
             }
-            PermitSource::Shares(shares) if !fleet.foreign => shares[number].take(now, &price.bill),
+            PermitSource::Shares(shares) if !fleet.foreign => shares[number].take(now, price.bill_of(number)),
             PermitSource::Open | PermitSource::Shares(_) | PermitSource::Counter(_) | PermitSource::Scheduler(_) => {
                 Span::ZERO
             }
@@ -147,7 +150,7 @@ impl Run<'_> {
             return;
         };
         if let PermitSource::Counter(counter) = &mut self.permit_source {
-            let delay = counter.take(now, &wanted.price.bill);
+            let delay = counter.take(now, wanted.price.bill_of(from.worker));
             let arrives = now + self.world.network.grant.draw(&mut self.dice);
             self.agenda.note(arrives, WorldEvent::CallPermitted { to: from, ask, delay });
         }
@@ -160,8 +163,10 @@ impl Run<'_> {
         }
     }
 
-    /// Asks again when the quota resets or the start can be reserved, or else gives the call up.
+    /// Asks again when the quota resets or the start can be reserved, or for any account if it has excluded
+    /// some; or else gives the call up.
     pub(super) fn receive_refusal(&mut self, now: Time, number: usize, denial: &Denial) {
+        let has_excluded = self.workers[number].include_all();
         let fleet = &mut self.outcome.fleets[self.workers[number].fleet];
         fleet.refused += 1;
         match denial {
@@ -171,6 +176,7 @@ impl Run<'_> {
                     fleet.given_up += 1;
                     self.count_call(now, number);
                 }
+                (_, _) if has_excluded => self.ask_later(now, number, WITHOUT_ACCOUNTS),
                 (_, _) => self.finish_call(now, number),
             },
             Denial::TimedOut { .. } | Denial::Unreachable { .. } | Denial::TooManyAsks { .. } | Denial::Closed => {

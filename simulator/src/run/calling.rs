@@ -7,6 +7,7 @@ use crate::workers::fleet::Arrivals;
 use crate::workers::strategy::Strategy;
 use crate::workers::worker::{Address, RESOURCE, Stage, WantedCall, Worker};
 use crate::world_event::WorldEvent;
+use rampmeter_policy::ids::AccountId;
 use rampmeter_protocol::millis::Millis;
 use rampmeter_protocol::settle::{Headers, Report, Response, Settle};
 use rampmeter_protocol::text::Text;
@@ -17,12 +18,18 @@ use std::sync::Arc;
 impl Run<'_> {
     pub(super) fn start(&mut self, now: Time, by: Address, ask: AskNumber) {
         let Some(worker) = self.current(by) else { return };
-        if let Some(wanted) = worker.advance(ask, Stage::Permitted, Stage::Calling) {
+        if let Some(mut wanted) = worker.advance(ask, Stage::Permitted, Stage::Calling) {
             worker.sent = now;
+            let granted = worker.grant.as_ref().map(|grant| grant.answer.account.clone());
             let id = worker.id();
             let request = id.and_then(|id| self.permit_source.scheduler()?.request(&id));
             let arrives = now + self.world.network.call.draw(&mut self.dice);
             let wait = wanted.wait(now);
+            let named = |name: &str| self.world.resource.accounts.iter().position(|account| *account.name == *name);
+            wanted.account = match granted {
+                Some(account) => account.and_then(|account| named(&account)),
+                None => wanted.price.bill_of(by.worker).account.map(AccountId::index),
+            };
             self.agenda.note(arrives, WorldEvent::CallArrived { by, ask, wanted, wait, request });
         }
     }
@@ -36,22 +43,30 @@ impl Run<'_> {
         wait: Span,
         request: Option<usize>,
     ) {
-        let reply = self.upstream.answer(now, &self.workers[by.worker].labels, &wanted.price.charge);
+        let labels = self.world.labels_at(&self.workers[by.worker].labels, wanted.account);
+        let reply = self.upstream.answer(now, &labels, &wanted.price.charge);
         let answered = now + self.world.network.response.draw(&mut self.dice);
         let (cost, ok) = (Arc::clone(&wanted.price.cost), reply.verdict.is_ok());
-        let call = Call { worker: by.worker, at: now, cost, wait, request, ok, answered };
-        self.outcome.fleets[self.workers[by.worker].fleet].calls.push(call);
+        let fleet = &mut self.outcome.fleets[self.workers[by.worker].fleet];
+        match reply.revoked {
+            Some(_) => fleet.unauthorized += 1,
+            None => {
+                let account = wanted.account;
+                fleet.calls.push(Call { worker: by.worker, account, at: now, cost, wait, request, ok, answered });
+            }
+        }
         self.agenda.note(answered, WorldEvent::ResponseArrived { to: by, ask, reply });
     }
 
-    /// Settles the call. After a 429 the worker still wants it.
+    /// Settles the call. After a 429 the worker still wants it, after a 401 with another account.
     pub(super) fn receive_response(&mut self, now: Time, to: Address, ask: AskNumber, reply: Reply) {
-        let verdict = reply.verdict;
+        let (verdict, revoked) = (reply.verdict, reply.revoked.clone());
         if verdict.is_ok() {
             self.upstream.api.finish();
         }
         let Some(worker) = self.current(to) else { return };
-        let Some(wanted) = worker.advance(ask, Stage::Calling, Stage::Idle) else { return };
+        let Some(mut wanted) = worker.advance(ask, Stage::Calling, Stage::Idle) else { return };
+        wanted.not.extend(revoked);
         settle(worker, now, reply);
         self.poll(now, to.worker);
         match verdict {

@@ -48,7 +48,7 @@ impl Backlog {
         self.to_come = self.to_come.map(|left| left - pieces);
         for _ in 0..pieces {
             let price = prices.draw(self.fleet, now, &mut self.dice);
-            self.waiting.push_back(WantedCall { since: now, price, attempts: 0 });
+            self.waiting.push_back(WantedCall::new(now, price));
         }
         self.next(now)
     }

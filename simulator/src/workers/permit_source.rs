@@ -6,6 +6,7 @@ use crate::workers::plain_rule::PlainRule;
 use crate::workers::strategy::Strategy;
 use crate::world::World;
 use rampmeter_policy::Resource;
+use rampmeter_policy::spec::LimitSpec;
 use rampmeter_protocol::time::Time;
 
 pub(crate) enum PermitSource {
@@ -22,12 +23,13 @@ pub(crate) enum PermitSource {
 impl PermitSource {
     /// Creates the source for a world's workers, which strangers bypass.
     pub(crate) fn new(world: &World, resource: Resource) -> Self {
-        let (fleets, limits) = (&world.fleets, &world.resource.limits);
+        let fleets = &world.fleets;
+        let limits: Vec<LimitSpec> = resource.limits().iter().map(|limit| limit.spec().clone()).collect();
         let own: usize = fleets.iter().filter(|fleet| !fleet.foreign).map(|fleet| fleet.workers).sum();
         match world.strategy {
             Strategy::BackOff | Strategy::RetryAfter => PermitSource::Open,
-            Strategy::StaticShare => PermitSource::Shares(vec![PlainRule::new(limits, own.max(1)); world.workers()]),
-            Strategy::PlainRule => PermitSource::Counter(PlainRule::new(limits, 1)),
+            Strategy::StaticShare => PermitSource::Shares(vec![PlainRule::new(&limits, own.max(1)); world.workers()]),
+            Strategy::PlainRule => PermitSource::Counter(PlainRule::new(&limits, 1)),
             Strategy::Reserve | Strategy::LateBinding => {
                 let is_fenced = world
                     .incidents

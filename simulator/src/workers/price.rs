@@ -8,7 +8,7 @@ use crate::world_error::WorldError;
 use rampmeter_policy::refusal::Refusal;
 use rampmeter_policy::{Bill, Resource};
 use rampmeter_protocol::cost::Cost;
-use rampmeter_protocol::labels::Labels;
+use rampmeter_protocol::labels::{ACCOUNT, Labels};
 use rampmeter_protocol::time::Time;
 use std::ptr;
 use std::sync::Arc;
@@ -34,12 +34,12 @@ impl<'a> Prices<'a> {
         for fleet in fleets {
             let shifted = fleet.shift.as_ref().map(|shift| &shift.to);
             for model in [&fleet.cost].into_iter().chain(shifted) {
-                let highest = Price::of(&prices.resource, &prices.labels(fleet), model.most()).map_err(|refusal| {
+                let highest = prices.of(fleet, model.most()).map_err(|refusal| {
                     let limit = refusal.limited_by().map(|limit| &prices.resource.limits()[limit.index()].spec().name);
                     let limit = limit.map_or(String::new(), |limit| format!("limit `{limit}`: "));
                     WorldError::Fleet { fleet: fleet.name.clone(), reason: format!("{limit}{refusal}") }
                 })?;
-                if !upstream.could_serve(&prices.labels(fleet), &highest.charge) {
+                if !prices.could_be_served(upstream, fleet, &highest) {
                     let reason = "the upstream can never serve what a call may cost".to_owned();
                     return Err(WorldError::Fleet { fleet: fleet.name.clone(), reason });
                 }
@@ -57,10 +57,26 @@ impl<'a> Prices<'a> {
         match self.constant.iter().find(|(known, _)| ptr::eq(*known, model)) {
             Some((_, price)) => Arc::clone(price),
             None => {
-                let price = Price::of(&self.resource, &self.labels(&self.fleets[fleet]), model.draw(dice));
+                let price = self.of(&self.fleets[fleet], model.draw(dice));
                 Arc::new(price.expect("no dearer than the dearest, which fits"))
             }
         }
+    }
+
+    fn of(&self, fleet: &Fleet, cost: Cost<'static>) -> Result<Price, Refusal> {
+        let class =
+            fleet.class.as_deref().map_or(Ok(self.resource.default_class()), |name| self.resource.class(name))?;
+        let bill = self.resource.bill_in_pool(&self.labels(fleet), cost.iter(), class, &[])?;
+        Ok(Price { bill, charge: upstream::charge(&cost), cost: Arc::new(cost) })
+    }
+
+    /// Returns whether the upstream serves the call for each account that may make it.
+    fn could_be_served(&self, upstream: &Upstream, fleet: &Fleet, price: &Price) -> bool {
+        price.bill.options().all(|option| {
+            let account = self.resource.account_of(option).map(|account| (ACCOUNT, account.to_string()));
+            let labels = account.into_iter().fold(self.labels(fleet), |labels, (label, name)| labels.with(label, name));
+            upstream.could_serve(&labels, &price.charge)
+        })
     }
 
     /// Returns the labels of any worker: all workers of a fleet match the same limits.
@@ -71,8 +87,9 @@ impl<'a> Prices<'a> {
 }
 
 impl Price {
-    fn of(resource: &Resource, labels: &Labels<'_>, cost: Cost<'static>) -> Result<Self, Refusal> {
-        let bill = resource.bill(labels, cost.iter())?;
-        Ok(Price { bill, charge: upstream::charge(&cost), cost: Arc::new(cost) })
+    /// Returns the bill of a call by a worker that no scheduler gives an account: they have them in turn.
+    pub(crate) fn bill_of(&self, worker: usize) -> &Bill {
+        let count = self.bill.options().count();
+        self.bill.options().nth(worker % count).expect("a bill has an option")
     }
 }

@@ -7,6 +7,7 @@ use crate::workers::price::Price;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::labels::Labels;
 use rampmeter_protocol::millis::Millis;
+use rampmeter_protocol::name::Name;
 use rampmeter_protocol::request::{Mode, PermitRequest};
 use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::text::Text;
@@ -49,8 +50,12 @@ pub(crate) struct Worker {
 pub(crate) struct WantedCall {
     pub(crate) since: Time,
     pub(crate) price: Arc<Price>,
-    /// How often the call was made and answered with 429.
+    /// How often the call was made and refused.
     pub(crate) attempts: u32,
+    /// The accounts whose credentials the upstream has refused.
+    pub(crate) not: Vec<Name>,
+    /// The account that makes the call, once it is permitted, counted through the resource's.
+    pub(crate) account: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +114,12 @@ impl Worker {
         self.stage = Stage::Pausing;
     }
 
+    /// Excludes no account any more, and returns whether it has excluded some.
+    pub(crate) fn include_all(&mut self) -> bool {
+        let excluded = self.wanted.as_mut().map(|wanted| std::mem::take(&mut wanted.not));
+        excluded.is_some_and(|excluded| !excluded.is_empty())
+    }
+
     /// Moves from one stage of a call to the next, and returns the call; `None` at another stage.
     pub(crate) fn advance(&mut self, ask: AskNumber, from: Stage, to: Stage) -> Option<WantedCall> {
         if (self.ask, self.stage) != (ask, from) {
@@ -123,6 +134,7 @@ impl Worker {
             cost: Clone::clone(&price.cost),
             class: fleet.class.clone().map(Text::from),
             labels: self.labels.clone(),
+            not: self.wanted.iter().flat_map(|wanted| wanted.not.clone()).collect(),
             mode,
             ..PermitRequest::default()
         };
@@ -185,6 +197,10 @@ impl Worker {
 }
 
 impl WantedCall {
+    pub(crate) fn new(since: Time, price: Arc<Price>) -> Self {
+        WantedCall { since, price, attempts: 0, not: Vec::new(), account: None }
+    }
+
     pub(crate) fn wait(&self, now: Time) -> Span {
         now.since(self.since)
     }

@@ -2,7 +2,7 @@
 //! limits.
 
 use crate::prelude::*;
-use crate::{known_upstreams, random_worlds};
+use crate::{known_upstreams, pools, random_worlds};
 use rampmeter_simulator::incident::Incident;
 
 const SEEDS: Range<u64> = 0..1_000;
@@ -51,8 +51,8 @@ fn with_incidents(dice: &mut Rng, mut world: World, resource: &ResourceSpec) -> 
 /// A violation in the world of this seed. Networks that lose messages are left out, because no
 /// margin covers their delays.
 fn fault(seed: u64) -> Option<String> {
-    let (world, resource, faulty) = random_worlds::world(seed);
-    (!faulty).then(|| violation(seed, world, &resource)).flatten()
+    let random_worlds::RandomWorld { world, resource, faulty, pool } = random_worlds::world(seed);
+    (!faulty).then(|| violation(seed, world, &resource, &pool)).flatten()
 }
 
 /// The same for a world around a known upstream, whose headers tell of limits that nobody wrote, in
@@ -60,14 +60,18 @@ fn fault(seed: u64) -> Option<String> {
 fn fault_around_a_known_upstream(seed: u64) -> Option<String> {
     let discover = if seed.is_multiple_of(2) { Discover::All } else { Discover::Nothing };
     let (world, resource) = known_upstreams::world(seed, discover);
-    violation(seed, world, &resource)
+    violation(seed, world, &resource, &pools::Pool::default())
 }
 
-fn violation(seed: u64, world: World, resource: &ResourceSpec) -> Option<String> {
+fn violation(seed: u64, world: World, resource: &ResourceSpec, pool: &pools::Pool) -> Option<String> {
     let end = world.end().min(END);
     let world = with_incidents(&mut Rng::new(seed ^ OWN), world.until(end), resource);
     let outcome = world.run().expect("a valid world");
-    judge_calls(&world, &outcome).err().map(|violation| violation.to_string())
+    let judged = match pool.troubled {
+        Some(_) => pool.judge(&world, &outcome, false),
+        None => judge_calls(&world, &outcome),
+    };
+    judged.err().map(|violation| violation.to_string())
 }
 
 #[test]

@@ -27,7 +27,7 @@ fn granted_late(outcome: &Outcome, class: usize) -> usize {
 }
 
 fn grant(outcome: &mut Outcome, request: usize, at: Time) {
-    outcome.requests[request].granted = Some(Granted { at, start: at });
+    outcome.requests[request].granted = Some(Granted { at, start: at, account: None });
 }
 
 /// Grants one request only at the end, as if its call had been made then.

@@ -36,12 +36,13 @@ fn request(limit: &LimitSpec, (worker, from, until, units): Made) -> Request {
     cost.set("units", amount(units)).unwrap();
     Request {
         worker,
+        not: Vec::new(),
         class: Resource::new(&resource(limit.clone())).unwrap().default_class(),
         cost: Arc::new(cost),
         arrived: ms(from),
         age: Span::ZERO,
         estimate: None,
-        granted: Some(Granted { at: ms(from), start: ms(from) }),
+        granted: Some(Granted { at: ms(from), start: ms(from), account: None }),
         returned: None,
         spent: None,
         settled: Some(ms(until)),
@@ -56,6 +57,7 @@ fn outcome(limit: &LimitSpec, made: &[Made]) -> Outcome {
         let number = outcome.requests.len();
         outcome.fleets[request.worker].calls.push(Call {
             worker: request.worker,
+            account: None,
             at: request.arrived,
             cost: Arc::clone(&request.cost),
             wait: Span::ZERO,

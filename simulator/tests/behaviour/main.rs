@@ -16,6 +16,7 @@ mod incidents;
 mod judge;
 mod judge_of_limits;
 mod known_upstreams;
+mod pools;
 mod random_worlds;
 mod strategies;
 mod windows;

@@ -4,8 +4,8 @@
 //! `RAMPMETER_SEEDS=0..1000000 cargo test --release -p rampmeter-simulator --test behaviour --
 //! --nocapture random_worlds` looks at a million; a violation prints the command that repeats it.
 
-use crate::counted;
 use crate::prelude::*;
+use crate::{counted, pools};
 use rampmeter_protocol::request::Mode;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -136,8 +136,16 @@ fn fleet(dice: &mut Rng, number: u64, resource: &ResourceSpec) -> Fleet {
     }
 }
 
-/// A world, its limits, and whether its network has faults.
-pub(crate) fn world(seed: u64) -> (World, ResourceSpec, bool) {
+/// A world, its limits, and what decides by which rules it is judged.
+pub(crate) struct RandomWorld {
+    pub(crate) world: World,
+    pub(crate) resource: ResourceSpec,
+    /// Whether its network has faults.
+    pub(crate) faulty: bool,
+    pub(crate) pool: pools::Pool,
+}
+
+pub(crate) fn world(seed: u64) -> RandomWorld {
     let dice = &mut Rng::new(seed);
     let (network, margin) = network(dice);
     let mut resource = resource(dice, margin);
@@ -148,14 +156,19 @@ pub(crate) fn world(seed: u64) -> (World, ResourceSpec, bool) {
         fleets.iter_mut().for_each(|fleet| fleet.crashes = crashes(dice));
     }
     let until = counted::vary(seed, &mut resource, &mut network, &mut fleets);
-    let world = World::new(resource.clone(), seed).across(network).until(until);
-    (fleets.into_iter().fold(world, World::with), resource, faulty)
+    let pool = pools::vary(seed, &mut resource, &mut fleets);
+    let world = pool.in_world(World::new(resource.clone(), seed).across(network).until(until));
+    RandomWorld { world: fleets.into_iter().fold(world, World::with), resource, faulty, pool }
 }
 
 /// The fault of the world of this seed.
-fn fault(seed: u64) -> Option<String> {
-    let (world, _, faulty) = world(seed);
-    let judge = if faulty { judge_grants } else { judge };
+pub(crate) fn fault(seed: u64) -> Option<String> {
+    let RandomWorld { world, faulty, pool, .. } = world(seed);
+    let judge = |world: &World, outcome: &Outcome| match pool.troubled {
+        _ if faulty => judge_grants(world, outcome),
+        Some(_) => pool.judge(world, outcome, true),
+        None => judge(world, outcome),
+    };
     let outcome = world.run().map_err(|error| error.to_string());
     let again = (seed.is_multiple_of(TWICE)).then(|| world.run().unwrap().fingerprint());
     match outcome {

@@ -161,6 +161,7 @@ fn behaviour(source: &Source, scenario: &ScenarioTable, resource: &ResourceSpec)
         retry_after: parsed(source, table.retry_after.as_ref())?.unwrap_or(dialect.retry_after()),
         preset: preset(source, table)?,
         changes: Vec::new(),
+        outages: Vec::new(),
     };
     let limits = behaviour.preset(resource).map_or(0, |preset| preset.rules.len());
     let change = |change: &ChangeTable| {
