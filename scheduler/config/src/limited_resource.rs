@@ -34,9 +34,6 @@ impl LimitedResource {
         }
         let parts = written_parts(source, faults, &self.0)?;
         let spec = checked(source, faults, &self.0, parts)?;
-        if let Some(first) = table.accounts.first() {
-            faults.add(source.fault(&first.span(), "a scenario plays one account; leave `accounts` and `per` out"));
-        }
         if spec.limits.is_empty() {
             let reason = "a scenario shows how limits are used; write them: [[resource.limit]]";
             faults.add(source.fault(&table.name.span(), reason));
