@@ -603,6 +603,7 @@ PARTS = [
         IN_CORE,
     ),
     Part("scheduler/core/src", (Tests("rampmeter-scheduler-core", "behaviour", "pools"),), pools.IN_CORE),
+    Part("scheduler/core/src", (Tests("rampmeter-simulator", "behaviour", "pools"),), pools.IN_WORLDS),
     Part("scheduler/policy/src", (Tests("rampmeter-scheduler-core", "behaviour", "pools"),), pools.IN_POLICY),
     Part(
         "scheduler/policy/src",

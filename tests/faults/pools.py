@@ -20,6 +20,11 @@ IN_CORE = [
     ("the first way is always worth waiting for", "choose", r"offer\.at <= since \+ one\.wait", "true"),
     ("what fits into the rest of a window stands behind held requests", "start_or_hold", r"reason == StartReason::InTurn", "true"),
 ]
+# Faults that only worlds with pools find.
+IN_WORLDS = [
+    ("an answer names the first account", "answer", r"accounts\[account\.index\(\)\]", "accounts[0 * account.index()]"),
+    ("a free call goes to an account that rests", "rests", r"(?s)!bill\.charged\(\).*\)\)", "self.now == Time::NEVER && bill.is_empty()"),
+]
 IN_POLICY = [
     ("excluded accounts make calls", "bill_in_pool", r"&& !not\.contains\(&account\.name\)", ""),
     ("accounts serve all classes", "bill_in_pool", r"account\.classes\.contains\(class\)", "!account.classes.is_empty()"),
