@@ -267,8 +267,7 @@ impl UsageReader {
         Tokens { input: input.or(self.estimate.input), output: output.or(Some(0)) }
     }
 
-    /// The tokens that the response reports, by what they cost; `None` unless it reports all, as
-    /// when a stream fails after its first report.
+    /// The tokens by what they cost; `None` unless all are reported, as when a stream fails.
     pub(crate) fn paid(&self, has_output: bool) -> Option<PaidTokens> {
         let told = |form: &&Form| self.unreported == 0 && self.sum(&form.input).is_some();
         let form = models().usage.forms.iter().find(told)?;
