@@ -2,7 +2,7 @@
 
 use crate::amounts;
 use crate::json::{Scanner, Seen};
-use crate::money::CallPrice;
+use crate::money::{CallPrice, paid_tokens};
 use crate::objection::{ErrorReader, MAX_READ};
 use crate::prices::{ModelPrice, PaidTokens};
 use crate::settings::CodeFn;
@@ -122,7 +122,7 @@ impl AnswerReader {
     /// Returns what the whole response says that the call took.
     #[must_use]
     pub fn paid(&self, price: &ModelPrice) -> Option<PaidTokens> {
-        self.usage.as_ref().and_then(|(_, usage)| usage.paid(price.most > 0))
+        self.usage.as_ref().and_then(|(_, usage)| paid_tokens(usage, price.most > 0))
     }
 
     /// The tokens of the prompt that the vendor has now cached, if the response says.

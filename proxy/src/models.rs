@@ -94,6 +94,9 @@ pub(crate) struct Form {
     /// The fields of tokens that were written into a cache.
     #[serde(default)]
     pub(crate) written: Vec<String>,
+    /// The fields of input and output together.
+    #[serde(default)]
+    pub(crate) total: Vec<String>,
     /// Those of them that were written for an hour.
     #[serde(default)]
     pub(crate) written_hour: Vec<String>,
@@ -165,8 +168,8 @@ impl Models {
 
 impl Form {
     fn fields(&self) -> impl Iterator<Item = &String> {
-        let Form { input, output, kept, cached_within, cached_beside, written, written_hour } = self;
-        [input, output, kept, cached_within, cached_beside, written, written_hour].into_iter().flatten()
+        let Form { input, output, kept, cached_within, cached_beside, written, total, written_hour } = self;
+        [input, output, kept, cached_within, cached_beside, written, total, written_hour].into_iter().flatten()
     }
 }
 

@@ -3,11 +3,15 @@
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::bounds::MAX_AMOUNT;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// A price in millionths of a dollar per million tokens is one in millionths of a millionth of a
 /// dollar per token. So many of these are a millionth of a dollar.
 const PICOS: u128 = 1_000_000;
+
+/// The keys of a price.
+const KEYS: [&str; 8] = ["input", "cached", "kept", "kept_hour", "output", "most", "above", "input_tokens"];
 
 /// Prices of models, in USD.
 ///
@@ -118,6 +122,7 @@ impl Prices {
     /// # Errors
     /// If the text is not such a list, or a price is negative or finer than six decimals.
     pub fn parse(json: &str) -> Result<Self, PricesError> {
+        check_keys(&serde_json::from_str(json)?)?;
         let mut prices: Prices = serde_json::from_str(json)?;
         prices.models = prices.models.into_iter().map(|(name, price)| (name.to_ascii_lowercase(), price)).collect();
         Ok(prices)
@@ -137,6 +142,17 @@ impl Prices {
         let model = model.to_ascii_lowercase();
         let listed = |name: &str| self.models.get_key_value(name).map(|(name, price)| (name.as_str(), price));
         candidates(&model).find_map(listed)
+    }
+}
+
+/// Fails if a price has an unknown key, which may be the misspelling of a dear one.
+fn check_keys(list: &Value) -> Result<(), serde_json::Error> {
+    let models = list["models"].as_object().into_iter().flatten();
+    let parts = models.flat_map(|(model, price)| [(model, price), (model, &price["above"])]);
+    let keys = parts.flat_map(|(model, part)| part.as_object().into_iter().flatten().map(move |(key, _)| (model, key)));
+    match { keys }.find(|(_, key)| !KEYS.contains(&key.as_str())) {
+        Some((model, key)) => Err(serde::de::Error::custom(format!("`{model}`: unknown key `{key}`"))),
+        None => Ok(()),
     }
 }
 
@@ -326,7 +342,12 @@ mod tests {
         let prices = Prices::listed().replaced_by(own.unwrap());
         assert_eq!(prices.of("gpt-4o").unwrap().1.rates.output, Amount::ONE.saturating_add(Amount::ONE));
         assert!(prices.of("gpt-4o-mini").is_some());
-        for fault in [r#"{"models":{}}"#, r#"{"date":"","models":{"m":{"input":-1,"output":1,"most":1}}}"#, "{"] {
+        for fault in [
+            r#"{"models":{}}"#,
+            r#"{"date":"","models":{"m":{"input":-1,"output":1,"most":1}}}"#,
+            r#"{"date":"","models":{"m":{"input":1,"output":1,"most":1,"abvoe":{}}}}"#,
+            "{",
+        ] {
             let error = Prices::parse(fault).unwrap_err().to_string();
             assert!(error.contains("--list"), "{error}");
         }

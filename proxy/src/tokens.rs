@@ -2,8 +2,8 @@
 
 use crate::amounts;
 use crate::json::{Scanner, Seen, Text, Value, hashed};
-use crate::models::{Counts, Form, models};
-use crate::prices::{Demand, PaidTokens};
+use crate::models::{Counts, models};
+use crate::prices::Demand;
 use crate::prompts::Prompt;
 use http::Method;
 use rampmeter_protocol::name::Name;
@@ -210,7 +210,7 @@ impl RequestReader {
             value.get_or_insert_with(|| text.start().into_owned());
         }
         if seen.path == "model" {
-            self.model.get_or_insert_with(|| text.start().into_owned());
+            self.model = Some(text.start().into_owned());
         }
         self.prompts += u64::from(seen.in_array && seen.path == models().output.prompts);
         match models().attached(seen.path, &text.start(), text.is_base64(), text.bytes) {
@@ -226,7 +226,7 @@ impl RequestReader {
     fn number(&mut self, path: &str, number: u64) {
         let output = &models().output;
         if output.most.iter().any(|known| known == path) {
-            self.most = self.most.or(Some(number));
+            self.most = self.most.max(Some(number));
         } else if output.answers.iter().any(|known| known == path) {
             self.answers = self.answers.max(number);
         }
@@ -267,23 +267,12 @@ impl UsageReader {
         Tokens { input: input.or(self.estimate.input), output: output.or(Some(0)) }
     }
 
-    /// The tokens by what they cost; `None` unless all are reported, as when a stream fails.
-    pub(crate) fn paid(&self, has_output: bool) -> Option<PaidTokens> {
-        let told = |form: &&Form| self.unreported == 0 && self.sum(&form.input).is_some();
-        let form = models().usage.forms.iter().find(told)?;
-        let of = |names: &[String]| self.sum(names).unwrap_or(0);
-        let (within, written, hour) = (of(&form.cached_within), of(&form.written), of(&form.written_hour));
-        Some(PaidTokens {
-            // The fields of input include what is written.
-            input: of(&form.input).saturating_sub(within).saturating_sub(written),
-            cached: within.saturating_add(of(&form.cached_beside)),
-            kept: written.saturating_sub(hour),
-            kept_hour: hour,
-            output: self.sum(&form.output).or((!has_output).then_some(0))?,
-        })
+    /// Whether nothing came after the last report, as it does when a stream fails.
+    pub(crate) fn is_reported(&self) -> bool {
+        self.unreported == 0
     }
 
-    fn sum(&self, names: &[String]) -> Option<u64> {
+    pub(crate) fn sum(&self, names: &[String]) -> Option<u64> {
         let all = names.iter().filter_map(|name| self.fields.get(name));
         all.copied().reduce(u64::saturating_add)
     }

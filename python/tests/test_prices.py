@@ -318,7 +318,7 @@ ANSWERS: list[tuple[Any, dict[str, Any], int]] = [
     ({"choices": []}, {}, MOST),
     ([{"choices": []}], {}, MOST),
     ({"usage": {"prompt_tokens": 40}}, {}, MOST),
-    ({"error": {}}, {"status": 400}, 0),
+    ({"error": {}}, {"status": 400}, -(-len(BODY) * 25 // 10)),
     ({"error": {}}, {"status": 404}, 0),
     ({"error": {}}, {"status": 429}, 0),
     ({"error": {}, "usage": OF_OPENAI}, {"status": 500}, MOST),

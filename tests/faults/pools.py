@@ -13,11 +13,11 @@ IN_CORE = [
     ("a granted request keeps all accounts", "start", r"self\.permits\.set_bill\(slot, \(\*bill\)\.clone\(\)\);", ""),
     ("a successor forgets the account", "charges_of", r"self\.resource\.account_charged\(&bill\)", "None"),
     ("a paused account decides whether a request is in time", "earliest_once_settled", r"starts\.min\(\)", "starts.max()"),
-    ("nobody waits for settles", "reset_of_spent", r" \+ bucket\.returns\(now\)", ""),
+    ("nobody waits for settles", "reset_of_spent", r" \+ bucket\.returns\(limit, now\)", ""),
     ("all of a quota's calls are expected to cost nothing", "returns", r"1_000_000 - kept", "1_000_000"),
     ("a call that is never settled is awaited for ever", "advance", r"passed >= SETTLED_WITHIN", "false"),
     ("a settled call is awaited", "settle", r"self\.withdraw\(start, charged\);", ""),
-    ("the first way is always worth waiting for", "choose", r"offer\.at <= since \+ one\.wait", "true"),
+    ("the first way is always worth waiting for", "choose", r"offer\.at <= \(since \+ one\.wait\)\.max\(self\.now\)", "true"),
     ("what fits into the rest of a window stands behind held requests", "start_or_hold", r"reason == StartReason::InTurn", "true"),
 ]
 # Faults that only worlds with pools find.
@@ -41,6 +41,6 @@ IN_PROXY = [
     ("costs are rounded down", "sum", r"picos\.div_ceil\(PICOS\)", "picos / PICOS"),
     ("an answer that breaks off is paid as far as it came", "paid", r"\.filter\(\|_\| is_whole\)", ""),
     ("a call without a price passes the budget", "price", r"price\.map\(Some\)\.map_err\(Failure::NotUnderstood\)", "Ok(price.ok())"),
-    ("tokens from a cache cost as others", "paid", r"\.saturating_sub\(within\)", ""),
+    ("tokens from a cache cost as others", "paid_tokens", r"\.saturating_sub\(within\)", ""),
     ("calls have the credential of any account", "applied", r"self\.by_account\.get\(account\)", "self.by_account.values().next()"),
 ]

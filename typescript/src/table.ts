@@ -27,7 +27,8 @@ export const TABLE = {
       "max_completion_tokens", "max_output_tokens", "max_tokens", "max_tokens_to_sample", "max_new_tokens",
       "generationConfig.maxOutputTokens", "generation_config.max_output_tokens", "inferenceConfig.maxTokens"
     ],
-    "answers": ["n", "best_of", "generationConfig.candidateCount", "generation_config.candidate_count"],
+    "answers": ["n", "best_of", "generationConfig.candidateCount", "generation_config.candidate_count",
+      "generationConfig.candidate_count", "generation_config.candidateCount"],
     "prompts": "prompt"
   },
   "twelfths": {"letter": 3, "digit": 5, "punctuation": 6, "two_bytes": 8, "three_bytes": 15, "four_bytes": 24},
@@ -59,14 +60,16 @@ export const TABLE = {
   "messages": "messages.content",
   "usage": {
     "places": [
-      "usage", "usageMetadata", "message.usage", "response.usage", "response.usageMetadata", "x_groq.usage",
+      "usage.billed_units", "meta.billed_units", "usage", "usageMetadata", "message.usage", "response.usage", "response.usageMetadata", "x_groq.usage",
       "interaction.usage"
     ],
     "forms": [
       {
         "input": ["prompt_tokens"],
         "output": ["completion_tokens"],
-        "cached_within": ["prompt_tokens_details.cached_tokens"]
+        "total": ["total_tokens"],
+        "cached_within": ["prompt_tokens_details.cached_tokens"],
+        "written": ["prompt_tokens_details.cache_write_tokens"]
       },
       {
         "input": ["input_tokens", "cache_creation_input_tokens"],
@@ -74,7 +77,7 @@ export const TABLE = {
         "kept": ["cache_read_input_tokens", "cache_creation_input_tokens"],
         "cached_within": ["input_tokens_details.cached_tokens"],
         "cached_beside": ["cache_read_input_tokens"],
-        "written": ["cache_creation_input_tokens"],
+        "written": ["cache_creation_input_tokens", "input_tokens_details.cache_write_tokens"],
         "written_hour": ["cache_creation.ephemeral_1h_input_tokens"]
       },
       {

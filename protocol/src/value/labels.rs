@@ -95,9 +95,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Labels<'a> {
     }
 }
 
-/// Reads the labels of a request, and the account that makes its call.
+/// Reads the labels of a request and of its way, and the account that makes its call.
 pub(crate) fn with_account<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Labels<'a>, D::Error> {
-    at_most(MAX_LABELS + 1, deserializer)
+    at_most(2 * MAX_LABELS + 1, deserializer)
 }
 
 fn at_most<'de: 'a, 'a, D: Deserializer<'de>>(most: usize, deserializer: D) -> Result<Labels<'a>, D::Error> {

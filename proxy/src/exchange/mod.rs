@@ -276,7 +276,7 @@ impl Exchange {
         }
         let reading = reader.end(is_whole);
         let price = self.price(&requested, &outgoing, &reading, &path)?;
-        let RequestReading { labels, tokens, is_understood, prompt, demand, .. } = reading;
+        let RequestReading { labels, tokens, is_understood, prompt, .. } = reading;
         let kept = self.prompts.lock().unwrap_or_else(PoisonError::into_inner).kept(prompt, self.clock.now());
         let tokens = tokens.map(|tokens| tokens.without_kept(kept));
         if !is_understood {
@@ -287,7 +287,7 @@ impl Exchange {
             requested = requested.with_tokens(units, tokens);
         }
         if let Some(money) = asking.money.as_ref().filter(|money| !requested.states(&money.unit)) {
-            let most = price.as_ref().map_or(Amount::ZERO, |price| price.most(&demand));
+            let most = price.as_ref().map_or(Amount::ZERO, CallPrice::most);
             requested = requested.with_price(&[(money.unit.to_string(), most.units())]);
         }
         let requested = self.priced(requested, &outgoing, path, is_whole).await?;
@@ -307,9 +307,10 @@ impl Exchange {
         if outgoing.method != Method::POST || models().is_free(path) || requested.states(&money.unit) {
             return Ok(None);
         }
-        let model = reading.model.as_deref().or_else(|| models().model_in(path));
+        // A path that names a model counts, whatever the body says.
+        let model = models().model_in(path).or(reading.model.as_deref());
         let price = match reading.tokens {
-            Some(_) if reading.is_understood => money.of(model),
+            Some(_) if reading.is_understood => money.of(model, reading.demand),
             Some(_) => Err("it is no JSON, or too long".to_owned()),
             None => Err(format!("its tokens are not known; a route may state its cost in `{}`", money.unit)),
         };

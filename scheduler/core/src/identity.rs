@@ -1,7 +1,7 @@
 //! Recognizes a repeated request by its sender and content.
 
 use hashbrown::DefaultHashBuilder;
-use rampmeter_protocol::request::PermitRequest;
+use rampmeter_protocol::request::{PermitRequest, Way};
 use std::hash::{BuildHasher, Hash};
 use std::sync::LazyLock;
 
@@ -27,12 +27,17 @@ impl Identity {
         // Clients may write the members of an object in any order.
         let cost = request.cost.iter().map(hash_of).fold(0, u64::wrapping_add);
         let labels = request.labels.iter().map(hash_of).fold(0, u64::wrapping_add);
+        let of_way = |way: &Way<'_>| {
+            let cost = way.cost.iter().map(hash_of).fold(0, u64::wrapping_add);
+            (cost, way.labels.iter().map(hash_of).fold(0, u64::wrapping_add), way.else_after_ms.span())
+        };
+        let ways: Vec<_> = request.any_of.iter().map(of_way).collect();
         Identity([
             stated(!user.is_empty() || from.is_some(), hash_of((user, from))),
             stated(!request.cost.is_empty(), cost),
             stated(
-                class.is_some() || !request.labels.is_empty() || !request.not.is_empty(),
-                hash_of((class, labels, &request.not)),
+                class.is_some() || !request.labels.is_empty() || !request.not.is_empty() || !ways.is_empty(),
+                hash_of((class, labels, &request.not, ways)),
             ),
             stated(!user.is_empty(), hash_of(user)),
         ])

@@ -81,8 +81,9 @@ fn call(request: &PermitRequest<'_>) -> Call {
 /// Returns the name under which the use of a call counts, if the resource names labels for it.
 fn counted_for(resource: &Resource, labels: &Labels<'_>) -> Option<Arc<str>> {
     let by = &resource.spec().usage_by;
-    let values = by.iter().map(|label| labels.get(label).unwrap_or_default());
-    (!by.is_empty()).then(|| values.collect::<Vec<_>>().join("/").into())
+    let values: Vec<&str> = by.iter().map(|label| labels.get(label).unwrap_or_default()).collect();
+    let has_any = values.iter().any(|value| !value.is_empty());
+    (!by.is_empty()).then(|| if has_any { values.join(" · ").into() } else { "".into() })
 }
 
 /// Resolves the class of a request that names `stated`, on a subject that names `permitted`.

@@ -178,7 +178,7 @@ impl Bill {
 
     /// Makes this the bill of a call that is made in this way.
     #[must_use]
-    pub(crate) fn in_way(self, way: u8) -> Self {
+    pub fn in_way(self, way: u8) -> Self {
         Bill { way, ..self }
     }
 

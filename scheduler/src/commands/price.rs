@@ -29,7 +29,7 @@ pub struct PriceArgs {
     #[arg(long, value_name = "N", conflicts_with_all = ["body", "list"])]
     input: Option<u64>,
     /// Those of them that are read from a cache.
-    #[arg(long, value_name = "N", conflicts_with_all = ["body", "list"])]
+    #[arg(long, value_name = "N", requires = "output", conflicts_with_all = ["body", "list"])]
     cached: Option<u64>,
     /// The tokens of the response, or the most. Without it, as many as the model gives.
     #[arg(long, value_name = "N", conflicts_with_all = ["body", "list"])]
@@ -142,7 +142,7 @@ fn of_body(path: &str, body: &str) -> anyhow::Result<(Option<String>, Demand)> {
 
 fn paid(answer: &str, price: &ModelPrice) -> anyhow::Result<PaidTokens> {
     let mut headers = HeaderMap::new();
-    if !answer.trim_start().starts_with('{') {
+    if !answer.trim_start().starts_with(['{', '[']) {
         headers.insert("content-type", "text/event-stream".parse()?);
     }
     let mut reader = AnswerReader::new(200, &headers, Some((TokenUnits::default(), Default::default())));

@@ -198,8 +198,9 @@ fn a_call_of_a_wrong_account_is_found() {
         calls.truncate(1);
         calls[0].account = calls[0].account.map(|account| 1 - account);
     };
+    type Case<'a> = (World, &'a dyn Fn(&mut Outcome), &'static str);
     #[rustfmt::skip]
-    let table: [(World, &dyn Fn(&mut Outcome), &str); 6] = [
+    let table: [Case<'_>; 6] = [
         (small(None),              &all_at_first,                                          "limit `requests-of-account-0`: calls take"),
         (small(None),              &by_other,                                              "but was granted another"),
         (small(None),              &|outcome| of_second(outcome).class = urgent,           "which does not serve its class"),

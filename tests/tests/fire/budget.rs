@@ -114,5 +114,5 @@ async fn a_vendor_bills_no_more_than_the_budget_whatever_dies() {
         "the vendor bills {billed:.6} of {dollars} for {calls} calls; {refused} of {CLIENTS} clients were refused"
     );
     assert!(billed <= dollars, "{billed}");
-    assert!(refused > 0 && billed >= 0.25 * dollars, "{billed} and {refused}");
+    assert!(refused > 0 && billed >= 0.1 * dollars, "{billed} and {refused}");
 }

@@ -129,7 +129,7 @@ impl Grant {
     #[must_use]
     pub fn asked(&self) -> Asked<'static> {
         let way = self.answer.way.and_then(|way| self.request.any_of.get(usize::from(way).checked_sub(1)?));
-        let costs = [Some(&self.answer.cost), way.map(|way| &way.cost)].into_iter().flatten();
+        let costs = [way.map(|way| &way.cost), Some(&self.answer.cost)].into_iter().flatten();
         let cost = { costs }.find(|cost| !cost.is_empty()).unwrap_or(&self.request.cost);
         let labels = self.request.labels.clone();
         let labels = way.map_or(labels.clone(), |way| labels.replaced_by(&way.labels));

@@ -110,7 +110,8 @@ impl Permit {
         self.grant.answer.way.map_or(0, usize::from)
     }
 
-    /// Returns the requested cost, or the one that the scheduler [computed](call::Acquire::price).
+    /// Returns the requested cost, that of the [way](Permit::way) that was chosen, or the one that the scheduler
+    /// [computed](call::Acquire::price).
     #[must_use]
     pub fn cost(&self) -> Cost {
         let cost = self.grant.asked().cost;

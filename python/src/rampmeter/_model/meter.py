@@ -93,9 +93,12 @@ class Meter:
             return None
         names = ("cached_within", "cached_beside", "written", "written_hour")
         within, beside, written, hour = (self._sum(form.get(name, ())) or 0 for name in names)
+        read = self._sum(form["input"]) or 0
+        # The totals of some vendors have tokens of reasoning that their outputs lack.
+        output = max(output or 0, (self._sum(form.get("total", ())) or 0) - read)
         # The fields of input include what is written.
-        fresh = max(0, (self._sum(form["input"]) or 0) - within - written)
-        return Kinds(fresh, within + beside, max(0, written - hour), hour, output or 0)
+        fresh = max(0, read - within - written)
+        return Kinds(fresh, within + beside, max(0, written - hour), hour, output)
 
     def _end(self) -> None:
         """Reads the last line of a stream, which may lack its end."""

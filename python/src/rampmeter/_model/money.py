@@ -34,6 +34,10 @@ class CallPrice(NamedTuple):
         """What these tokens cost. If they are not certain, the most stays charged."""
         return {} if tokens is None else {self.unit: self.price.paid(tokens)}
 
+    def prompt(self) -> dict[str, float]:
+        """The most that the prompt alone may cost as fresh input."""
+        return {self.unit: self.price.paid(Kinds(self.demand.input, 0, 0, 0, 0))}
+
     def nothing(self) -> dict[str, float]:
         """What a call costs that the vendor has refused."""
         return {self.unit: 0}

@@ -26,7 +26,10 @@ Costing = Callable[[float, float], dict[str, float]]
 Client = TypeVar("Client")
 
 REFUSED = range(400, 500)
-"""The statuses of requests that a vendor has refused, and bills nothing for."""
+"""The statuses of requests that a vendor has refused. Some bill the prompts that they have read."""
+
+UNREAD = frozenset((401, 403, 404, 405, 413, 415, 422, 429))
+"""Those for which it has read no prompt."""
 
 UNAVAILABLE = 503
 """The status of a call for which no scheduler answers."""
@@ -98,10 +101,12 @@ class _Model(_Base):
         return {**labels_of(request), **self._terms.resource.labels, **(given or {})}
 
     def told(self, request: Any, response: Any) -> Outcome:
-        """The outcome. A call that the vendor has refused costs no money."""
+        """The outcome. A call that the vendor has refused costs its prompt at most."""
         outcome = super().told(request, response)
         price = self._price(request) if outcome.status in REFUSED else None
-        return replace(outcome, cost=price.nothing()) if price else outcome
+        if price is None:
+            return outcome
+        return replace(outcome, cost=price.nothing() if outcome.status in UNREAD else price.prompt())
 
     def finish(self, request: Any, permit: Permit, outcome: Outcome, response: Any) -> None:
         """Settles at the end of the body."""

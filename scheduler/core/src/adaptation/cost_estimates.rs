@@ -42,7 +42,9 @@ impl CostEstimates {
         let mut bill = estimate.clone();
         for (id, amount) in estimate.amounts() {
             let limit = &resource[id];
-            if let Some(factor) = self.0.get(&(Arc::clone(kind), limit.spec().unit.clone())) {
+            // A quota holds whatever calls cost, so the most that they may cost is reserved.
+            let factor = self.0.get(&(Arc::clone(kind), limit.spec().unit.clone())).filter(|_| !limit.is_quota());
+            if let Some(factor) = factor {
                 bill.set(id, factor.applied_to(amount).min(limit.spec().capacity));
             }
         }

@@ -284,7 +284,7 @@ impl Ledger {
             && self.read(now, charge, |bucket, limit| {
                 let demand = limit.demand(limit.start_cost(charge.amount, Tier::NO_HEADROOM).credit, Tier::NO_HEADROOM);
                 let level = bucket.level(limit, now);
-                level < demand && demand <= level + bucket.returns(now)
+                level < demand && demand <= level + bucket.returns(limit, now)
             })
     }
 
@@ -362,7 +362,7 @@ impl Ledger {
         }
         self.read(now, charge, |bucket, limit| {
             let cost = limit.start_cost(charge.amount, Tier::NO_HEADROOM);
-            let level = bucket.level_without(limit, now, held) + bucket.returns(now);
+            let level = bucket.level_without(limit, now, held) + bucket.returns(limit, now);
             let short = level < limit.demand(cost.credit, Tier::NO_HEADROOM);
             short.then(|| bucket.earliest(limit, now, cost))
         })
@@ -435,7 +435,7 @@ impl Ledger {
             if ends && made != CallMade::No {
                 self.adaptive_mut(limit).note_call_time(now.since(key.at));
             }
-            let is_awaited = self.adaptive(limit).limit().is_quota();
+            let is_awaited = charge.amount > Amount::ZERO && self.adaptive(limit).limit().is_quota();
             if ends || ends_jitter || is_awaited || charge.amount != actual {
                 self.update(now, charge, |bucket, limit| {
                     let credit = |amount| limit.rate().credit(amount);

@@ -102,7 +102,7 @@ one_kind_has! {
     /// Returns the last instant at which known usage counts, if it outlasts a call that starts now.
     fn last_use_ahead(self: &Self, limit: &Limit, now: Time) -> Option<Time>, or None;
     /// Estimates what the calls of a quota that are not settled will give back.
-    fn returns(self: &Self, now: Time) -> Credit, or Credit::ZERO;
+    fn returns(self: &Self, limit: &Limit, now: Time) -> Credit, or Credit::ZERO;
     /// Returns the present window and other accounts' use of it, which a level of tokens includes.
     fn window_state(self: &Self, limit: &Limit, now: Time) -> WindowState, or WindowState::default();
 }

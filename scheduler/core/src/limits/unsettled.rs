@@ -27,12 +27,17 @@ pub(crate) struct Unsettled {
 impl Unsettled {
     pub(crate) fn begin(&mut self, now: Time, start: StartKey, cost: Credit) {
         self.advance(now);
-        *self.of(start) += cost;
+        let open = if start.at >= self.since { &mut self.young } else { &mut self.old };
+        *open += cost;
     }
 
     pub(crate) fn withdraw(&mut self, start: StartKey, cost: Credit) {
-        let open = self.of(start);
-        *open = (*open - cost).max(Credit::ZERO);
+        let Unsettled { since, young, old, .. } = self;
+        // A start that was promised ahead may be among those of before.
+        let (own, other) = if start.at >= *since { (young, old) } else { (old, young) };
+        let of_own = cost.min(*own);
+        *own -= of_own;
+        *other = (*other - (cost - of_own)).max(Credit::ZERO);
     }
 
     pub(crate) fn settle(&mut self, start: StartKey, Correction { charged, actual }: Correction) {
@@ -42,18 +47,17 @@ impl Unsettled {
         }
     }
 
-    /// Estimates how much comes back.
-    pub(crate) fn returns(mut self, now: Time) -> Credit {
+    /// Estimates how much comes back to the window that began at `began`.
+    pub(crate) fn returns(mut self, now: Time, began: Time) -> Credit {
         self.advance(now);
+        if self.since < began {
+            return Credit::ZERO;
+        }
         let kept = match self.reserved {
             Credit::ZERO => 1_000_000,
             reserved => self.cost.ppm_of(reserved).min(1_000_000),
         };
         (self.young + self.old).divided_by(1_000_000).times(1_000_000 - kept)
-    }
-
-    fn of(&mut self, start: StartKey) -> &mut Credit {
-        if start.at >= self.since { &mut self.young } else { &mut self.old }
     }
 
     fn advance(&mut self, now: Time) {

@@ -14,7 +14,7 @@ use rampmeter_policy::refusal::Refusal;
 use rampmeter_policy::spec::Weight;
 use rampmeter_policy::{Alternative, Bill, LimitSet};
 use rampmeter_protocol::labels::ACCOUNT;
-use rampmeter_protocol::time::{Span, Time};
+use rampmeter_protocol::time::Time;
 use smallvec::SmallVec;
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -44,16 +44,20 @@ impl<R> Scheduler<R> {
             |bill: &Bill| !bill.charged().any(|limit| blocked.has(limit)) && self.spent_quota(self.now, bill).is_none();
         let open = alternatives.iter().filter(|one| is_open(&one.bill));
         let offers: SmallVec<[(&Alternative, Offer); 4]> = open.map(|one| (one, offer(&one.bill))).collect();
-        let preferred = offers.iter().find(|(one, offer)| one.wait > Span::ZERO && offer.at <= since + one.wait);
         // What lacks proof of its stock, or a checkpoint that covers it, starts later than it says.
         let has_to_wait = |bill: &Bill, offer: &Offer| {
             self.ledger.unproven(self.now, bill).is_some() || !self.is_covered(bill, offer.at)
         };
-        let earliest = || {
-            let order = |bill: &Bill, offer: &Offer| (offer.at, has_to_wait(bill, offer), self.reluctance(bill));
-            offers.iter().min_by_key(|(one, offer)| order(&one.bill, offer))
-        };
-        let (one, offer) = *preferred.or_else(earliest)?;
+        let order = |bill: &Bill, offer: &Offer| (offer.at, has_to_wait(bill, offer), self.reluctance(bill));
+        // Accounts alone are no preference: of several ways, the first that starts in time is.
+        let has_ways = alternatives.iter().any(|one| one.bill.way > 0);
+        let is_in_time =
+            |(one, offer): &&(&Alternative, Offer)| has_ways && offer.at <= (since + one.wait).max(self.now);
+        let preferred = offers.iter().find(is_in_time).map(|(one, _)| one.bill.way);
+        let is_candidate =
+            |it: &&(&Alternative, Offer)| preferred.is_none_or(|way| it.0.bill.way == way && is_in_time(it));
+        let (one, offer) = offers.iter().filter(is_candidate).min_by_key(|(one, offer)| order(&one.bill, offer))?;
+        let offer = *offer;
         Some(Choice { alternative: Some(&one.bill), offer })
     }
 

@@ -202,10 +202,10 @@ impl<R: Clone> Scheduler<R> {
             return None;
         };
         let offer = choice.offer;
-        if self.ledger.quota_expecting_settles(now, choice.alternative.unwrap_or(whole)).is_some() {
-            // It starts, or is refused, when calls in flight are settled.
-            self.plan.exhausted.push((waiting.class, waiting.position.tree));
-            self.plan.expects_settles = true;
+        let is_ahead = offer.at > now + self.resource.spec().horizon;
+        if is_ahead && self.ledger.quota_expecting_settles(now, choice.alternative.unwrap_or(whole)).is_some() {
+            // It starts, or is refused, when calls in flight are settled, or at the reset.
+            self.plan.pass(waiting.class, waiting.position.tree, slot, offer.at);
             return None;
         }
         if waiting.deadline.is_some_and(|deadline| self.misses(whole, tier, offer, deadline)) {
@@ -292,7 +292,7 @@ impl<R: Clone> Scheduler<R> {
         let key_queue = self.queues.keys.next_alarm().map(|(alarm, _)| (alarm - horizon).max(just_past(now)));
         let deadline = self.queues.first_deadline().map(|(at, _)| just_past(at));
         let slow_start = (self.ledger.has_unproven() && !holds.is_empty()).then_some(now + RECHECK);
-        let settles = self.plan.expects_settles.then(|| now + SETTLED_WITHIN);
+        let settles = self.plan.next_reset.map(|at| (at - horizon).max(just_past(now)).min(now + SETTLED_WITHIN));
         starts
             .chain(promotions)
             .chain(key_queue)

@@ -11,6 +11,9 @@ use std::sync::Arc;
 /// The most starts, refusals and examined keys of one event, which take a few hundred microseconds.
 const MAX_STEPS: usize = 256;
 
+/// The most requests that wait for settles while smaller ones behind them are tried.
+const MAX_PASSED: usize = 32;
+
 #[derive(Debug)]
 pub(crate) struct HeldStart {
     pub(crate) class: ClassId,
@@ -30,8 +33,9 @@ pub(crate) struct DispatchPlan {
     pub(super) holds: Vec<HeldStart>,
     /// Requests of these classes and needs have no alternative left that is not blocked.
     pub(super) exhausted: Vec<(ClassId, Needs)>,
-    /// Whether requests wait for a quota of which calls in flight may give some back.
-    pub(super) expects_settles: bool,
+    /// Requests that wait for settles of calls in flight, and the first reset of their quotas.
+    passed: Vec<Slot>,
+    pub(super) next_reset: Option<Time>,
     steps_left: usize,
 }
 
@@ -39,7 +43,8 @@ impl DispatchPlan {
     pub(crate) fn begin(&mut self) {
         assert!(self.holds.is_empty(), "the last dispatch has withdrawn all holds");
         self.exhausted.clear();
-        self.expects_settles = false;
+        self.passed.clear();
+        self.next_reset = None;
         self.steps_left = MAX_STEPS;
     }
 
@@ -55,7 +60,17 @@ impl DispatchPlan {
     }
 
     pub(crate) fn is_held(&self, slot: Slot) -> bool {
-        self.holds.iter().any(|hold| hold.slot == slot)
+        self.holds.iter().any(|hold| hold.slot == slot) || self.passed.contains(&slot)
+    }
+
+    /// Lets a request wait for settles until its quota is reset, and others of its needs go first
+    /// meanwhile: if many wait, none does.
+    pub(super) fn pass(&mut self, class: ClassId, needs: Needs, slot: Slot, reset: Time) {
+        match self.passed.len() < MAX_PASSED {
+            true => self.passed.push(slot),
+            false => self.exhausted.push((class, needs)),
+        }
+        self.next_reset = self.next_reset.into_iter().chain([reset]).min();
     }
 
     pub(crate) fn holds_of(&self, class: ClassId) -> impl Iterator<Item = &HeldStart> {

@@ -95,9 +95,15 @@ impl<R: Clone> Scheduler<R> {
         }
         let permit = self.permits.get_mut(slot);
         if permit.identity == Identity::default() {
-            // A former leader has granted it.
+            // A former leader has granted it, and a record has no ways.
             permit.identity = ask.identity;
+            let same = |option: &&Bill| option.amounts().eq(permit.bill.amounts());
+            if let Some(way) = ask.bill.options().find(same).map(|option| option.way).filter(|way| *way > 0) {
+                let bill = (*permit.bill).clone().in_way(way);
+                self.permits.set_bill(slot, bill);
+            }
         }
+        let permit = self.permits.get_mut(slot);
         let refusal = match &mut permit.state {
             State::Returned => Refusal::UnknownPermit,
             // The start is sent once the store knows of it.

@@ -27,6 +27,15 @@ scripts! {
         400   levels                -> requests=100 units=2
     "
 
+    a_smaller_call_does_not_wait_behind_one_that_waits_for_settles(budget()): "
+        0     reserve a units=4     -> a@0
+        100   used a units=1        -> a:settled
+        100   reserve b units=5     -> b@100
+        200   wait c units=6        ->
+        200   wait d units=2        -> d@200
+        300   used b units=1        -> b:settled c@300
+    "
+
     a_call_that_cannot_fit_however_little_the_others_cost_is_refused_at_once(budget()): "
         0     reserve a units=4     -> a@0
         100   used a units=1        -> a:settled

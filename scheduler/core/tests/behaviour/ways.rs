@@ -4,7 +4,6 @@ use crate::prelude::*;
 use rampmeter_policy::spec::Pattern;
 use rampmeter_protocol::bounds::MAX_WAYS;
 use rampmeter_protocol::request::PermitRequest;
-use serde_json::json;
 
 /// Ten a second of the large model, five of the small one.
 fn models() -> ResourceSpec {
@@ -24,9 +23,10 @@ fn by_model() -> ResourceSpec {
 /// Beyond `bounds::MAX_WAYS`.
 #[test]
 fn a_request_lists_a_bounded_number_of_other_ways() {
-    let of = |count: usize| serde_json::from_value::<PermitRequest<'_>>(json!({ "any_of": vec![json!({}); count] }));
-    assert!(of(MAX_WAYS).is_ok());
-    assert!(of(MAX_WAYS + 1).unwrap_err().to_string().contains("at most 4 entries, not 5"));
+    let of = |count: usize| format!(r#"{{"any_of":[{}]}}"#, vec!["{}"; count].join(","));
+    assert!(serde_json::from_str::<PermitRequest<'_>>(&of(MAX_WAYS)).is_ok());
+    let error = serde_json::from_str::<PermitRequest<'_>>(&of(MAX_WAYS + 1)).unwrap_err();
+    assert!(error.to_string().contains("at most 4 entries, not 5"), "{error}");
 }
 
 scripts! {
@@ -50,6 +50,13 @@ scripts! {
         0    wait c model:large requests=4 worth=500 or=model:small,requests:1 ->
         # In the first way it starts at 400 ms, which it is worth, although the other starts earlier.
         350                                                                   -> c@400
+    "
+
+    /// Although the small model has more stock.
+    a_way_that_can_start_now_is_worth_no_wait(models()): "
+        0    reserve a model:large requests=9                                 -> a@0
+        0    reserve b model:large or=model:small                             -> b@0
+        0    reserve c model:large or=model:small                             -> c@0^1
     "
 
     a_way_that_never_fits_is_left_out(models()): "

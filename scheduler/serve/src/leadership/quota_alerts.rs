@@ -6,10 +6,19 @@ use std::collections::BTreeMap;
 
 /// The shares that are told, in percent.
 const STAGES: [u32; 3] = [50, 80, 95];
+/// Keys whose stages are remembered. Beyond, all are told again.
+const MAX_KEYS: usize = 1024;
 
-/// The stages that were told, by limit and key. A reset begins anew.
+/// The stages that were told, by limit. A reset begins anew.
 #[derive(Debug, Default)]
-pub(crate) struct QuotaAlerts(BTreeMap<(Name, Option<String>), u32>);
+pub(crate) struct QuotaAlerts(BTreeMap<Name, Told>);
+
+/// The stages by key, and how long it was until the reset.
+#[derive(Debug, Default)]
+struct Told {
+    resets_ms: f64,
+    by_key: BTreeMap<Option<String>, u32>,
+}
 
 impl QuotaAlerts {
     /// Logs each quota that has reached another stage. Of one with a key, the status has the key
@@ -26,11 +35,16 @@ impl QuotaAlerts {
 
     /// Returns the highest stage that a quota has reached, if it was not told.
     fn reached(&mut self, limit: &LimitStatus) -> Option<u32> {
-        let full = limit.capacity - limit.margin;
+        let full = (limit.capacity - limit.margin).max(f64::MIN_POSITIVE);
         let used = 100.0 * (1.0 - limit.level / full);
         let stage = STAGES.into_iter().filter(|stage| used >= f64::from(*stage)).max().unwrap_or(0);
-        let told = self.0.insert((limit.name.clone(), limit.key.clone()), stage).unwrap_or(0);
-        (stage > told).then_some(stage)
+        let told = self.0.entry(limit.name.clone()).or_default();
+        let resets_ms = limit.resets_ms.unwrap_or_default();
+        if resets_ms > told.resets_ms || told.by_key.len() > MAX_KEYS {
+            told.by_key.clear();
+        }
+        told.resets_ms = resets_ms;
+        (stage > told.by_key.insert(limit.key.clone(), stage).unwrap_or(0)).then_some(stage)
     }
 }
 

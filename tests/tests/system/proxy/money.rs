@@ -34,7 +34,8 @@ async fn a_call_pays_what_its_answer_says_and_the_most_if_that_is_uncertain() {
     let stream = format!("data: {{\"choices\":[]}}\n\ndata: {{\"choices\":[],\"usage\":{usage}}}\n\ndata: [DONE]\n\n");
     let paid = 30 * 25 / 10 + 10 * 125 / 100 + 1 + 7 * 10;
     let body = ask("gpt-4o-2024-08-06", 100);
-    let most = (body.len() as i64 * 25 + 9) / 10 + 100 * 10;
+    let prompt = (body.len() as i64 * 25 + 9) / 10;
+    let most = prompt + 100 * 10;
     #[rustfmt::skip]
     let table = [
         (200, "application/json",  format!("{{\"usage\":{usage}}}"),             paid),
@@ -43,7 +44,8 @@ async fn a_call_pays_what_its_answer_says_and_the_most_if_that_is_uncertain() {
         (200, "text/event-stream", "data: {\"choices\":[]}\n\n".to_owned(),      most),
         (200, "application/json",  "{\"usage\":{\"prompt_tokens\":40}}".to_owned(), most),
         (200, "text/event-stream", format!("data: {{\"message\":{{\"usage\":{usage}}}}}\n\ndata: {{\"delta\":{{\"text\":\"and\"}}}}\n\n"), most),
-        (400, "application/json",  "{\"error\":{}}".to_owned(),                  0),
+        (422, "application/json",  "{\"error\":{}}".to_owned(),                  0),
+        (400, "application/json",  "{\"error\":{}}".to_owned(),                  prompt),
         (500, "application/json",  "{\"error\":{}}".to_owned(),                  most),
     ];
     for (status, content_type, answer, expected) in table {
@@ -140,7 +142,7 @@ async fn use_is_counted_by_team_and_model() {
         let shown = run_in(RAMPMETER, &["usage", "api", "--csv"], &[("RAMPMETER_NATS", url.trim())]).await;
         let text = String::from_utf8(shown.stdout).unwrap();
         let has = |row: &str| text.lines().any(|line| line.ends_with(row));
-        (has("\"red/gpt-4o\",default,usd,0.00034") && has("\"blue/gpt-4o\",default,usd,0.00017")).then_some(())
+        (has("\"red · gpt-4o\",default,usd,0.00034") && has("\"blue · gpt-4o\",default,usd,0.00017")).then_some(())
     })
     .await;
 }

@@ -272,8 +272,9 @@ impl CountedBucket {
         self.add_usage(limit, end, until, -cost);
     }
 
-    pub(crate) fn returns(&self, now: Time) -> Credit {
-        self.unsettled.as_deref().map_or(Credit::ZERO, |unsettled| unsettled.returns(now))
+    pub(crate) fn returns(&self, limit: &Limit, now: Time) -> Credit {
+        let began = self.windows(limit).map_or(Time::ORIGIN, |windows| windows.window(now).starts);
+        self.unsettled.as_deref().map_or(Credit::ZERO, |unsettled| unsettled.returns(now, began))
     }
 
     pub(crate) fn freeze(&self) -> Option<Freeze> {
