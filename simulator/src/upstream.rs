@@ -259,7 +259,8 @@ mod tests {
         let policies = vec!["requests=1/2s;leaky-bucket".parse().unwrap()];
         let behaviour = Behaviour { policies, dialect, retry_after, ..Behaviour::default() };
         let resource = ResourceSpec::new(Name::new("api").unwrap(), Vec::new());
-        let mut upstream = Upstream::new(&behaviour, &resource).unwrap();
+        let api = Api::new(behaviour.preset(&resource).unwrap());
+        let mut upstream = Upstream { api, outages: Vec::new() };
         let (charge, reader) = (rampmeter_upstream::Cost::new(), behaviour.reader());
         [200, 429].map(|status| {
             let reply = upstream.answer(Time::ORIGIN, &Labels::new(), &charge);

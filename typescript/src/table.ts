@@ -27,8 +27,10 @@ export const TABLE = {
       "max_completion_tokens", "max_output_tokens", "max_tokens", "max_tokens_to_sample", "max_new_tokens",
       "generationConfig.maxOutputTokens", "generation_config.max_output_tokens", "inferenceConfig.maxTokens"
     ],
-    "answers": ["n", "best_of", "generationConfig.candidateCount", "generation_config.candidate_count",
-      "generationConfig.candidate_count", "generation_config.candidateCount"],
+    "answers": [
+      "n", "best_of", "generationConfig.candidateCount", "generation_config.candidate_count",
+      "generationConfig.candidate_count", "generation_config.candidateCount"
+    ],
     "prompts": "prompt"
   },
   "twelfths": {"letter": 3, "digit": 5, "punctuation": 6, "two_bytes": 8, "three_bytes": 15, "four_bytes": 24},
@@ -60,8 +62,8 @@ export const TABLE = {
   "messages": "messages.content",
   "usage": {
     "places": [
-      "usage.billed_units", "meta.billed_units", "usage", "usageMetadata", "message.usage", "response.usage", "response.usageMetadata", "x_groq.usage",
-      "interaction.usage"
+      "usage.billed_units", "meta.billed_units", "usage", "usageMetadata", "message.usage", "response.usage",
+      "response.usageMetadata", "x_groq.usage", "interaction.usage"
     ],
     "forms": [
       {

@@ -75,10 +75,7 @@ struct Priced<'a> {
 /// # Errors
 /// If a file can't be read, or the model has no price.
 pub fn run(args: &PriceArgs) -> anyhow::Result<()> {
-    let prices = match &args.prices {
-        Some(path) => Prices::listed().replaced_by(Prices::parse(&read(path)?)?),
-        None => Prices::listed(),
-    };
+    let prices = prices(args.prices.as_deref())?;
     if args.list {
         return if args.json { output::json(&prices) } else { output::print(list(&prices)) };
     }
@@ -107,6 +104,13 @@ pub fn run(args: &PriceArgs) -> anyhow::Result<()> {
         &Priced { model, listed_as, prices_of, parts, usd: usd.units(), rounded_up_by, remark },
         render,
     )
+}
+
+/// Returns the prices of the list, with those of a file in their place.
+pub(super) fn prices(own: Option<&Path>) -> anyhow::Result<Prices> {
+    let Some(path) = own else { return Ok(Prices::listed()) };
+    let own = Prices::parse(&read(path)?).with_context(|| path.display().to_string())?;
+    Ok(Prices::listed().replaced_by(own))
 }
 
 fn unbounded(demand: &Demand, price: &ModelPrice) -> Option<String> {

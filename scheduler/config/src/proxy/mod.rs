@@ -16,7 +16,6 @@ use credential::{CredentialTables, CredentialsSettings};
 use rampmeter_account::duration;
 use rampmeter_listener::tls::CertificateFiles;
 use rampmeter_protocol::name::Name;
-use rampmeter_proxy::prices::Prices;
 use rampmeter_proxy::route::{PathTemplate, Route, RouteLabel, Routes};
 use rampmeter_proxy::settings::{Asking, Bounds, Encryption, HeaderSettings, Pages, SafeRate, Times, Upstream};
 use rampmeter_proxy::tokens::{BodyLabel, TokenUnits};
@@ -93,7 +92,7 @@ keys! {
         /// A file with prices of language models, beside and in place of those that `rampmeter price
         /// --list` prints. A limit with `unit = "usd"` counts what calls cost: the most that a body
         /// allows, and then what answers say.
-        prices: Option<Spanned<String>> = Example(r#""/etc/rampmeter/prices.json""#),
+        prices: Option<String> = Example(r#""/etc/rampmeter/prices.json""#),
         /// Whose rules tell from a body what its request costs: "sentinel-hub" computes processing
         /// units. A request without a price costs what its route says.
         price: Option<Spanned<Parsed<Pricing>>> = Example(r#""sentinel-hub""#) => price,
@@ -226,8 +225,8 @@ pub struct ProxySettings {
     pub asking: Asking,
     /// How every request is read.
     pub origin: OriginSettings,
-    /// Prices of language models that replace those of the list.
-    pub prices: Option<Prices>,
+    /// The file with prices of language models that replace those of the list.
+    pub prices: Option<PathBuf>,
     /// The rules by which bodies are priced.
     pub price: Option<Pricing>,
     /// What the upstream receives in place of the clients' secrets.
@@ -304,7 +303,7 @@ fn proxy(source: &Source, table: &ProxyTable) -> Result<ProxySettings, ConfigErr
         },
         headers: HeaderSettings { trusted_proxies: origin.trusted_proxies.clone(), ..defaults.headers },
         origin,
-        prices: table.prices.as_ref().map(|path| prices(source, path)).transpose()?,
+        prices: table.prices.as_ref().map(PathBuf::from),
         credentials: credential::settings(source, table.credential.as_ref())?,
         encryption: encryption(source, table)?,
         pages: Pages {
@@ -315,12 +314,6 @@ fn proxy(source: &Source, table: &ProxyTable) -> Result<ProxySettings, ConfigErr
     };
     table.fill(&mut settings);
     Ok(settings)
-}
-
-fn prices(source: &Source, path: &Spanned<String>) -> Result<Prices, ConfigError> {
-    let fault = |why: String| source.fault(&path.span(), format!("{}: {why}", path.get_ref()));
-    let text = std::fs::read_to_string(path.get_ref()).map_err(|error| fault(error.to_string()))?;
-    Prices::parse(&text).map_err(|error| fault(error.to_string()))
 }
 
 fn body_label(source: &Source, key: &Spanned<String>, from: &Spanned<String>) -> Result<BodyLabel, ConfigError> {

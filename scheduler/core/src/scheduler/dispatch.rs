@@ -127,12 +127,12 @@ impl<R: Clone> Scheduler<R> {
         contended != LimitSet::NONE && self.plan.next.is_none_or(before)
     }
 
-    /// Whether a request behind others with the same alternatives may start before them, because
-    /// the last dispatch has not held a start at each.
+    /// Whether a request behind others with the same needs may start before them, because the last
+    /// dispatch has not held a start at each alternative, or they wait for settles.
     pub(crate) fn may_take_another(&self, slot: Slot) -> bool {
         let permit = self.permits.get(slot);
         let (needs, class) = (permit.waiting().position.tree, permit.waiting().class);
-        permit.bill.alternatives.is_some()
+        (permit.bill.alternatives.is_some() || self.plan.next_reset.is_some())
             && !self.plan.is_exhausted(class, needs)
             && needs.all.avoids(self.queues.class(class).contended())
     }

@@ -1,11 +1,12 @@
 //! The defaults of a proxy in front of a language model: what it counts unless its file states it.
 
+use crate::commands::price;
 use rampmeter_config::{Configured, MONEY, ProxySettings};
 use rampmeter_dialects::Dialect;
 use rampmeter_protocol::name::Name;
 use rampmeter_proxy::money::Money;
-use rampmeter_proxy::prices::Prices;
 use rampmeter_proxy::tokens::{BodyLabel, TokenUnits};
+use std::path::Path;
 use std::sync::Arc;
 
 /// The label of the model, and its key in the body of a request.
@@ -16,11 +17,8 @@ const NO_MODEL: &str = "none";
 
 /// Has `proxy` count the tokens and the money that limits of `resource` count, and distinguish models, unless the
 /// file sets it.
-pub(super) fn complete(proxy: &mut ProxySettings, resource: &Configured) {
-    let money = resource.counts_money(proxy).then(|| Money {
-        unit: Name::new(MONEY).expect("a valid name"),
-        prices: Arc::new(Prices::listed().replaced_by(proxy.prices.take().unwrap_or_default())),
-    });
+pub(super) fn complete(proxy: &mut ProxySettings, resource: &Configured) -> anyhow::Result<()> {
+    let money = resource.counts_money(proxy).then(|| money(proxy.prices.as_deref())).transpose()?;
     let ProxySettings { asking, origin, .. } = proxy;
     asking.tokens = asking.tokens.take().or_else(|| tokens(resource));
     asking.money = money;
@@ -31,6 +29,12 @@ pub(super) fn complete(proxy: &mut ProxySettings, resource: &Configured) {
         let otherwise = Some(NO_MODEL.to_owned());
         asking.body_labels.push(BodyLabel { label: MODEL.to_owned(), key: MODEL.to_owned(), otherwise });
     }
+    Ok(())
+}
+
+fn money(prices: Option<&Path>) -> anyhow::Result<Money> {
+    let prices = Arc::new(price::prices(prices)?);
+    Ok(Money { unit: Name::new(MONEY).expect("a valid name"), prices })
 }
 
 fn tokens(resource: &Configured) -> Option<TokenUnits> {

@@ -215,7 +215,7 @@ pub(super) fn complete(proxies: &mut [ProxySettings], config: Option<&Config>) -
         let of_file = resources.iter().find(|resource| Some(resource.name()) == proxy.resource.as_ref());
         if let Some(resource) = of_file {
             proxy.asking.codes = Some(resource.reader.clone()).filter(Reader::reads_bodies).map(codes);
-            language_models::complete(proxy, resource);
+            language_models::complete(proxy, resource)?;
         }
     }
     Ok(())
