@@ -1,5 +1,6 @@
 //! Checks the outcome of a world by the core's settings, without its arithmetic.
 
+mod accounts;
 mod buckets;
 mod holdings;
 mod limits;
@@ -44,7 +45,7 @@ pub fn judge_calls(world: &World, outcome: &Outcome) -> Result<(), Violation> {
     }
     let buckets = Buckets::of(world);
     limits::check_calls(&buckets, outcome)?;
-    pool::check_accounts(world, &buckets, outcome)?;
+    accounts::check_accounts(world, &buckets, outcome)?;
     check_times(outcome)?;
     check_served(world, outcome)
 }
@@ -58,7 +59,7 @@ pub fn judge_calls(world: &World, outcome: &Outcome) -> Result<(), Violation> {
 pub fn judge_grants(world: &World, outcome: &Outcome) -> Result<(), Violation> {
     let buckets = Buckets::of(world);
     limits::check_starts(&buckets, outcome)?;
-    pool::check_accounts(world, &buckets, outcome)?;
+    accounts::check_accounts(world, &buckets, outcome)?;
     check_times(outcome)?;
     turns::check_classes(world, &buckets, outcome)?;
     turns::check_clients(world, &buckets, outcome)?;

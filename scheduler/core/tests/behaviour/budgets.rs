@@ -16,6 +16,26 @@ fn budget_of(units: LimitSpec) -> ResourceSpec {
     resource(vec![limit("requests", 100.0, span(1000)), LimitSpec { algorithm: Algorithm::Quota(None), ..units }])
 }
 
+/// Beyond `dispatch_plan::MAX_PASSED`, so that a crowd of such requests costs each event little.
+#[test]
+fn behind_many_that_wait_for_settles_small_calls_wait_as_well() {
+    let small_call_starts = |waiting: usize| {
+        let mut world = World::new(&budget());
+        for (id, cost) in [("a", 4.0), ("b", 5.0)] {
+            world.ask(ms(0), &wish(Mode::Reserve, &[("units", cost)]).named(id));
+            if id == "a" {
+                world.settle(ms(1), id, Outcome::Used(vec![("units".to_owned(), amount(1.0))]));
+            }
+        }
+        for _ in 0..waiting {
+            world.ask(ms(2), &wish(Mode::Wait, &[("units", 6.0)]));
+        }
+        let small = world.ask(ms(3), &wish(Mode::Wait, &[("units", 1.0)]));
+        world.start(small).is_some()
+    };
+    assert!(small_call_starts(31) && !small_call_starts(40));
+}
+
 scripts! {
     a_call_that_fits_only_if_others_cost_less_waits_for_their_settles(budget()): "
         0     reserve a units=4     -> a@0

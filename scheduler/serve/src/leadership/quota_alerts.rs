@@ -60,6 +60,16 @@ mod tests {
         LimitStatus { key: key.map(str::to_owned), ..serde_json::from_str(&text).unwrap() }
     }
 
+    /// Beyond `quota_alerts::MAX_KEYS` they are told again.
+    #[test]
+    fn the_stages_of_a_bounded_number_of_keys_are_remembered() {
+        let mut alerts = QuotaAlerts::default();
+        let reached = |alerts: &mut QuotaAlerts, key: usize| alerts.reached(&quota(Some(&key.to_string()), 0.1));
+        (0..=MAX_KEYS).for_each(|key| assert_eq!(reached(&mut alerts, key), Some(95)));
+        assert_eq!(reached(&mut alerts, 0), Some(95));
+        assert_eq!(alerts.0.values().map(|told| told.by_key.len()).sum::<usize>(), 1);
+    }
+
     #[test]
     fn each_stage_is_told_once_until_the_reset() {
         let mut alerts = QuotaAlerts::default();
