@@ -121,17 +121,16 @@ impl FairOrder {
         meant.filter_map(|(_, root)| Some(&self.nodes.get(root.first)?.value)).min_by_key(|entry| entry.turn)
     }
 
-    /// Returns the first request in these trees that is not `held`. A held request blocks its tree,
-    /// unless it has alternatives.
+    /// Returns the first request in these trees that is not held.
     pub(crate) fn first_unheld(
         &self,
         is_meant: impl Fn(Needs) -> bool,
         is_held: impl Fn(Slot) -> bool,
     ) -> Option<&Entry> {
         let meant = self.roots.iter().filter(|(needs, _)| is_meant(**needs));
-        let first = meant.filter_map(|(needs, root)| match needs.all == needs.any {
-            true => Some(&self.nodes.get(root.first)?.value),
-            false => in_order(&self.nodes, Some(root.slot)).find(|entry| !is_held(entry.slot)),
+        let first = meant.filter_map(|(_, root)| match &self.nodes.get(root.first)?.value {
+            first if is_held(first.slot) => in_order(&self.nodes, Some(root.slot)).find(|entry| !is_held(entry.slot)),
+            first => Some(first),
         });
         first.min_by_key(|entry| entry.turn)
     }

@@ -21,12 +21,9 @@ fn budget_of(units: LimitSpec) -> ResourceSpec {
 fn behind_many_that_wait_for_settles_small_calls_wait_as_well() {
     let small_call_starts = |waiting: usize| {
         let mut world = World::new(&budget());
-        for (id, cost) in [("a", 4.0), ("b", 5.0)] {
-            world.ask(ms(0), &wish(Mode::Reserve, &[("units", cost)]).named(id));
-            if id == "a" {
-                world.settle(ms(1), id, Outcome::Used(vec![("units".to_owned(), amount(1.0))]));
-            }
-        }
+        world.ask(ms(0), &wish(Mode::Reserve, &[("units", 4.0)]).named("a"));
+        world.settle(ms(1), "a", Outcome::Used(vec![("units".to_owned(), amount(1.0))]));
+        world.ask(ms(1), &wish(Mode::Reserve, &[("units", 5.0)]).named("b"));
         for _ in 0..waiting {
             world.ask(ms(2), &wish(Mode::Wait, &[("units", 6.0)]));
         }
@@ -42,9 +39,8 @@ scripts! {
         100   used a units=1        -> a:settled
         100   reserve b units=5     -> b@100
         200   wait c units=5        ->
-        200   wait d units=1        ->
-        300   used b units=1        -> b:settled c@300 d@300
-        400   levels                -> requests=100 units=2
+        300   used b units=1        -> b:settled c@300
+        400   levels                -> requests=100 units=3
     "
 
     a_smaller_call_does_not_wait_behind_one_that_waits_for_settles(budget()): "
