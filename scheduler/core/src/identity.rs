@@ -24,13 +24,9 @@ impl Identity {
     pub fn of(user: &str, request: &PermitRequest<'_>) -> Self {
         let stated = |is_stated: bool, hash: u64| if is_stated { (hash as u16).max(1) } else { 0 };
         let (class, from) = (request.class.as_deref(), request.from.as_deref());
-        // Clients may write the members of an object in any order.
-        let cost = request.cost.iter().map(hash_of).fold(0, u64::wrapping_add);
-        let labels = request.labels.iter().map(hash_of).fold(0, u64::wrapping_add);
-        let of_way = |way: &Way<'_>| {
-            let cost = way.cost.iter().map(hash_of).fold(0, u64::wrapping_add);
-            (cost, way.labels.iter().map(hash_of).fold(0, u64::wrapping_add), way.else_after_ms.span())
-        };
+        let (cost, labels) = (of_members(request.cost.iter()), of_members(request.labels.iter()));
+        let of_way =
+            |way: &Way<'_>| (of_members(way.cost.iter()), of_members(way.labels.iter()), way.else_after_ms.span());
         let ways: Vec<_> = request.any_of.iter().map(of_way).collect();
         Identity([
             stated(!user.is_empty() || from.is_some(), hash_of((user, from))),
@@ -51,6 +47,11 @@ impl Identity {
     pub(crate) fn may_be(self, other: Identity) -> bool {
         self.0.iter().zip(other.0).all(|(own, other)| *own == other || *own == 0 || other == 0)
     }
+}
+
+/// Hashes the members of an object, which clients may write in any order.
+fn of_members(members: impl Iterator<Item = impl Hash>) -> u64 {
+    members.map(hash_of).fold(0, u64::wrapping_add)
 }
 
 /// Hashes for comparison in one process. The seed is random, so no client can make hashes equal.
