@@ -3,13 +3,14 @@
 use super::output;
 use super::output::human::count;
 use super::output::table::table;
+use super::pu;
 use anyhow::{Context, bail};
 use axum::http::{HeaderMap, Method};
 use rampmeter_proxy::answer::AnswerReader;
 use rampmeter_proxy::prices::{Demand, ModelPrice, PaidTokens, PricedPart, Prices, sum};
+use rampmeter_proxy::settings::MAX_SCANNED;
 use rampmeter_proxy::tokens::{RequestReader, TokenUnits};
 use serde::Serialize;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// What `price` takes.
@@ -17,7 +18,7 @@ use std::path::{Path, PathBuf};
 #[command(after_help = "\
 Examples:
   rampmeter price gpt-4o --input 1200 --output 300
-  rampmeter price claude-sonnet-4-5 --input 200 --cached 9000 --output 300
+  rampmeter price claude-sonnet-4-5 --input 9200 --cached 9000 --output 300
   rampmeter price --body request.json                          what a budget reserves
   rampmeter price --body request.json --answer response.json   what it then pays
   rampmeter price --list")]
@@ -121,13 +122,8 @@ fn unbounded(demand: &Demand, price: &ModelPrice) -> Option<String> {
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
-    let mut text = String::new();
-    let reading = match path.to_str() {
-        Some("-") => std::io::stdin().read_to_string(&mut text),
-        _ => std::fs::File::open(path).and_then(|mut file| file.read_to_string(&mut text)),
-    };
-    reading.with_context(|| format!("can't read {}", path.display()))?;
-    Ok(text)
+    let text = pu::read(path, MAX_SCANNED).and_then(|text| String::from_utf8(text).map_err(std::io::Error::other));
+    text.with_context(|| format!("can't read {}", path.display()))
 }
 
 /// Returns the model that a body names, and the most that it may take.

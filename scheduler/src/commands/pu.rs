@@ -92,7 +92,7 @@ fn fusion(text: &str) -> Result<Fusion, String> {
 pub fn run(args: &PuArgs) -> anyhow::Result<()> {
     let estimate = match &args.body {
         Some(path) => {
-            let body = read(path).with_context(|| format!("can't read {}", path.display()))?;
+            let body = read(path, MAX_BODY).with_context(|| format!("can't read {}", path.display()))?;
             Estimate::of_body(args.api, body, &args.given()).with_context(|| path.display().to_string())?
         }
         None => args.rules.unwrap_or_else(Rules::latest).estimate(args.api, &args.parameters())?,
@@ -101,11 +101,12 @@ pub fn run(args: &PuArgs) -> anyhow::Result<()> {
 }
 
 /// Reads the longest allowed body and one more byte, which reveals a body that is too long.
-fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+/// Reads a file, or standard input if the path is `-`, to one byte beyond `most`.
+pub(super) fn read(path: &Path, most: usize) -> std::io::Result<Vec<u8>> {
     let source: Box<dyn Read> =
         if path == Path::new("-") { Box::new(std::io::stdin()) } else { Box::new(File::open(path)?) };
     let mut body = Vec::new();
-    source.take(MAX_BODY as u64 + 1).read_to_end(&mut body)?;
+    source.take(most as u64 + 1).read_to_end(&mut body)?;
     Ok(body)
 }
 
