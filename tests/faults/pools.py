@@ -17,6 +17,10 @@ IN_CORE = [
     ("all of a quota's calls are expected to cost nothing", "returns", r"1_000_000 - kept", "1_000_000"),
     ("a call that is never settled is awaited for ever", "advance", r"passed >= SETTLED_WITHIN", "false"),
     ("a settled call is awaited", "settle", r"self\.withdraw\(start, charged\);", ""),
+    ("a settle gives back to a quota twice", "settle_unsettled", r"self\.unsettled\.remove\(id\)", "self.unsettled.get(id).cloned()"),
+    ("a call of a predecessor costs no more than it reserved", "settle_unsettled", r"self\.resource\.corrected\(&bill, by_unit\(actual\)\)", "self.resource.corrected(&bill, by_unit(&actual[..0]))"),
+    ("unsettled calls are in no later record", "unsettled_calls", r"own\.chain\(of_predecessors\)", "own"),
+    ("calls that cost what they reserve fill the record", "may_return", r"self\.cost < self\.reserved", "true"),
     ("the first way is always worth waiting for", "choose", r"offer\.at <= \(since \+ one\.wait\)\.max\(self\.now\)", "true"),
     ("what fits into the rest of a window stands behind held requests", "start_or_hold", r"reason == StartReason::InTurn", "true"),
 ]

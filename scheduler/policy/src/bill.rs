@@ -219,7 +219,13 @@ impl Bill {
     /// Returns the charge to `limit` alone.
     #[must_use]
     pub fn only(&self, limit: LimitId) -> Bill {
-        self.map_charges(|id, amount| (id == limit).then_some((id, amount)))
+        self.part(LimitSet::NONE.with(limit))
+    }
+
+    /// Returns the charges to these limits alone.
+    #[must_use]
+    pub fn part(&self, limits: LimitSet) -> Bill {
+        self.map_charges(|limit, amount| limits.has(limit).then_some((limit, amount)))
     }
 
     /// Returns the charges to keys alone.

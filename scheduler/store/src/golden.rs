@@ -13,7 +13,7 @@ use rampmeter_protocol::name::Name;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_scheduler_core::durability::snapshot::{
     CountedUsage, DebitSnapshot, Fate, FreezeSnapshot, KeyPage, KeyPageId, KeySnapshot, KeysSnapshot, LevelSnapshot,
-    Offset, OtherKeysSnapshot, PermitSnapshot, RateSnapshot, ReportedUsage, Snapshot, UsageSpan,
+    Offset, OtherKeysSnapshot, PermitSnapshot, RateSnapshot, ReportedUsage, Snapshot, UnsettledCall, UsageSpan,
 };
 use rampmeter_scheduler_core::scheduler::Scheduler;
 use serde::Serialize;
@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use std::fmt::Debug;
 
 /// A record in which every field is set.
-const FULL: &str = r#"{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"successor":"host-2-3a","saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000],[6000000000,1000000]]},{"limit":"windowed","micros":0,"budget":0,"taken":{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]],"told":{"ends":[-5,1000]}}},{"limit":"deep","micros":-9223372036854775808,"budget":7}],"keys":{"listed":[["per-client","team-a",-3000000],["per-client","\"b\"",-3000000]],"taken":[["per-client","\"b\"",{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]],"told":{"ends":[-5,1000]}}]],"known":[["per-client",5000000,null],["per-day",6000000,{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]]}]],"others_empty_in":2500000000,"rates":[["per-client",10000000,60000000000]],"pages":[{"epoch":6,"place":2,"serial":11,"age":5000000,"spent":[["per-client",4000000]]}]},"freezes":[["per-minute",null,1500000000,false,true],["windowed",null,1500000000,true,false],["per-client","team-a",1500000000,false,false]],"found":[{"name":"abcd1234","unit":"requests","origin":"in-flight","gradual":true,"capacity":5000000,"period":5000000000,"routes":["messages"],"key":["channel"],"age":7}],"rules":12,"server":"NDGM"}"#;
+const FULL: &str = r#"{"epoch":7,"leader":"host-1-2f","nonce":99,"mark":3,"released":false,"successor":"host-2-3a","saved":{"unix_ms":1795000000000,"boot":{"id":"b","ms":5}},"permit_parts":1,"levels":[{"limit":"per-minute","micros":-12500000,"budget":300000,"withheld":[[5000000000,2000000],[6000000000,1000000]]},{"limit":"windowed","micros":0,"budget":0,"taken":{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]],"told":{"ends":[-5,1000]}}},{"limit":"deep","micros":-9223372036854775808,"budget":7}],"keys":{"listed":[["per-client","team-a",-3000000],["per-client","\"b\"",-3000000]],"taken":[["per-client","\"b\"",{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]],"told":{"ends":[-5,1000]}}]],"known":[["per-client",5000000,null],["per-day",6000000,{"unix_nanos":1795000000000000000,"spans":[[-7,9000000000,3000000]]}]],"others_empty_in":2500000000,"rates":[["per-client",10000000,60000000000]],"pages":[{"epoch":6,"place":2,"serial":11,"age":5000000,"spent":[["per-client",4000000]]}]},"freezes":[["per-minute",null,1500000000,false,true],["windowed",null,1500000000,true,false],["per-client","team-a",1500000000,false,false]],"unsettled":[["d",-7,[["per-day",2000000]],[["per-client","team-a",1000000]]]],"found":[{"name":"abcd1234","unit":"requests","origin":"in-flight","gradual":true,"capacity":5000000,"period":5000000000,"routes":["messages"],"key":["channel"],"age":7}],"rules":12,"server":"NDGM"}"#;
 /// Its permits.
 const PERMITS: &str = r#"[{"id":"a","start_nanos":-5,"class":"default","client":"team-a","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"held_until":[["in-flight",26000000000]],"fate":"open"},{"id":"c","start_nanos":-5,"class":"default","client":"team-a","bill":[["per-minute",1000000]],"keyed":[["per-client","team-a",1000000]],"held_until":[["in-flight",26000000000]],"fate":"settled"},{"id":"b","start_nanos":0,"class":"default","bill":[],"fate":"returned"}]"#;
 /// The keys of its page.
@@ -137,6 +137,12 @@ fn snapshot() -> Snapshot {
             freeze("per-client", Some("team-a"), false, false),
         ],
         permits: permits(),
+        unsettled: vec![UnsettledCall {
+            id: PermitId::new("d").unwrap(),
+            start: Offset::from_nanos(-7),
+            bill: vec![(name("per-day"), 2_000_000)],
+            keyed: vec![(name("per-client"), "team-a".to_owned(), 1_000_000)],
+        }],
         new_pages: Vec::new(),
     }
 }
@@ -170,6 +176,7 @@ fn record() -> StateRecord {
         levels: snapshot.levels,
         keys: KeysRecord::of(&snapshot.keys),
         freezes: snapshot.freezes,
+        unsettled: snapshot.unsettled,
         discovered: vec![discovered()],
         rules_revision: RulesRevision::new(12),
         server: Some("NDGM".to_owned()),
@@ -248,7 +255,7 @@ fn a_successor_without_stock_has_learned_as_much() {
     assert_eq!(cautious.freezes, whole.freezes);
     let doubted = CountedUsage { doubted: true, ..usage() };
     assert_eq!((&cautious.levels[1].usage, &cautious.keys.listed[1].usage), (&Some(doubted.clone()), &Some(doubted)));
-    assert_eq!((cautious.keys.known, cautious.permits), (Vec::new(), Vec::new()));
+    assert_eq!((cautious.keys.known, cautious.permits, cautious.unsettled), (Vec::new(), Vec::new(), Vec::new()));
     assert_eq!((cautious.keys.others_empty_in, cautious.keys.pages), (whole.keys.others_empty_in, whole.keys.pages));
 }
 

@@ -8,7 +8,7 @@ use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::name::Name;
 use rampmeter_scheduler_core::durability::snapshot::{
     CountedUsage, FreezeSnapshot, KeyPage, KeySnapshot, KeysSnapshot, LevelSnapshot, Offset, OtherKeysSnapshot,
-    PermitSnapshot, RateSnapshot, Snapshot,
+    PermitSnapshot, RateSnapshot, Snapshot, UnsettledCall,
 };
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
@@ -45,6 +45,9 @@ pub struct StateRecord {
     /// Frozen limits and spent quotas.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub freezes: Vec<FreezeSnapshot>,
+    /// Calls of quotas that are not settled. Early records have none.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub unsettled: Vec<UnsettledCall>,
     /// Discovered limits.
     #[serde(rename = "found", skip_serializing_if = "Vec::is_empty", deserialize_with = "readable", default)]
     pub discovered: Vec<DiscoveredSnapshot>,
@@ -109,6 +112,7 @@ impl StateRecord {
             keys: self.keys.snapshot(pages),
             freezes: self.freezes.clone(),
             permits,
+            unsettled: self.unsettled.clone(),
             new_pages: Vec::new(),
         }
     }
@@ -117,7 +121,7 @@ impl StateRecord {
     /// of this record counts as spent a second time, because the lost records may have granted as much.
     #[must_use]
     pub fn cautious_snapshot(&self, pages: StoredPages) -> Snapshot {
-        let mut snapshot = self.snapshot(Vec::new(), pages);
+        let mut snapshot = Snapshot { unsettled: Vec::new(), ..self.snapshot(Vec::new(), pages) };
         for level in &mut snapshot.levels {
             level.micros = level.micros.min(0).saturating_sub_unsigned(level.budget);
             level.usage.iter_mut().for_each(doubt);

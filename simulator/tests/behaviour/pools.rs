@@ -225,39 +225,67 @@ fn calls_of_a_revoked_account_go_to_the_other() {
     assert!(outcome.fleets[1].calls.iter().all(|call| call.account == Some(0)));
 }
 
-/// Ten minutes with 200 workers: an account pauses, one is revoked for a minute, and one is five times
-/// smaller than the file says. Only the last two can reject calls: a few until their state is known.
+const TEN_MINUTES: u64 = 600;
+
+/// 200 workers: urgent work arrives at random, and bulk takes all that is left.
+fn two_hundred(limits: Vec<LimitSpec>, accounts: &[&str]) -> World {
+    let classes = [ClassSpec::new(name("urgent")), ClassSpec { headroom: 0.1, ..ClassSpec::new(name("bulk")) }];
+    let accounts = accounts.iter().map(|account| AccountSpec::new(name(account))).collect();
+    let resource = ResourceSpec { accounts, classes: classes.to_vec(), ..ResourceSpec::new(name("api"), limits) };
+    let until = secs(TEN_MINUTES);
+    let urgent = Fleet { arrivals: Arrivals::Poisson { per_second: 5.0 }, until, ..Fleet::new("urgent", 20) };
+    let bulk = Fleet { until, ..Fleet::new("bulk", 180) };
+    World::new(resource, 1).until(until).with(urgent.of_class("urgent")).with(bulk.of_class("bulk"))
+}
+
+fn at_account(account: &str, limit: LimitSpec) -> LimitSpec {
+    let matching = [(ACCOUNT.to_owned(), Pattern::Exact(account.to_owned()))].into();
+    let name = name(&format!("{}-at-{account}", limit.name));
+    LimitSpec { name, applies: Applies { matching, ..Applies::default() }, ..limit }
+}
+
+/// The waits of urgent calls, ascending.
+fn urgent_waits(outcome: &Outcome) -> Vec<Span> {
+    let mut waits: Vec<Span> = outcome.fleets[0].calls.iter().filter(|call| call.ok).map(|call| call.wait).collect();
+    waits.sort();
+    waits
+}
+
+/// An account pauses for half a minute, one is revoked for a minute, one is five times smaller than
+/// the file says, and one has spent its quota after a while. Only the first three can reject calls: a
+/// few, until their state is known.
 #[test]
 fn accounts_in_trouble_are_made_up_for_by_the_others() {
-    const SECS: u64 = 600;
-    let of = |account: &str, capacity: f64| {
-        let matching = [(ACCOUNT.to_owned(), Pattern::Exact(account.to_owned()))].into();
-        let applies = Applies { matching, ..Applies::default() };
-        LimitSpec {
-            name: name(&format!("requests-at-{account}")),
-            applies,
-            ..limit("requests", capacity, Span::from_secs(10))
-        }
+    let rate =
+        |account: &str, per_second: f64| at_account(account, limit("requests", 10.0 * per_second, Span::from_secs(10)));
+    let quota = LimitSpec {
+        name: name("quota"),
+        algorithm: Algorithm::Quota(None),
+        ..limit("requests", 1_500.0, Span::from_secs(10))
     };
     let with = |smallest: f64| {
-        let limits = vec![of("large", 300.0), of("middle", 200.0), of("small", smallest)];
-        let accounts = ["large", "middle", "small"].map(|account| AccountSpec::new(name(account))).to_vec();
-        let classes = ["urgent", "bulk"].map(|class| ClassSpec::new(name(class))).to_vec();
-        ResourceSpec { accounts, classes, ..ResourceSpec::new(name("api"), limits) }
+        let of_spent = [rate("spent", 10.0), at_account("spent", quota.clone())];
+        [rate("large", 30.0), rate("middle", 20.0), rate("small", smallest)].into_iter().chain(of_spent).collect()
     };
+    let world = |smallest| two_hundred(with(smallest), &["large", "middle", "small", "spent"]);
     let outage = |account: &str, from, until, is_revoked| Outage { account: name(account), from, until, is_revoked };
     let outages = vec![outage("large", secs(120), secs(150), false), outage("middle", secs(300), secs(360), true)];
-    let upstream = Behaviour { outages, ..enforcing(&with(20.0)) };
-    let fleet =
-        |class: &str, workers| Fleet { class: Some(class.to_owned()), until: secs(SECS), ..Fleet::new(class, workers) };
-    let world = World::new(with(100.0), 1).until(secs(SECS)).with(fleet("urgent", 20)).with(fleet("bulk", 180));
-    let outcome = world.against(upstream).run().unwrap();
+    let upstream = Behaviour { outages, ..enforcing(&world(2.0).resource) };
+    let outcome = world(10.0).against(upstream).run().unwrap();
     let calls: Vec<&Call> =
-        outcome.fleets.iter().flat_map(|fleet| &fleet.calls).filter(|call| call.at < secs(SECS)).collect();
+        outcome.fleets.iter().flat_map(|fleet| &fleet.calls).filter(|call| call.at < secs(TEN_MINUTES)).collect();
     let rejected = calls.iter().filter(|call| !call.ok).count();
     let served = calls.len() - rejected;
-    let available = 30.0 * (SECS - 30) as f64 + 20.0 * (SECS - 60) as f64 + 2.0 * SECS as f64;
+    let seconds = TEN_MINUTES as f64;
+    let available = 30.0 * (seconds - 30.0) + 20.0 * (seconds - 60.0) + 2.0 * seconds + 1_500.0;
     let used = 100.0 * served as f64 / available;
+    let single = two_hundred(vec![limit("requests", 520.0, Span::from_secs(10))], &[]).run().unwrap();
+    let [urgent, of_one] = [&outcome, &single].map(|outcome| {
+        let waits = urgent_waits(outcome);
+        waits[waits.len() * 99 / 100]
+    });
     println!("{served} served, {used:.1} % of what is available; {rejected} rejected, {:?}", outcome.causes);
+    println!("the wait of urgent calls: p99 {urgent}, with one account as large {of_one}");
     assert!(used >= 97.0 && rejected * 200 < served, "{used} and {rejected}");
+    assert!(urgent <= of_one + Span::from_millis(100), "{urgent} and {of_one}");
 }

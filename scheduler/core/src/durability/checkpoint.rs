@@ -31,6 +31,9 @@ pub struct Checkpoint {
     pub state: Snapshot,
 }
 
+pub(super) type SharedCharges = Vec<(Name, u64)>;
+pub(super) type KeyCharges = Vec<(Name, String, u64)>;
+
 impl<R: Clone> Scheduler<R> {
     /// Returns the checkpoint to write at `now`; `None` if the scheduler is not
     /// [fenced](Scheduler::fenced), or if too many checkpoints are unconfirmed.
@@ -46,6 +49,7 @@ impl<R: Clone> Scheduler<R> {
         let immediate = self.immediate_demand(now);
         let number = self.term.budget.next();
         self.ledger.keys.pages.drop_empty(self.term.epoch(), number);
+        let unsettled = self.unsettled_calls(now, &mut space);
         let keys = self.fenced_keys(now, key_budgets.as_ref(), listed.unwrap_or_default(), space, unlisted);
         let granted = self.term.budget.open(
             &self.resource,
@@ -58,7 +62,7 @@ impl<R: Clone> Scheduler<R> {
         assert_eq!(granted.len(), self.resource.limits().len(), "each limit has a budget");
         let grants = granted.iter().map(|credit| UsageBlock { from: now, until: now + NEAR, credit: *credit });
         let levels = self.level_snapshots(grants, StartKey::LAST);
-        let state = Snapshot { levels, keys, freezes, new_pages, ..Snapshot::default() };
+        let state = Snapshot { levels, keys, freezes, unsettled, new_pages, ..Snapshot::default() };
         Some(Checkpoint { number, state })
     }
 
@@ -148,7 +152,8 @@ impl<R: Clone> Scheduler<R> {
         let mut space = self.record_space();
         let (freezes, unlisted) = self.freeze_snapshots(now, &mut space);
         let levels = self.level_snapshots(nothing, listed.unwrap_or(StartKey::LAST));
-        Snapshot { levels, keys: self.keys_at_stop(now, space, unlisted), freezes, permits, new_pages }
+        let unsettled = self.unsettled_calls(now, &mut space);
+        Snapshot { levels, keys: self.keys_at_stop(now, space, unlisted), freezes, permits, unsettled, new_pages }
     }
 
     /// Returns the keys on no page. If there are too many, keys with long periods and low levels
@@ -200,12 +205,8 @@ impl<R: Clone> Scheduler<R> {
                 (Some(granted.start), granted.class, fate)
             }
         };
-        // A unit without a charge may still turn out to have been used.
-        let shared = permit.bill.limits().filter(|id| permit.bill.key_charge(*id).is_none());
         let name = |id: LimitId| self.resource[id].spec().name.clone();
-        let bill = shared.map(|id| (name(id), permit.bill.get(id).micros()));
-        let key_charge = |charge: &KeyCharge| (name(charge.limit), charge.key.to_string(), charge.amount.micros());
-        let keyed = permit.bill.limits().filter_map(|id| permit.bill.key_charge(id)).map(key_charge);
+        let (bill, keyed) = if fate == Fate::Returned { Default::default() } else { self.recorded(&permit.bill) };
         let client = permit.bill.client;
         let client = (client != ClientNumber::default()).then(|| self.meter.names.name(client).to_string());
         let leases = key.into_iter().flat_map(|key| self.ledger.leases(now, key, &permit.bill));
@@ -215,10 +216,20 @@ impl<R: Clone> Scheduler<R> {
             start: Offset::between(now, key.map_or(now, |key| key.at)),
             class: self.resource.classes()[class.index()].name.clone(),
             client: client.filter(|_| fate == Fate::Open),
-            bill: if fate == Fate::Returned { Vec::new() } else { bill.collect() },
-            keyed: if fate == Fate::Returned { Vec::new() } else { keyed.collect() },
+            bill,
+            keyed,
             fate,
         })
+    }
+
+    /// Returns the charges by limit, and by limit and key. A unit without a charge may still turn
+    /// out to have been used.
+    pub(super) fn recorded(&self, bill: &Bill) -> (SharedCharges, KeyCharges) {
+        let shared = bill.limits().filter(|id| bill.key_charge(*id).is_none());
+        let name = |id: LimitId| self.resource[id].spec().name.clone();
+        let key_charge = |charge: &KeyCharge| (name(charge.limit), charge.key.to_string(), charge.amount.micros());
+        let keyed = bill.limits().filter_map(|id| bill.key_charge(id)).map(key_charge);
+        (shared.map(|id| (name(id), bill.get(id).micros())).collect(), keyed.collect())
     }
 
     /// Creates a scheduler at `now` that continues from a snapshot taken at `then`.
@@ -259,6 +270,8 @@ impl<R: Clone> Scheduler<R> {
     #[must_use]
     pub fn without_stock(mut self, now: Time) -> Self {
         self.ledger.drain(now, |limit| !limit.has_long_period());
+        // Their settles may have given something back already.
+        self.unsettled.clear();
         self
     }
 
@@ -267,6 +280,7 @@ impl<R: Clone> Scheduler<R> {
         self.restore_keys(then, &snapshot.keys);
         snapshot.freezes.iter().for_each(|freeze| self.restore_freeze(then, freeze));
         snapshot.permits.iter().for_each(|permit| self.restore_permit(then, permit));
+        snapshot.unsettled.iter().for_each(|call| self.restore_unsettled(then, call));
         self.ledger.advance(now);
         self.ledger.review(now);
         self.permits.expire(now);
@@ -370,7 +384,7 @@ impl<R: Clone> Scheduler<R> {
         let class = self.resource.class(&permit.class).unwrap_or(self.resource.default_class());
         let key = StartKey { at: permit.start.after(then), serial: self.permits.next_serial() };
         let client = permit.client.as_ref().map(|client| self.meter.names.number(then, client));
-        let bill = self.charges_of(permit).of_client(client.unwrap_or_default());
+        let bill = self.charges_of(&permit.bill, &permit.keyed).of_client(client.unwrap_or_default());
         let stage = if permit.fate == Fate::Settled { Stage::Settled } else { Stage::Sent };
         let granted = Granted::new(key, None, class, stage);
         let state = if permit.fate == Fate::Returned { State::Returned } else { State::Granted(granted) };
@@ -393,10 +407,10 @@ impl<R: Clone> Scheduler<R> {
     }
 
     /// Returns the charges to limits that still exist and have the same kind of buckets.
-    fn charges_of(&self, permit: &PermitSnapshot) -> Bill {
+    pub(super) fn charges_of(&self, shared: &SharedCharges, keyed: &KeyCharges) -> Bill {
         let mut bill = Bill::default();
-        let shared = permit.bill.iter().map(|(name, amount)| (name, None, *amount));
-        let keyed = permit.keyed.iter().map(|(name, key, amount)| (name, Some(key.as_str()), *amount));
+        let shared = shared.iter().map(|(name, amount)| (name, None, *amount));
+        let keyed = keyed.iter().map(|(name, key, amount)| (name, Some(key.as_str()), *amount));
         for (name, key, amount) in shared.chain(keyed) {
             let (Some(limit), Ok(amount)) = (self.resource.limit(name), Amount::from_micros(amount)) else { continue };
             if key.is_some() == self.resource[limit].is_keyed() {

@@ -3,3 +3,4 @@
 mod bucket_snapshots;
 pub mod checkpoint;
 pub mod snapshot;
+mod unsettled_calls;

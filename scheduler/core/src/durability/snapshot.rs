@@ -21,8 +21,8 @@ pub use crate::offset::Offset;
 
 /// The state of a resource at one instant. It refers to limits by name, to outlive their change.
 ///
-/// Levels count every promise as spent. Only a promise in `permits` can be returned later, so a
-/// snapshot with a shortened list is still safe. There is no history of levels, so unused cost of
+/// Levels count every promise as spent. Only what `permits` or `unsettled` names can be returned
+/// later, so a snapshot with shortened lists is still safe. There is no history of levels, so unused cost of
 /// an earlier call is not returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
@@ -34,6 +34,8 @@ pub struct Snapshot {
     pub freezes: Vec<FreezeSnapshot>,
     /// Remembered permits, the latest start first, then returned ones.
     pub permits: Vec<PermitSnapshot>,
+    /// Calls of quotas whose settles may give something back, besides those of `permits`.
+    pub unsettled: Vec<UnsettledCall>,
     /// Pages that the store must hold before this snapshot, which refers to them.
     pub new_pages: Vec<NewPage>,
 }
@@ -153,6 +155,20 @@ pub struct FreezeSnapshot {
     pub ordered: bool,
 }
 stored_as_array!(FreezeSnapshot: limit, key, ends_in, spent, ordered);
+
+/// What a call that is not settled was charged in quotas.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct UnsettledCall {
+    /// The id of its permit.
+    pub id: PermitId,
+    /// Its start, relative to the snapshot.
+    pub start: Offset,
+    /// Its charges in millionths by limit.
+    pub bill: Vec<(Name, u64)>,
+    /// Its charges in millionths by limit and key.
+    pub keyed: Vec<(Name, String, u64)>,
+}
+stored_as_array!(UnsettledCall: id, start, bill, keyed);
 
 /// A remembered permit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -368,6 +368,14 @@ impl Ledger {
         })
     }
 
+    /// Returns the charges to quotas whose settles may give something back.
+    pub(crate) fn returnable_part(&self, now: Time, bill: &Bill) -> Bill {
+        let may_return = |charge: &Charge| {
+            self.adaptive(charge.limit).limit().is_quota() && self.read(now, *charge, |bucket, _| bucket.may_return())
+        };
+        bill.part(charges(bill).filter(may_return).fold(LimitSet::NONE, |set, charge| set.with(charge.limit)))
+    }
+
     /// Ends a call of a predecessor that no record names. Returns whether a place was kept for it.
     pub(crate) fn end_inherited(&mut self, now: Time, bill: &Bill) -> bool {
         charges(bill).fold(false, |freed, charge| {

@@ -103,6 +103,8 @@ one_kind_has! {
     fn last_use_ahead(self: &Self, limit: &Limit, now: Time) -> Option<Time>, or None;
     /// Estimates what the calls of a quota that are not settled will give back.
     fn returns(self: &Self, limit: &Limit, now: Time) -> Credit, or Credit::ZERO;
+    /// Whether calls of a quota may cost less than they reserve.
+    fn may_return(self: &Self) -> bool, or false;
     /// Returns the present window and other accounts' use of it, which a level of tokens includes.
     fn window_state(self: &Self, limit: &Limit, now: Time) -> WindowState, or WindowState::default();
 }

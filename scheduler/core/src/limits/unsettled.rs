@@ -60,6 +60,11 @@ impl Unsettled {
         (self.young + self.old).divided_by(1_000_000).times(1_000_000 - kept)
     }
 
+    /// Whether calls may cost less than they reserve, by those that were settled.
+    pub(crate) fn may_return(&self) -> bool {
+        self.reserved == Credit::ZERO || self.cost < self.reserved
+    }
+
     fn advance(&mut self, now: Time) {
         let passed = now.since(self.since);
         if passed >= SETTLED_WITHIN {

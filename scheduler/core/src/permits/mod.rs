@@ -168,6 +168,11 @@ impl<R> Permits<R> {
         self.permits.iter()
     }
 
+    /// Returns permits that were granted, those that end last first.
+    pub(crate) fn latest(&self) -> impl Iterator<Item = &Permit<R>> {
+        self.by_end.values().rev().flat_map(|listed| listed.iter().rev()).map(|slot| self.get(*slot))
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.permits.len()
     }

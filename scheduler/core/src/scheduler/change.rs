@@ -46,6 +46,7 @@ impl<R: Clone> Scheduler<R> {
         }
         if !resource.shares_bills_with(&self.resource) {
             self.permits.change(&succession);
+            self.unsettled.values_mut().for_each(|(_, bill)| *bill = succession.bill(bill));
         }
         let former = std::mem::replace(&mut self.resource, resource);
         self.charge_pending(&former);

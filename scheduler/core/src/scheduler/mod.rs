@@ -21,20 +21,21 @@ use crate::event::Event;
 use crate::fencing::Term;
 use crate::ledger::usage_meter::Use;
 use crate::ledger::{Ledger, ShadowLimits, UsageMeter};
+use crate::limits::StartKey;
 use crate::permits::Permits;
 use crate::queue::{Queues, RecentService};
 use dispatch_plan::DispatchPlan;
 use pending_answers::PendingAnswers;
-use rampmeter_policy::Resource;
 use rampmeter_policy::ids::LimitId;
 use rampmeter_policy::refusal::Refusal;
+use rampmeter_policy::{Bill, Resource};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::epoch::Epoch;
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::status::{Correction, Counters};
 use rampmeter_protocol::time::Time;
 use rampmeter_protocol::wall_clock::WallClockOrigin;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Owns the buckets of one resource and decides when each call may start.
 ///
@@ -87,6 +88,8 @@ pub struct Scheduler<R> {
     pub(crate) ledger: Ledger,
     pub(crate) shadow_limits: ShadowLimits,
     pub(crate) permits: Permits<R>,
+    /// The start and charges of each call that a predecessor's record names as unsettled.
+    pub(crate) unsettled: BTreeMap<PermitId, (StartKey, Bill)>,
     pub(crate) pending: PendingAnswers<R>,
     /// Whether answers are late, so that waiting requests are granted nothing.
     answers_are_late: bool,
@@ -137,6 +140,7 @@ impl<R: Clone> Scheduler<R> {
             ledger: Ledger::new(&resource, now),
             shadow_limits: ShadowLimits::new(&resource, now),
             permits: Permits::new(resource.spec().bounds.max_permits),
+            unsettled: BTreeMap::new(),
             pending: PendingAnswers::new(),
             answers_are_late: false,
             queues: Queues::new(&resource, now),

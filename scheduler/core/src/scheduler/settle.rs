@@ -38,6 +38,7 @@ impl<R: Clone> Scheduler<R> {
             self.count_rejection(now, &id, observation.as_ref());
         }
         let extended = outcome == Outcome::Extend && !self.is_over(&id);
+        let gave_back = self.settle_unsettled(now, &id, &outcome);
         let done = match (self.permits.find(&id), outcome) {
             (Some(slot), outcome) => self.settle_known(now, slot, outcome, observation.as_ref()),
             (None, Outcome::Unused) if self.pending.asks.contains_key(&id) => self.cancel_pending(now, &id),
@@ -48,6 +49,10 @@ impl<R: Clone> Scheduler<R> {
                 (None, Outcome::Extend | Outcome::Unused | Outcome::Used(_)) => Err(Refusal::UnknownPermit),
             },
         };
+        if gave_back && self.permits.find(&id).is_none() {
+            self.remember_ended(now, &id);
+        }
+        let done = if gave_back { Ok(()) } else { done };
         match (to, done) {
             (Some(to), Ok(())) => self.outbox.push_back(Command::Settled { to, id, extended }),
             (None, Ok(())) => {}
@@ -228,10 +233,14 @@ impl<R: Clone> Scheduler<R> {
         if !self.term.frees_inherited(now) || !self.ledger.end_inherited(now, &bill) {
             return Err(Refusal::UnknownPermit);
         }
-        let slot = self.permits.insert(id.clone(), Identity::default(), bill, State::Returned);
+        self.remember_ended(now, id);
+        Ok(())
+    }
+
+    fn remember_ended(&mut self, now: Time, id: &PermitId) {
+        let slot = self.permits.insert(id.clone(), Identity::default(), Bill::default(), State::Returned);
         self.permits.forget_after(slot, now);
         self.counters.settled += 1;
-        Ok(())
     }
 
     /// Whether a predecessor may have granted a call in flight with this bill: its renewal comes

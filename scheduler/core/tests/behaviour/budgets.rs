@@ -16,6 +16,13 @@ fn budget_of(units: LimitSpec) -> ResourceSpec {
     resource(vec![limit("requests", 100.0, span(1000)), LimitSpec { algorithm: Algorithm::Quota(None), ..units }])
 }
 
+/// Ten units a day, and one call in flight.
+fn budget_in_flight() -> ResourceSpec {
+    let one = LimitSpec { algorithm: Algorithm::Concurrency, ..limit("in-flight", 1.0, span(60_000)) };
+    let units = LimitSpec { algorithm: Algorithm::Quota(None), ..limit("units", 10.0, span(86_400_000)) };
+    resource(vec![LimitSpec { unit: name("requests"), ..one }, units])
+}
+
 /// Beyond `dispatch_plan::MAX_PASSED`, so that a crowd of such requests costs each event little.
 #[test]
 fn behind_many_that_wait_for_settles_small_calls_wait_as_well() {
@@ -34,6 +41,67 @@ fn behind_many_that_wait_for_settles_small_calls_wait_as_well() {
 }
 
 scripts! {
+    a_settle_after_a_crash_gives_back_once_what_a_call_has_not_cost(budget()): "
+        0     reserve a units=4     -> a@0
+        0     reserve b units=3     -> b@0
+        100   restart crash         ->
+        200   levels                -> requests=100 units=3
+        200   used a units=1        -> a:settled
+        200   used a units=1        -> a:settled
+        300   levels                -> requests=100 units=6
+        400   unused b              -> b:settled
+        500   levels                -> requests=100 units=9
+    "
+
+    a_call_is_known_after_several_crashes(budget()): "
+        0     reserve a units=4     -> a@0
+        100   restart crash         ->
+        200   reserve b units=3     -> b@200
+        300   restart crash         ->
+        400   restart               ->
+        500   used a units=1        -> a:settled
+        500   used b units=1        -> b:settled
+        600   levels                -> requests=100 units=8
+    "
+
+    a_settle_after_a_crash_may_cost_more_than_was_reserved(budget()): "
+        0     reserve a units=4     -> a@0
+        100   restart crash         ->
+        200   used a units=5        -> a:settled
+        300   levels                -> requests=100 units=5
+    "
+
+    a_settle_after_a_crash_returns_to_the_budget_of_its_team(budget_of_teams()): "
+        0     reserve a units=4 team:x -> a@0
+        100   restart crash         ->
+        200   used a units=1        -> a:settled
+        300   reserve b units=9 team:x -> b@300
+        300   allow c units=1 team:x   -> c:quota_spent
+    "
+
+    what_was_settled_before_a_crash_gives_nothing_back(budget()): "
+        0     reserve a units=4     -> a@0
+        50    used a units=2        -> a:settled
+        100   restart crash         ->
+        200   used a units=1        -> a:unknown_permit
+        300   levels                -> requests=100 units=8
+    "
+
+    calls_that_cost_what_they_reserve_are_in_no_record(budget()): "
+        0     reserve a units=4     -> a@0
+        50    used a units=4        -> a:settled
+        60    reserve b units=4     -> b@60
+        100   restart crash         ->
+        200   used b units=1        -> b:unknown_permit
+    "
+
+    a_place_in_flight_is_freed_beside(budget_in_flight()): "
+        0     reserve a units=4     -> a@0
+        100   restart crash         ->
+        200   used a anew units=4   -> a:settled
+        300   levels                -> in-flight=1 units=6
+    "
+
     a_call_that_fits_only_if_others_cost_less_waits_for_their_settles(budget()): "
         0     reserve a units=4     -> a@0
         100   used a units=1        -> a:settled

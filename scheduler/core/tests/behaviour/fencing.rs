@@ -112,6 +112,8 @@ struct Permit {
     cost: [u64; 3],
     client: usize,
     given_back: bool,
+    /// Half of it, once a call of quotas is settled.
+    is_halved: bool,
     over: Option<Time>,
     renewed: Option<Time>,
 }
@@ -273,19 +275,25 @@ impl Play {
         let place = which.index(writer.granted.len());
         let permit = &writer.granted[place];
         let begun = writer.world.start(permit.request).is_some_and(|start| start <= now);
+        let id = permit_id(writer.number, permit.request);
+        let (number, cost, client) = (writer.number, permit.cost, permit.client);
+        if begun && permit.is_halved {
+            // Its client has heard no answer.
+            return self.tell_all_but(usize::MAX, &id, cost, client);
+        }
         if !begun || permit.given_back || permit.over.is_some() {
             return;
         }
-        let outcome = if over { Outcome::Used(Vec::new()) } else { Outcome::Extend };
-        let id = permit_id(writer.number, permit.request);
+        let outcome = if over { used(cost, has_quotas(&self.judged)) } else { Outcome::Extend };
         let answer = writer.world.settle(now, &id, outcome);
-        let (number, call) = (writer.number, wish_of(Mode::Wait, permit.cost, permit.client));
         let expired = self.lease_end(number, place) <= now;
-        if over && !expired {
-            self.tell_all_but(number, &id, &call);
+        if over && (!expired || has_quotas(&self.judged)) {
+            self.tell_all_but(number, &id, cost, client);
         }
+        let halves = over && has_quotas(&self.judged);
         let writer = self.writers[number].as_mut().unwrap();
         let permit = &mut writer.granted[place];
+        permit.is_halved |= halves;
         match (over, answer) {
             // A call whose place went to another call has none any more.
             (true, _) | (false, SentAnswer::Refused(Refusal::RenewedTooLate)) => permit.over = Some(now),
@@ -303,10 +311,11 @@ impl Play {
         let place = which.index(writer.granted.len());
         let Permit { request, cost, client, given_back, over, .. } = writer.granted[place];
         let has_begun = writer.world.start(request).is_some_and(|start| start <= now);
-        let number = writer.number;
-        if has_begun && !given_back && over.is_none() && self.lease_end(number, place) > now {
-            self.ended[index].granted[place].over = Some(now);
-            self.tell_all_but(number, &permit_id(number, request), &wish_of(Mode::Wait, cost, client));
+        let (number, has_quotas) = (writer.number, has_quotas(&self.judged));
+        if has_begun && !given_back && over.is_none() && (has_quotas || self.lease_end(number, place) > now) {
+            let permit = &mut self.ended[index].granted[place];
+            (permit.over, permit.is_halved) = (Some(now), has_quotas);
+            self.tell_all_but(number, &permit_id(number, request), cost, client);
         }
     }
 
@@ -319,10 +328,11 @@ impl Play {
         permit.renewed.unwrap_or(start).max(start) + shortest
     }
 
-    fn tell_all_but(&mut self, number: usize, id: &str, call: &Wish<'_>) {
+    fn tell_all_but(&mut self, number: usize, id: &str, cost: [u64; 3], client: usize) {
+        let outcome = used(cost, has_quotas(&self.judged));
         for writer in self.writers.iter_mut().flatten().filter(|writer| writer.number != number) {
-            if let Ok(bill) = writer.world.bill(call) {
-                writer.world.settle_call(self.now, id, Outcome::Used(Vec::new()), bill);
+            if let Ok(bill) = writer.world.bill(&wish_of(Mode::Wait, cost, client)) {
+                writer.world.settle_call(self.now, id, outcome.clone(), bill);
             }
         }
     }
@@ -382,7 +392,8 @@ impl Play {
             // A call that is neither settled nor renewed in time holds nothing any more.
             let expiry = permit.renewed.unwrap_or(start).max(start) + lasting;
             let until = permit.over.map_or(expiry, |over| over.min(expiry));
-            Some((start, until, whole(permit.cost[limit])))
+            let cost = whole(permit.cost[limit]).micros();
+            Some((start, until, Amount::from_micros(if permit.is_halved { cost / 2 } else { cost }).unwrap()))
         })
         .collect()
     }
@@ -392,7 +403,15 @@ impl Writer {
     fn ask(&mut self, now: Time, cost: [u64; 3], client: usize, mode: Mode) {
         let id = permit_id(self.number, self.world.asked);
         let request = self.world.ask(now, &wish_of(mode, cost, client).named(&id));
-        self.granted.push(Permit { request, cost, client, given_back: false, over: None, renewed: None });
+        self.granted.push(Permit {
+            request,
+            cost,
+            client,
+            given_back: false,
+            is_halved: false,
+            over: None,
+            renewed: None,
+        });
     }
 
     /// The time of the next event.
@@ -409,6 +428,17 @@ impl Writer {
 fn wish_of(mode: Mode, cost: [u64; 3], client: usize) -> Wish<'static> {
     let cost = [("a", cost[0] as f64), ("b", cost[1] as f64), ("c", cost[2] as f64)];
     wish(mode, &cost).labelled("client", CLIENTS[client])
+}
+
+/// Calls of quotas turn out to cost half of what they may.
+fn used(cost: [u64; 3], halved: bool) -> Outcome {
+    let units = ["a", "b", "c"].into_iter().zip(cost);
+    let half = |(unit, cost): (&str, u64)| (unit.to_owned(), amount(cost as f64 / 2.0));
+    Outcome::Used(if halved { units.map(half).collect() } else { Vec::new() })
+}
+
+fn has_quotas(spec: &ResourceSpec) -> bool {
+    spec.limits.iter().any(|limit| matches!(limit.algorithm, Algorithm::Quota(_)))
 }
 
 /// Unique among all schedulers.
@@ -489,6 +519,19 @@ fn counting() -> impl Strategy<Value = ResourceSpec> {
     })
 }
 
+/// Sixty in all, and twenty for each client, in an hour or for ever.
+fn quotas() -> impl Strategy<Value = ResourceSpec> {
+    let reset = || prop_oneof![Just(None), Just(Some(Alignment::Epoch))];
+    (reset(), reset()).prop_map(|(b, c)| {
+        let mut spec = spec();
+        for (index, (capacity, reset)) in [(60, b), (20, c)].into_iter().enumerate() {
+            let limit = &mut spec.limits[1 + index];
+            (limit.algorithm, limit.capacity, limit.period) = (Algorithm::Quota(reset), whole(capacity), HOUR);
+        }
+        spec
+    })
+}
+
 /// The same, with a limit by key so long that checkpoints list its keys.
 fn listing() -> impl Strategy<Value = ResourceSpec> {
     let algorithm = prop_oneof![
@@ -562,6 +605,16 @@ proptest! {
     #[test]
     fn nothing_is_admitted_twice_to_counted_limits(spec in counting(), steps in prop::collection::vec(step(), 1..60)) {
         // The other limits are judged only if they are token buckets.
+        let steps: Vec<_> = steps.into_iter().filter(|(_, step)| !matches!(step, Step::Limits(_) | Step::Crowd)).collect();
+        check(&spec, &steps)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: plays(), ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_given_back_twice_to_quotas(spec in quotas(), steps in prop::collection::vec(step(), 1..60)) {
         let steps: Vec<_> = steps.into_iter().filter(|(_, step)| !matches!(step, Step::Limits(_) | Step::Crowd)).collect();
         check(&spec, &steps)?;
     }

@@ -76,6 +76,8 @@ impl Counter {
             Algorithm::FixedWindow(_) => self.by_epoch(&sorted),
             Algorithm::SlidingWindow => overlaps(&sorted, |at, _| at + Span::from_nanos(self.period)),
             Algorithm::Concurrency => overlaps(&sorted, |_, until| until),
+            Algorithm::Quota(Some(Alignment::Epoch)) => self.by_epoch(&sorted),
+            Algorithm::Quota(None) => sorted.iter().map(|(.., cost)| micros(*cost)).sum(),
             Algorithm::TokenBucket | Algorithm::LeakyBucket | Algorithm::Quota(_) => panic!("not judged here"),
         };
         self.capacity - taken

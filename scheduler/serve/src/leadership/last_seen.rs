@@ -71,6 +71,7 @@ pub(super) mod tests {
             levels: Vec::new(),
             keys: KeysRecord::default(),
             freezes: Vec::new(),
+            unsettled: Vec::new(),
             discovered: Vec::new(),
             rules_revision: RulesRevision::NONE,
             server: None,

@@ -176,6 +176,7 @@ fn record(context: &ProcessContext, resource: &Name, saved: &LoopState, nonce: u
         levels: snapshot.levels.clone(),
         keys: KeysRecord::of(&snapshot.keys),
         freezes: snapshot.freezes.clone(),
+        unsettled: snapshot.unsettled.clone(),
         discovered: discovered.clone(),
         rules_revision: saved.rules_revision,
         server,

@@ -151,6 +151,7 @@ async fn write(store: &Store, resource: Resource, level: Level) -> anyhow::Resul
         levels: state.levels,
         keys: KeysRecord::of(&state.keys),
         freezes: Vec::new(),
+        unsettled: Vec::new(),
         discovered: Vec::new(),
         rules_revision: RulesRevision::NONE,
         server: store.server(),

@@ -1,5 +1,6 @@
 //! Limits as workers meet them, over real NATS and HTTP.
 
+mod budgets;
 mod claims;
 mod dialects;
 mod discover;

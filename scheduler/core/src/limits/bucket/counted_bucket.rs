@@ -277,6 +277,10 @@ impl CountedBucket {
         self.unsettled.as_deref().map_or(Credit::ZERO, |unsettled| unsettled.returns(now, began))
     }
 
+    pub(crate) fn may_return(&self) -> bool {
+        self.unsettled.as_deref().is_none_or(Unsettled::may_return)
+    }
+
     pub(crate) fn freeze(&self) -> Option<Freeze> {
         self.freeze
     }
