@@ -12,44 +12,46 @@ use std::sync::{PoisonError, RwLock};
 
 /// Clients are timed, so that they share the machine only with each other.
 static MACHINE: RwLock<()> = RwLock::new(());
+/// Brings what the tests need, and ends before them.
+const PREPARE: &[&str] = &["--prepare"];
 
 #[test]
 fn the_python_client() {
-    check_with("python/check", &["--lint"]);
+    check("python/check", &["--lint"]);
     let _timed = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-    check("python/check");
+    check("python/check", &["--tests"]);
 }
 
 #[test]
 fn the_typescript_client() {
+    check("typescript/check", PREPARE);
     let _timed = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-    check("typescript/check");
+    check("typescript/check", &[]);
 }
 
 #[test]
 fn the_go_client() {
+    check("go/check", PREPARE);
     let _timed = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
-    check("go/check");
+    check("go/check", &[]);
 }
 
 #[test]
 fn the_web_page() {
+    check("scheduler/front/page/check", PREPARE);
     let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
-    check("scheduler/front/page/check");
+    check("scheduler/front/page/check", &[]);
 }
 
 #[test]
 fn the_files_for_prometheus_grafana_and_kubernetes() {
+    check("deploy/check", PREPARE);
     let _alone = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
-    check("deploy/check");
-}
-
-fn check(path: &str) {
-    check_with(path, &[]);
+    check("deploy/check", &[]);
 }
 
 /// Runs a check. What it prints is for people: they see it while it runs.
-fn check_with(path: &str, arguments: &[&str]) {
+fn check(path: &str, arguments: &[&str]) {
     let mut command = Command::new(root().join(path));
     command.args(arguments);
     command.env("RAMPMETER_BINARY", env!("CARGO_BIN_EXE_rampmeter-under-test")).stdin(Stdio::null());
