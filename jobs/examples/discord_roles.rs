@@ -1,11 +1,9 @@
-//! Delayed jobs that give roles to the members of fifty Discord servers. Each server allows ten
-//! changes in ten seconds.
+//! Delayed jobs that give roles to the members of fifty Discord servers. Each server allows ten changes in ten seconds.
 //!
 //! The example needs a scheduler of a resource `discord` with a limit of 10 in 10 s and `key =
 //! ["guild"]`. The URL of its NATS is in `RAMPMETER_NATS`:
 //!
-//! `cargo run -p rampmeter-jobs --example discord_roles -- [jobs for each server] [period in
-//! seconds]`
+//! `cargo run -p rampmeter-jobs --example discord_roles -- [jobs for each server] [period in seconds]`
 //!
 //! Upstreams on 127.0.0.1 imitate the servers, and answer 429 to a call that exceeds the limit.
 
@@ -64,8 +62,7 @@ async fn start_servers(period: u32) -> Result<Servers, Box<dyn std::error::Error
     Ok(servers)
 }
 
-/// A real worker calls Discord here. A repeated job has the same id, so that a finished change is
-/// not made twice.
+/// A real worker calls Discord here. A repeated job has the same id, so that a finished change is not made twice.
 async fn add_role(http: reqwest::Client, servers: Arc<Servers>, attempt: Attempt) -> Result<Outcome, Failure> {
     let server = servers.get(&attempt.group).ok_or_else(|| Failure::for_good("there is no such server"))?;
     let url = format!("{}/process", server.url());

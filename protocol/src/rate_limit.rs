@@ -36,8 +36,7 @@ pub fn remaining(left: &[Left<'_>]) -> Option<String> {
     (!members.is_empty()).then(|| members.join(", "))
 }
 
-/// Formats a limit that has nothing left for this caller, and until when if known. A cheaper
-/// request might still fit.
+/// Formats a limit that has nothing left for this caller, and until when if known. A cheaper request might still fit.
 ///
 /// ```
 /// use rampmeter_protocol::{name::Name, rate_limit::exhausted, time::Span};

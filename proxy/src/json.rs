@@ -9,9 +9,8 @@ const MAX_KEY: usize = 64;
 /// Depth from which a text is not taken for JSON. No API nests as deep.
 const MAX_DEPTH: usize = 128;
 
-/// Reads JSON in pieces of any length, and reports each value and key at its end. It does not check
-/// the grammar, which is up to the recipient. Outside of objects and arrays it skips everything,
-/// such as the `data:` of an event.
+/// Reads JSON in pieces of any length, and reports each value and key at its end. It does not check the grammar, which
+/// is up to the recipient. Outside of objects and arrays it skips everything, such as the `data:` of an event.
 #[derive(Debug, Default)]
 pub(crate) struct Scanner {
     levels: Vec<Level>,

@@ -4,14 +4,13 @@
 //! proxy gets a permit from the scheduler, holds the request until the permit's start, forwards it,
 //! streams both bodies, and settles. A request that the upstream answers with 429 is held again.
 //!
-//! Begin reading in `exchange`, the path of one request. Clients connect to `listener`, whose
-//! `head_check` rejects ambiguous heads. `route` and `requested_permit` determine the permit to
-//! request. `request_body` keeps a body for another attempt, `outgoing` is what is sent over
-//! `pool`, whose `connection`s know their history, with the `credential`. `response` settles at the
-//! end of a response. `json` reads bodies as they pass: `tokens` counts the tokens of language
-//! models by the table of `models`, `prompts` records what vendors cache of them, `money` charges
-//! calls at the `prices` of their models, and `answer` finds usage and, with `objection`, the codes of errors. `trace` is the span of a request, and
-//! `failure` the proxy's own response.
+//! Begin reading in `exchange`, the path of one request. Clients connect to `listener`, whose `head_check` rejects
+//! ambiguous heads. `route` and `requested_permit` determine the permit to request. `request_body` keeps a body for
+//! another attempt, `outgoing` is what is sent over `pool`, whose `connection`s know their history, with the
+//! `credential`. `response` settles at the end of a response. `json` reads bodies as they pass: `tokens` counts the
+//! tokens of language models by the table of `models`, `prompts` records what vendors cache of them, `money` charges
+//! calls at the `prices` of their models, and `answer` finds usage and, with `objection`, the codes of errors. `trace`
+//! is the span of a request, and `failure` the proxy's own response.
 
 mod amounts;
 pub mod answer;

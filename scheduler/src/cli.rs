@@ -81,8 +81,7 @@ enum Command {
     Forecast(forecast::ForecastArgs),
     /// Show what the store holds of each resource, or write it again.
     State(state::StateArgs),
-    /// Tell why a request waits: the limit that holds it, the requests ahead of it, and its likely
-    /// start.
+    /// Tell why a request waits: the limit that holds it, the requests ahead of it, and its likely start.
     Explain(explain::ExplainArgs),
     /// End the waits of all requests for a resource, or of those of one client or class.
     Purge(purge::PurgeArgs),

@@ -102,8 +102,7 @@ impl Way {
 mod tests {
     use super::*;
 
-    /// Of a thousand messages, one in a millisecond: how many arrive, and how many of those out of
-    /// order.
+    /// Of a thousand messages, one in a millisecond: how many arrive, and how many of those out of order.
     fn carried(network: Network) -> (usize, usize) {
         let (dice, mut way) = (&mut Rng::new(1), Way::new(Delay::up_to(Span::from_millis(20))));
         let sent = (0..1000).map(|millis| Time::ORIGIN + Span::from_millis(millis));

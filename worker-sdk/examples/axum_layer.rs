@@ -1,5 +1,4 @@
-//! A service that admits as many requests as a resource's limits allow, in all its processes
-//! together.
+//! A service that admits as many requests as a resource's limits allow, in all its processes together.
 //!
 //! With the server's URL in `RAMPMETER_NATS`:
 //!

@@ -115,8 +115,7 @@ async fn ask(model: &Resource, http: &reqwest::Client, url: &str, number: u32) -
     Ok(Summary { answered: 1, rejected, estimated: estimate, taken: completion.took })
 }
 
-/// The call itself. The request tells the imitated service how long its answer is; a real service
-/// decides that itself.
+/// The call itself. The request tells the imitated service how long its answer is; a real service decides that itself.
 async fn complete(http: &reqwest::Client, url: &str, prompt: u32, number: u32) -> Result<Completion, reqwest::Error> {
     let took = prompt + 20 + number * 104_729 % MAX_ANSWERED;
     let response = http.get(format!("{url}/process?tokens={took}")).send().await?;

@@ -1,6 +1,5 @@
-//! Reads collections page by page. The service counts rows, and only the last page shows how many
-//! there were. Each page is a call with a permit of its own. It asks for the most rows that a page
-//! has, and settles with those that it had.
+//! Reads collections page by page. The service counts rows, and only the last page shows how many there were. Each page
+//! is a call with a permit of its own. It asks for the most rows that a page has, and settles with those that it had.
 //!
 //! ```sh
 //! rampmeter upstream --listen 127.0.0.1:9490 --limit requests=600/60s --limit rows=6000/60s

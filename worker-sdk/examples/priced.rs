@@ -1,5 +1,4 @@
-//! Downloads tiles of Sentinel Hub at once. The scheduler computes what each of them costs, from
-//! the request's body.
+//! Downloads tiles of Sentinel Hub at once. The scheduler computes what each of them costs, from the request's body.
 //!
 //! ```sh
 //! rampmeter upstream --listen 127.0.0.1:9490 --limit requests=600/60s --limit processing-units=600/60s

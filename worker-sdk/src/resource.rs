@@ -36,8 +36,7 @@ impl Resource {
         Acquire::new(self.clone(), Mode::Wait, cost.into())
     }
 
-    /// Reserves a start, however far away, and returns at once;
-    /// [`Permit::ready`](crate::Permit::ready) waits for it.
+    /// Reserves a start, however far away, and returns at once; [`Permit::ready`](crate::Permit::ready) waits for it.
     ///
     /// ```no_run
     /// # async fn example(hub: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {

@@ -39,9 +39,8 @@ pub struct Explanation {
     /// The request that the question was about.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<Explained>,
-    /// Requests ahead of that request, in its class's queue or for the same key. Without an id, all
-    /// waiting requests that match; with a client or a limit, only the first thousand of each class
-    /// are searched.
+    /// Requests ahead of that request, in its class's queue or for the same key. Without an id, all waiting requests
+    /// that match; with a client or a limit, only the first thousand of each class are searched.
     pub waiting: u64,
     /// The first ten of those: in the expected order of service, then those waiting for their key.
     pub first: Vec<Explained>,

@@ -45,9 +45,8 @@ impl PermitId {
         if fits { Ok(PermitId(Repr::of(id))) } else { Err(PermitIdError) }
     }
 
-    /// Returns the random UUID (version 4, RFC 9562) made of 122 of these bits. An id is a bearer
-    /// secret that allows to settle, cancel and read the permit, so the bits must come from a
-    /// source that no other process can guess.
+    /// Returns the random UUID (version 4, RFC 9562) made of 122 of these bits. An id is a bearer secret that allows to
+    /// settle, cancel and read the permit, so the bits must come from a source that no other process can guess.
     ///
     /// ```
     /// use rampmeter_protocol::id::PermitId;

@@ -19,9 +19,8 @@ crate::named! {
         NeverFits = "never_fits",
         /// The upstream's quota is used up. Asking again before its reset is useless.
         QuotaSpent = "quota_spent",
-        /// A bound on the scheduler's memory is reached: on waiting requests, answers waiting for
-        /// the store, remembered permits, purges, questions, or bodies to be priced. The message
-        /// says which.
+        /// A bound on the scheduler's memory is reached: on waiting requests, answers waiting for the store, remembered
+        /// permits, purges, questions, or bodies to be priced. The message says which.
         QueueFull = "queue_full",
         /// No limit matches, and the resource has `unmatched = "refuse"`.
         NoLimit = "no_limit",

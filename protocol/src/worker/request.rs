@@ -50,8 +50,7 @@ pub struct PermitRequest<'a> {
     /// Other ways to make the call, such as a cheaper model, in the order of preference.
     #[serde(borrow, skip_serializing_if = "Vec::is_empty", deserialize_with = "few_ways")]
     pub any_of: Vec<Way<'a>>,
-    /// How long a start of the call as it is described above is worth waiting for, if there are
-    /// other ways.
+    /// How long a start of the call as it is described above is worth waiting for, if there are other ways.
     #[serde(skip_serializing_if = "Millis::is_zero")]
     pub else_after_ms: Millis,
     /// When to answer.

@@ -183,9 +183,8 @@ impl Exchange {
         ))
     }
 
-    /// Refuses requests that another site's page may have sent. A whole URL over HTTP/1 comes from
-    /// a program that uses this as its HTTP proxy, whatever host it contains: browsers send none to
-    /// a server.
+    /// Refuses requests that another site's page may have sent. A whole URL over HTTP/1 comes from a program that uses
+    /// this as its HTTP proxy, whatever host it contains: browsers send none to a server.
     fn check_page(&self, head: &Parts, peer: IpAddr) -> Result<(), Failure> {
         let host = match head.uri.authority() {
             Some(host) if head.version < Version::HTTP_2 => Some(host.clone()),

@@ -1,11 +1,10 @@
 //! The HTTP front of a scheduler: permits, `/check`, health, metrics and the web page.
 //!
-//! `probes` show programs how the scheduler is doing, and `page` shows people. The front grants permits to
-//! clients without NATS: `permits` speaks the protocol, `check` answers reverse proxies. Both ask with the
-//! session of the worker SDK (`conversation`; `settling` reports calls). Its messages go over NATS, so that
-//! every scheduler serves all resources, or directly to this process if it leads (`front_client`).
-//! `connection_limiter`, `browser`, `reading` and `token` decide which requests are admitted, and
-//! `token_holder` what they may ask for.
+//! `probes` show programs how the scheduler is doing, and `page` shows people. The front grants permits to clients
+//! without NATS: `permits` speaks the protocol, `check` answers reverse proxies. Both ask with the session of the
+//! worker SDK (`conversation`; `settling` reports calls). Its messages go over NATS, so that every scheduler serves all
+//! resources, or directly to this process if it leads (`front_client`). `connection_limiter`, `browser`, `reading` and
+//! `token` decide which requests are admitted, and `token_holder` what they may ask for.
 //!
 //! # How it works
 //!

@@ -1,9 +1,8 @@
 //! The mark of a clean stop in a store, by which the next server there keeps the name.
 //!
-//! The store may be copied and put back at any time. The mark counts only if none of that has
-//! happened: it is the same file, written when it says, in the same boot of the machine, and
-//! nothing in the store has changed since. The system sets the time of a file's change, which no
-//! program can set back.
+//! The store may be copied and put back at any time. The mark counts only if none of that has happened: it is the same
+//! file, written when it says, in the same boot of the machine, and nothing in the store has changed since. The system
+//! sets the time of a file's change, which no program can set back.
 
 use std::collections::hash_map::RandomState;
 use std::fs::{self, File, Metadata};

@@ -35,9 +35,8 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> NoServer + use<> {
 pub struct Cache(PathBuf);
 
 impl Cache {
-    /// Returns the build folder if the running program lies in one, so that a checkout stays
-    /// self-contained; otherwise `$XDG_CACHE_HOME/rampmeter` or `~/.cache/rampmeter`. `None` if all
-    /// three are unknown.
+    /// Returns the build folder if the running program lies in one, so that a checkout stays self-contained; otherwise
+    /// `$XDG_CACHE_HOME/rampmeter` or `~/.cache/rampmeter`. `None` if all three are unknown.
     #[must_use]
     pub fn of_this_process() -> Option<Self> {
         let program = env::current_exe().unwrap_or_default();

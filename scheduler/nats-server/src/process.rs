@@ -213,9 +213,8 @@ pub(crate) struct Running {
     pub(crate) name: Option<String>,
 }
 
-/// Starts a process that ends the server with this process id when its owner dies. It has its own
-/// process group, so that a Ctrl-C does not end it before its owner. Dropping it ends it and leaves
-/// the server alone.
+/// Starts a process that ends the server with this process id when its owner dies. It has its own process group, so
+/// that a Ctrl-C does not end it before its owner. Dropping it ends it and leaves the server alone.
 ///
 /// The system closes the owner's end of a pipe even after a `kill -9`. A parent-death signal would
 /// need unsafe code, which this workspace forbids.
@@ -252,9 +251,8 @@ impl Addresses {
     }
 }
 
-/// The lock of a store, which has one server at a time. The lock belongs to the open file, which
-/// the server inherits as its standard input. The server therefore holds the lock exactly as long
-/// as it lives, whatever becomes of its owner.
+/// The lock of a store, which has one server at a time. The lock belongs to the open file, which the server inherits as
+/// its standard input. The server therefore holds the lock exactly as long as it lives, whatever becomes of its owner.
 #[derive(Debug)]
 struct StoreLock(File);
 

@@ -105,10 +105,9 @@ impl Server {
         Ok(())
     }
 
-    /// Asks the process to stop (SIGTERM), paused or not, waits until it is gone, and kills it
-    /// after a few seconds. Does nothing if it is already gone. A server that has ended by itself
-    /// leaves a mark for the next one in its store, if it has a [name to
-    /// keep](Options::name_prefix).
+    /// Asks the process to stop (SIGTERM), paused or not, waits until it is gone, and kills it after a few seconds.
+    /// Does nothing if it is already gone. A server that has ended by itself leaves a mark for the next one in its
+    /// store, if it has a [name to keep](Options::name_prefix).
     ///
     /// # Errors
     /// If the system refuses.

@@ -16,9 +16,8 @@ use rampmeter_protocol::time::Span;
 use std::sync::Arc;
 
 impl Resource {
-    /// Returns the limit that is called `name` in a response to a call with this bill: of a limit
-    /// that each account has, the one of the call's account, unless the account has another in its
-    /// place.
+    /// Returns the limit that is called `name` in a response to a call with this bill: of a limit that each account
+    /// has, the one of the call's account, unless the account has another in its place.
     #[must_use]
     pub fn limit_called(&self, name: &str, bill: &Bill) -> Option<LimitId> {
         let own = || self.limit(&name_of(name, self.account_of(bill)?));

@@ -39,9 +39,8 @@ impl Class {
         Class { name: spec.name.clone(), max_starvation: spec.max_starvation, tier: Tier::of_index(tier) }
     }
 
-    /// Returns when the oldest request for something is promoted, ahead of all others: once in each
-    /// `max_starvation`. `came` is when this scheduler received it, and `served` when the class
-    /// last got what it waits for.
+    /// Returns when the oldest request for something is promoted, ahead of all others: once in each `max_starvation`.
+    /// `came` is when this scheduler received it, and `served` when the class last got what it waits for.
     #[must_use]
     pub fn promotes_at(&self, came: Time, served: Time) -> Option<Time> {
         self.max_starvation.map(|most| came.max(served) + most)

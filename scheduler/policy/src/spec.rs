@@ -41,13 +41,11 @@ pub struct ResourceSpec {
     pub reservation: Span,
     /// How long after its start a permit lapses.
     pub validity: Span,
-    /// How far ahead a start may be reserved: if `None`, the longest period of its limits, within
-    /// [`DEFAULT_AHEAD`].
+    /// How far ahead a start may be reserved: if `None`, the longest period of its limits, within [`DEFAULT_AHEAD`].
     pub max_ahead: Option<Span>,
     /// How clients share a class; if `None`, first come, first served.
     pub fair_share: Option<FairShare>,
-    /// Labels by whose values use is counted apart, at most [`MAX_USAGE_LABELS`]; if empty, that of
-    /// `fair_share`.
+    /// Labels by whose values use is counted apart, at most [`MAX_USAGE_LABELS`]; if empty, that of `fair_share`.
     pub usage_by: Vec<String>,
     /// Whether limits follow capacities that the upstream states.
     pub follow: Follow,
@@ -226,8 +224,7 @@ pub enum Algorithm {
     FixedWindow(Alignment),
     /// `capacity` in every stretch of time of length `period`.
     SlidingWindow,
-    /// `capacity` in flight: calls hold their cost until settled, or `period` after start or
-    /// renewal.
+    /// `capacity` in flight: calls hold their cost until settled, or `period` after start or renewal.
     Concurrency,
     /// `capacity` until a reset, if any. While it is spent, requests are refused, not queued.
     Quota(Option<Alignment>),
@@ -370,9 +367,8 @@ pub enum StartPolicy {
     Empty,
 }
 
-/// The largest number of remembered permits that were returned, about 8 MB, so that no client fills
-/// the memory with them. Beyond it, the oldest one is forgotten, and late copies of its request are
-/// charged.
+/// The largest number of remembered permits that were returned, about 8 MB, so that no client fills the memory with
+/// them. Beyond it, the oldest one is forgotten, and late copies of its request are charged.
 pub const MAX_IDLE_PERMITS: usize = 65_536;
 
 /// How long a permit is remembered after its start or the end of its lease: long enough for calls
@@ -386,9 +382,8 @@ pub const MIN_RETENTION: Span = Span::from_secs(60);
 pub struct Bounds {
     /// The largest number of waiting requests; beyond it, workers retry later.
     pub max_waiting: usize,
-    /// The largest number of remembered permits, about 100 bytes each. An id is known for 300 s
-    /// after its start, or for 60 s once this bound is reached. The default suffices for 66 000 a
-    /// second.
+    /// The largest number of remembered permits, about 100 bytes each. An id is known for 300 s after its start, or for
+    /// 60 s once this bound is reached. The default suffices for 66 000 a second.
     pub max_permits: usize,
     /// The largest number of keys whose buckets are not full, about 160 bytes each.
     pub max_keys: usize,

@@ -154,8 +154,7 @@ mod tests {
         Time::ORIGIN + Span::from_secs(secs)
     }
 
-    /// The resources of `me`, those of `other`, which was seen just now, and those that move to
-    /// `other`.
+    /// The resources of `me`, those of `other`, which was seen just now, and those that move to `other`.
     fn check(mine: &str, others: &str, moving: &str) {
         let peers = Peers::new("me");
         let all: Vec<Name> = names(mine).into_iter().chain(names(others)).collect();

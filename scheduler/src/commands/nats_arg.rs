@@ -33,8 +33,7 @@ pub struct NatsArg {
     /// The private key (PEM) of that certificate.
     #[arg(long, value_name = "FILE", env = "RAMPMETER_NATS_KEY_FILE", requires = "cert_file")]
     key_file: Option<PathBuf>,
-    /// The first token of the subjects that answers come to, `_INBOX` by default: one that this
-    /// user may subscribe to.
+    /// The first token of the subjects that answers come to, `_INBOX` by default: one that this user may subscribe to.
     #[arg(long, value_name = "TOKEN", env = "RAMPMETER_INBOX_PREFIX")]
     inbox_prefix: Option<Name>,
     /// The first token of all subjects, `rampmeter` by default.

@@ -14,17 +14,15 @@ use std::time::Duration;
 pub struct UpstreamArgs {
     /// A limit, such as `requests=50/10s` or `processing-units=1000/PT1M;tick=1s`; may be repeated.
     ///
-    /// By default, a limit is a token bucket that starts full and refills evenly. Options follow
-    /// the period, each after a `;`. `burst=40` holds less than the capacity, and `start=0` starts
-    /// with that level. `tick=1s` refills in ticks, and `whole` drops fractions of a unit at every
-    /// refill. `fixed-window` (the capacity in each period from the start), `sliding-window` (in
-    /// any period) and `leaky-bucket` (rejected calls count too) are other algorithms.
-    /// `phase=20s` has fixed windows begin so long after multiples of the period; in `first-use`
-    /// windows, the first call after a window begins the next.
+    /// By default, a limit is a token bucket that starts full and refills evenly. Options follow the period, each after
+    /// a `;`. `burst=40` holds less than the capacity, and `start=0` starts with that level. `tick=1s` refills in
+    /// ticks, and `whole` drops fractions of a unit at every refill. `fixed-window` (the capacity in each period from
+    /// the start), `sliding-window` (in any period) and `leaky-bucket` (rejected calls count too) are other algorithms.
+    /// `phase=20s` has fixed windows begin so long after multiples of the period; in `first-use` windows, the first
+    /// call after a window begins the next.
     #[arg(long = "limit", conflicts_with = "preset", value_name = "UNIT=CAPACITY/PERIOD[;OPTION]...", default_values = ["requests=50/10s", "processing-units=200/10s"])]
     limits: Vec<Policy>,
-    /// A known upstream: its limits and its answers. The name of one that ships, or a file whose
-    /// name ends in `.toml`.
+    /// A known upstream: its limits and its answers. The name of one that ships, or a file whose name ends in `.toml`.
     ///
     /// There are ietf and all services of `rampmeter init`. A call is any path below `/process`,
     /// and tells its labels in the query, as in `/process?route=roles&guild=7`.
@@ -33,8 +31,7 @@ pub struct UpstreamArgs {
     /// The address to listen on.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9490")]
     listen: SocketAddr,
-    /// The most calls in flight; without it, any number. A call beyond it gets a 429 without
-    /// `Retry-After`.
+    /// The most calls in flight; without it, any number. A call beyond it gets a 429 without `Retry-After`.
     #[arg(long, value_name = "N")]
     concurrency: Option<NonZeroUsize>,
     /// The headers in which an answer tells what a call took and what is left; by default those of

@@ -4,10 +4,9 @@
 //! literals are read: strings, numbers, arrays, objects, spread, members of `SampleType` and `Mosaicking`,
 //! and names of earlier constants with such values. Anything else is refused, so that a value is never wrong.
 //!
-//! A constant counts only if nothing can have changed it when `setup()` runs. All top-level code runs before
-//! that, and so do all functions if one of their names occurs there. In such code every mention of the
-//! constant has to be part of a literal that is read. Other functions, such as `evaluatePixel`, run
-//! later and may do anything.
+//! A constant counts only if nothing can have changed it when `setup()` runs. All top-level code runs before that, and
+//! so do all functions if one of their names occurs there. In such code every mention of the constant has to be part of
+//! a literal that is read. Other functions, such as `evaluatePixel`, run later and may do anything.
 //!
 //! Time and memory are linear in the length of a script. A constant is read again for each mention,
 //! and [`MAX_READ`] bounds all that is read.

@@ -160,9 +160,8 @@ fn clients_of(world: &World, buckets: &Buckets<'_>, outcome: &Outcome, class: us
 }
 
 impl Client {
-    /// `None` for a client whose calls need different limits, may wait for other limits, or do not
-    /// wait for their turn, or that has a request with an age, a refusal, a returned permit, or accounts
-    /// that may not make its call.
+    /// `None` for a client whose calls need different limits, may wait for other limits, or do not wait for their turn,
+    /// or that has a request with an age, a refusal, a returned permit, or accounts that may not make its call.
     fn new(
         world: &World,
         buckets: &Buckets<'_>,

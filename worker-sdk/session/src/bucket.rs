@@ -47,8 +47,7 @@ mod tests {
 
     const SECOND: Time = Time::from_nanos(1_000_000_000);
 
-    /// Takes each token as early as possible, from the first second on. Times are milliseconds
-    /// after that second.
+    /// Takes each token as early as possible, from the first second on. Times are milliseconds after that second.
     fn check(interval_ms: u64, burst: u64, rest_ms: u64, taken_ms: &[u64]) {
         let mut bucket = Bucket::new(Span::from_millis(interval_ms), burst);
         bucket.take(SECOND);

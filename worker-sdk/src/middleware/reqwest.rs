@@ -17,11 +17,10 @@ use reqwest_middleware::{Error, Middleware, Next, Result};
 /// set by [`repeats`](Permits::repeats), so calls must be safe to repeat after a 429. A call whose body cannot
 /// be sent again, such as a stream, is not. The caller receives the last 429, and any other response at once.
 ///
-/// A call waits for its permit without a bound unless [`asking`](Permits::asking) sets a deadline,
-/// which covers all repeats. Without a permit it fails with [`Error::Middleware`], whose
-/// `downcast_ref::<rampmeter_worker_sdk::Error>()` gives the reason. Dropping the future of a
-/// waiting call cancels the call at no cost. A call that is dropped later or fails counts as made,
-/// except for one that got no connection, which is given back. Where a limit counts calls in
+/// A call waits for its permit without a bound unless [`asking`](Permits::asking) sets a deadline, which covers all
+/// repeats. Without a permit it fails with [`Error::Middleware`], whose `downcast_ref::<rampmeter_worker_sdk::Error>()`
+/// gives the reason. Dropping the future of a waiting call cancels the call at no cost. A call that is dropped later or
+/// fails counts as made, except for one that got no connection, which is given back. Where a limit counts calls in
 /// flight, a call lasts until its body has been read or is dropped.
 ///
 /// **Each redirect that reqwest follows is a call without a permit.** Switch redirects off

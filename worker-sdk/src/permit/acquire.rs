@@ -95,10 +95,9 @@ impl Acquire {
         })
     }
 
-    /// Adds another way to make the call: its cost, and labels in place of those of the request, such
-    /// as those of a cheaper model. The first way that starts within what it is
-    /// [worth](Acquire::worth) is taken, or else the one that starts earliest;
-    /// [`Permit::way`] tells which.
+    /// Adds another way to make the call: its cost, and labels in place of those of the request, such as those of a
+    /// cheaper model. The first way that starts within what it is [worth](Acquire::worth) is taken, or else the one
+    /// that starts earliest; [`Permit::way`] tells which.
     ///
     /// ```no_run
     /// # async fn example(api: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
@@ -159,9 +158,8 @@ impl Acquire {
         })
     }
 
-    /// Sets the span of the call, as in the header `traceparent` of W3C Trace Context, which
-    /// becomes the parent of the scheduler's own span. An invalid text is ignored. With the feature
-    /// `otel` the current span is the default.
+    /// Sets the span of the call, as in the header `traceparent` of W3C Trace Context, which becomes the parent of the
+    /// scheduler's own span. An invalid text is ignored. With the feature `otel` the current span is the default.
     pub fn traceparent(self, text: &str) -> Self {
         self.with(|request| {
             request.trace = TraceContext::parse(text);

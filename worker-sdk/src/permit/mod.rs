@@ -234,8 +234,7 @@ mod tests {
         Stage { permit: Permit::new(resource, grant, Time::NEVER, PermitSpan::default()), freezes, messages }
     }
 
-    /// Waits for the permit and refuses the request for a new one. Returns whether there was a
-    /// request.
+    /// Waits for the permit and refuses the request for a new one. Returns whether there was a request.
     async fn is_renewed(stage: Stage) -> bool {
         let Stage { permit, freezes, mut messages } = stage;
         let driver = async {

@@ -5,9 +5,8 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 
-/// An amount of one bucket, in parts whose size its [`Rate`] chooses. A nanosecond refills a whole
-/// number of parts, and a millionth of a unit is a whole number of parts. Only the time at which a
-/// bucket can pay is ever rounded, upwards.
+/// An amount of one bucket, in parts whose size its [`Rate`] chooses. A nanosecond refills a whole number of parts, and
+/// a millionth of a unit is a whole number of parts. Only the time at which a bucket can pay is ever rounded, upwards.
 ///
 /// Credits of different rates must not be mixed. Only a rate and the slower rates that are made
 /// from it share a unit. No sum overflows 128 bits, because of these bounds:

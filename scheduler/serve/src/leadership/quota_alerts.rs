@@ -21,8 +21,7 @@ struct Told {
 }
 
 impl QuotaAlerts {
-    /// Logs each quota that has reached another stage. Of one with a key, the status has the key
-    /// with the least left.
+    /// Logs each quota that has reached another stage. Of one with a key, the status has the key with the least left.
     pub(crate) fn note(&mut self, resource: &Name, limits: &[LimitStatus]) {
         for limit in limits.iter().filter(|limit| limit.algorithm == "quota" && limit.shadow.is_none()) {
             if let Some(percent) = self.reached(limit) {

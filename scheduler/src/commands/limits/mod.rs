@@ -35,8 +35,7 @@ enum Action {
 struct GetArgs {
     /// The resource; all, if none is named.
     resource: Option<Name>,
-    /// Print only the limits that were found (`discover`), as a configuration that says what each
-    /// was found by.
+    /// Print only the limits that were found (`discover`), as a configuration that says what each was found by.
     #[arg(long, conflicts_with = "json")]
     learned: bool,
     /// Print an object with the revision and all resources.

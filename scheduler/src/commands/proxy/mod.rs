@@ -53,8 +53,7 @@ pub struct ProxyArgs {
     /// How long a request is held before it is answered 429, in place of `max_wait` in the file.
     #[arg(long, value_name = "TIME", value_parser = duration::parse)]
     max_wait: Option<Span>,
-    /// The NATS server of the schedulers, in place of `nats.url`. Without either, a scheduler of
-    /// its own runs inside.
+    /// The NATS server of the schedulers, in place of `nats.url`. Without either, a scheduler of its own runs inside.
     #[arg(long, value_name = "URL", env = "RAMPMETER_NATS", hide_env_values = true)]
     nats: Option<String>,
     /// The folder of the state of the scheduler inside.

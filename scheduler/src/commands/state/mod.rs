@@ -18,8 +18,7 @@ pub struct StateArgs {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Write fresh state for resources: after a deliberate loss, or when the upstream's own levels
-    /// are known.
+    /// Write fresh state for resources: after a deliberate loss, or when the upstream's own levels are known.
     Init(InitArgs),
 }
 

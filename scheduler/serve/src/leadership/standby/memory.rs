@@ -124,8 +124,7 @@ mod tests {
 
     #[test]
     fn a_memory_holds_what_is_later_than_all_it_knows() {
-        // Epoch, nonce and checkpoint of what the store has shown and of what a leader sends, and
-        // whether it is held.
+        // Epoch, nonce and checkpoint of what the store has shown and of what a leader sends, and whether it is held.
         for (stored, sent, held) in [
             ((7, 1, 3), (7, 1, 4), true),
             ((7, 1, 3), (7, 1, 3), true),

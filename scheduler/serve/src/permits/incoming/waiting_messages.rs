@@ -191,8 +191,7 @@ mod tests {
         std::iter::from_fn(|| waiting.pop()).map(inbox).collect()
     }
 
-    /// The inboxes in the order of service, after each has sent this many messages of this many
-    /// bytes.
+    /// The inboxes in the order of service, after each has sent this many messages of this many bytes.
     fn served(sent: &[(&str, usize, usize)]) -> Vec<String> {
         let mut waiting = WaitingMessages::default();
         for (inbox, count, payload) in sent {
