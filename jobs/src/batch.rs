@@ -105,8 +105,7 @@ fn fitting(jobs: &[Written]) -> usize {
     jobs.iter().take(MAX_JOBS).take_while(fits).count().max(1)
 }
 
-/// Publishes a batch, and returns the sequence of its first job. `None` if the server has not answered, or has
-/// refused the batch, for example because of a known id.
+/// Publishes a batch. Returns its first job's sequence, or `None` without an answer or if refused, as for a known id.
 async fn together(store: &Store, jobs: &[Written]) -> Option<u64> {
     let (client, batch) = (&store.connection.client, unique());
     let (last, others) = jobs.split_last()?;

@@ -65,9 +65,8 @@ impl Job {
         Job { group, class: None, id: None, cost: Cost::default(), labels: Vec::new(), payload }
     }
 
-    /// Sets the class of the permit and the lane; by default, the permit's is that of the resource.
-    ///
-    /// Only jobs of one group and class keep their order, so a more urgent job overtakes others of its group.
+    /// Sets the class of the permit and the lane; by default, the permit's is that of the resource. Only jobs of one
+    /// group and class keep their order, so a more urgent job overtakes others of its group.
     pub fn class(self, class: impl Into<String>) -> Self {
         Job { class: Some(class.into()), ..self }
     }

@@ -59,10 +59,9 @@
 //! * Each new version of a lane lease replaces the last one by compare-and-set. So does the note of an attempt,
 //!   which is written right before the call, so that a replaced worker can begin nothing. It also checks its
 //!   lease on its own clock. It ends what it has begun.
-//! * A permit is requested in mode `wait` with a short bound. If the scheduler answers that it is due later, the
-//!   lane lease goes back with that delay (NAK). The age is kept, so the job keeps its place in the
-//!   scheduler's queue. The bound doubles each time, so that a job eventually waits long enough even if other
-//!   requests were always faster.
+//! * A permit is requested in mode `wait` with a short bound. If the scheduler answers that it is due later, the lane
+//!   lease goes back with that delay (NAK). The age is kept, so the job keeps its place in the scheduler's queue. The
+//!   bound doubles each time, so that a job eventually waits long enough even if other requests were always faster.
 //! * If fewer jobs of a lane wait than may run at once, its lease comes back every two seconds for jobs that
 //!   arrived meanwhile. No arrival takes a lane lease from a holder that may be at work.
 //! * Many jobs are published as atomic batches. Where one is refused, its jobs follow one by one.

@@ -97,9 +97,7 @@ impl Queue {
         Ok(self.store.finish(sequence).await)
     }
 
-    /// Counts the delayed, running and dead jobs by class and group, without groups that have none.
-    ///
-    /// The numbers come from the present streams, so they are right after any failure.
+    /// Counts the delayed, running and dead jobs by class and group, without empty groups, from the present streams.
     ///
     /// # Errors
     /// If JetStream does not answer.
@@ -107,9 +105,8 @@ impl Queue {
         status::of(&self.store).await
     }
 
-    /// Returns how many jobs were dropped because a job with their id had been published before.
-    ///
-    /// Publishers count them. The count may be too low if many count at once, and excludes other NATS clients.
+    /// Returns how many jobs were dropped because their id had been published before. Publishers count them: the count
+    /// may be too low if many count at once, and excludes other NATS clients.
     ///
     /// # Errors
     /// If JetStream does not answer.

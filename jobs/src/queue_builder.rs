@@ -110,8 +110,7 @@ impl QueueBuilder {
     /// parts stay as they are, so that another class can be added later.
     ///
     /// # Errors
-    /// [`QueueErrorKind::Differs`](crate::QueueErrorKind::Differs) if it exists with other options.
-    /// Otherwise see [`open`](QueueBuilder::open).
+    /// [`QueueErrorKind::Differs`](crate::QueueErrorKind::Differs) if its options differ; see [`open`](Self::open).
     pub async fn create(self, url: impl AsRef<str>, name: &str) -> Result<Queue, QueueError> {
         let layout = self.layout(name)?;
         let classes = self.classes.iter().map(|class| class_name(class)).collect::<Result<Vec<Name>, QueueError>>()?;

@@ -175,8 +175,7 @@ impl Connections {
         let Ok(turn) = self.turned_away.clone().try_acquire_owned() else { return };
         tokio::spawn(async move {
             let telling = async {
-                // A client reads an answer only after its request. Bytes that stay unread would
-                // reset the connection, so all are read.
+                // Clients read the answer after their request, and unread bytes would reset the connection.
                 stream.peek(&mut [0]).await?;
                 stream.write_all(answer).await?;
                 stream.shutdown().await?;

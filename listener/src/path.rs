@@ -2,8 +2,7 @@
 
 use std::fmt::Write;
 
-/// Bytes of a segment that need no escape (`pchar` of RFC 3986), besides letters and digits. A semicolon begins
-/// parameters, which are cut off before.
+/// Bytes of a segment, besides letters and digits, that need no escape: `pchar` of RFC 3986 without `;`.
 const PLAIN: &[u8] = b"-._~!$&'()*+,=:@";
 
 /// A path that servers interpret differently.

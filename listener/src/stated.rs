@@ -10,8 +10,7 @@ use std::str::FromStr;
 pub enum Stated {
     /// The header of this name.
     Header(HeaderName),
-    /// The parameter of this name. Escapes (`%41`) are decoded in names and values, and `+` is a space. Only `&`
-    /// separates parameters.
+    /// The parameter of this name. Escapes (`%41`) are decoded, `+` is a space, and only `&` separates parameters.
     Query(String),
 }
 
@@ -112,8 +111,7 @@ impl UnitCost {
         }
     }
 
-    /// Returns the cost of the request with these headers and this query, rounded up. Of several amounts the largest
-    /// counts, because the upstream may use any of them.
+    /// Returns the request's cost, rounded up; of several amounts the largest, as the upstream may use any of them.
     ///
     /// # Errors
     /// If it states something that is no amount, or nothing and there is no default.

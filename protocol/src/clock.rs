@@ -5,10 +5,8 @@ use crate::time::{NANOS_PER_MILLI, Span, Time};
 use crate::wall_clock::WallClockOrigin;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// A monotonic clock. Drivers hold one and pass [`Clock::now`] down.
-///
-/// It starts a year after [`Time::ORIGIN`], so that earlier events, such as a request's first
-/// attempt or the last save of a former process, have a [`Time`] too.
+/// A monotonic clock. Drivers hold one and pass [`Clock::now`] down. It starts a year after [`Time::ORIGIN`], so that
+/// earlier events, such as the last save of a former process, have a [`Time`] too.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     started: Instant,

@@ -1,11 +1,8 @@
 //! The wire protocol between schedulers and workers: messages, subjects, units and time.
 //!
-//! This crate is version 1 of the protocol, as types. Clients' messages are checked once, while
-//! they are parsed, against the bounds of [`bounds`]. Answers are read as written; their reader
-//! checks durations with [`millis::Millis`].
-//!
-//! Only [`clock`] reads the time. All packages use it except the simulated upstream, which shares
-//! no code with what it judges.
+//! Version 1 of the protocol, as types. Clients' messages are checked once, while they are parsed, against [`bounds`].
+//! Answers are read as written; their reader checks durations with [`millis::Millis`]. Only [`clock`] reads the time,
+//! for all packages but the simulated upstream, which shares no code with what it judges.
 //!
 //! ```
 //! use rampmeter_protocol::{incoming::Incoming, request::PermitRequest};

@@ -23,8 +23,7 @@ impl<Kind> Default for LogThrottle<Kind> {
 }
 
 impl<Kind: Clone + Ord> LogThrottle<Kind> {
-    /// Returns the number of lines of this kind suppressed since the last one if a line may be
-    /// written now, or suppresses it and returns `None`.
+    /// Returns the number of lines of this kind suppressed since the last one, or suppresses this one (`None`).
     pub fn admit(&mut self, now: Time, kind: Kind) -> Option<u64> {
         let Some(last) = self.0.get_mut(&kind) else {
             self.0.insert(kind, LastLogged { at: now, left_out: 0 });

@@ -1,7 +1,6 @@
 //! Enums whose variants have names.
 
-/// Declares an enum whose variants have names, and its [`Display`](std::fmt::Display). A variant
-/// after a semicolon has a name but is left out of `ALL`, and so of `named`.
+/// Declares an enum of named variants with [`Display`](std::fmt::Display). One after a `;` is not in `ALL` or `named`.
 ///
 /// ```
 /// rampmeter_protocol::named! {

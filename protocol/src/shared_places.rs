@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// The number of places of each holder. A holder's share follows the number of free places, like
-/// the dynamic thresholds of Choudhury and Hahne (IEEE/ACM Transactions on Networking 6(2), 1998):
-/// a single holder may take most places, but some always stay free for others.
+/// The places of each holder, whose share follows the free ones, like the dynamic thresholds of Choudhury and Hahne
+/// (IEEE/ACM Transactions on Networking 6(2), 1998): one may take most, but some always stay free for others.
 ///
 /// ```
 /// use rampmeter_protocol::shared_places::SharedPlaces;

@@ -9,9 +9,7 @@ const PERMIT_OF: &str = "permit-";
 /// Precedes the name of an account. No [`Name`] contains it.
 const ACCOUNT: char = '@';
 
-/// The subjects under one prefix.
-///
-/// If a NATS server imports workers' messages from other accounts, it puts the account into the
+/// The subjects under one prefix. A NATS server that imports messages from another account puts that account into the
 /// subject, where no client can change it, as in `rampmeter.permit@WORKER.hub`.
 ///
 /// ```
@@ -165,8 +163,7 @@ impl Subjects {
         format!("{}.probe.{resource}.{leader}", self.prefix)
     }
 
-    /// Sends checkpoints to one standby, which keeps them for a successor while the store does not
-    /// respond. Only that scheduler subscribes.
+    /// Checkpoints for one standby, the only subscriber, which keeps them for a successor while the store is silent.
     #[must_use]
     pub fn witness(&self, resource: &Name, standby: &str) -> String {
         format!("{}.witness.{resource}.{standby}", self.prefix)
@@ -239,9 +236,8 @@ impl Subjects {
         self.inboxes.iter().any(|inbox| Some(&**inbox) == user)
     }
 
-    /// Returns whether an answer may go to `reply`: not if the subject is of the protocol or
-    /// reserved by NATS. A scheduler may publish on those, for example its own state, and a client
-    /// must not gain that power by its reply subject.
+    /// Returns whether an answer may go to `reply`: to no subject of the protocol or reserved by NATS. A scheduler may
+    /// publish there, for example its own state, and a client must not gain that power by its reply subject.
     ///
     /// ```
     /// # use rampmeter_protocol::subject::Subjects;

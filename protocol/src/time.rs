@@ -8,10 +8,8 @@ use std::time::Duration;
 /// Nanoseconds in a millisecond.
 pub const NANOS_PER_MILLI: u64 = 1_000_000;
 
-/// An instant on a monotonic clock, in nanoseconds since an origin that its driver chose.
-///
-/// Instants of different drivers cannot be compared. Messages carry spans; only stamps such as
-/// [`Granted::at_ms`](crate::answer::Granted::at_ms) are instants.
+/// An instant on a monotonic clock, in nanoseconds since its driver's origin; those of different drivers do not
+/// compare. Messages carry spans; only stamps such as [`Granted::at_ms`](crate::answer::Granted::at_ms) are instants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 

@@ -1,13 +1,11 @@
 //! The position of a message in a trace, as W3C Trace Context formats it.
 //!
-//! The context travels in a message's headers over NATS and HTTP, never in the body, so that
-//! earlier schedulers ignore it. Invalid contexts are ignored too.
+//! It travels in headers over NATS and HTTP, so that earlier schedulers ignore it; an invalid one is always ignored.
 
 use crate::bounds::{MAX_TRACE_CONTEXTS, MAX_TRACEPARENT, MAX_TRACESTATE};
 use std::fmt;
 
-/// The header with the [`TraceContext`]. A message with several requests has one value for each, in
-/// their order; a single value applies to all of them.
+/// The header with the [`TraceContext`]: one value for all requests of a message, or one for each in their order.
 pub const TRACEPARENT: &str = "traceparent";
 /// The header with additions of tracing systems, which is passed on unread.
 pub const TRACESTATE: &str = "tracestate";

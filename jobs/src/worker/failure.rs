@@ -3,9 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// A failed attempt, and whether another can help.
-///
-/// Every error converts into a failure that is retried, so that `?` does the usual thing.
+/// A failed attempt, and whether another can help. `?` turns every error into a failure that is retried.
 ///
 /// ```
 /// use rampmeter_jobs::Failure;
@@ -33,8 +31,7 @@ impl Failure {
         Failure { reason: reason.into(), is_final: true, retry_after: None }
     }
 
-    /// Sets the pause before the next attempt, instead of the worker's
-    /// [backoff](crate::WorkerBuilder::backoff). The attempt counts.
+    /// Sets the pause before the next attempt, which counts, in place of [backoff](crate::WorkerBuilder::backoff).
     #[must_use]
     pub fn retry_after(self, time: Duration) -> Self {
         Failure { retry_after: Some(time), ..self }

@@ -49,8 +49,7 @@ pub struct WorkerBuilder {
     policy: RetryPolicy,
 }
 
-/// Runs jobs until it is dropped. Running jobs then run again elsewhere once the lease has ended;
-/// [`stop`](Worker::stop) lets them end.
+/// Runs jobs until dropped; running ones then run again elsewhere. [`stop`](Worker::stop) lets them end first.
 #[derive(Debug)]
 pub struct Worker {
     stop: watch::Sender<bool>,
@@ -78,7 +77,6 @@ impl WorkerBuilder {
     }
 
     /// Sets how many groups of each class may have jobs that run or await permits at once: at least one, 16 by default.
-    ///
     /// Each class has its own slots, so urgent jobs do not wait for others.
     pub fn slots(self, slots: usize) -> Self {
         WorkerBuilder { slots: slots.max(1), ..self }
@@ -97,8 +95,7 @@ impl WorkerBuilder {
         WorkerBuilder { group_label: label.into(), ..self }
     }
 
-    /// Sets how long a job first waits for its permit in its slot; half a second by default. A job whose permit
-    /// is due later is put back until shortly before.
+    /// Sets how long a job first waits in its slot, 0.5 s by default. One due later is put back until shortly before.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.policy.patience = patience;
         self

@@ -14,9 +14,8 @@ pub fn is_brief(reply: &str) -> bool {
     reply.rsplit('.').next().is_some_and(|token| token.starts_with(BRIEF))
 }
 
-/// One subscription for all replies of a connection, which match their questions by number.
-///
-/// The client's own `request()` leaks some memory for every request that is never answered.
+/// One subscription for all replies of a connection, matched to questions by number. The client's own `request()` leaks
+/// some memory for every request that is never answered.
 pub struct Inbox {
     address: InboxAddress,
     replies: Subscriber,
@@ -52,8 +51,7 @@ impl Inbox {
         &self.address
     }
 
-    /// Returns the next reply and the number of its question, or `None` once the connection is
-    /// closed. Dropping this future loses no reply.
+    /// Returns the next reply and its question's number, or `None` once the connection is closed. Cancel-safe.
     pub async fn next(&mut self) -> Option<(u64, InboxReply)> {
         loop {
             let message = self.replies.next().await?;

@@ -6,8 +6,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-/// Prefix of the names of private servers, which `rampmeter serve --embedded-nats` and
-/// `rampmeter proxy` run. Unlike a server's id, such a name survives clean stops.
+/// Name prefix of the servers that `serve --embedded-nats` and `proxy` run. Unlike ids, such names survive clean stops.
 pub const PRIVATE: &str = "rampmeter-private-";
 
 /// One or more servers of one cluster, separated by commas: `nats://user:password@host:4222` or

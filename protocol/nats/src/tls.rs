@@ -7,10 +7,8 @@ use async_nats::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use async_nats::rustls::{ClientConfig, RootCertStore};
 use std::path::{Path, PathBuf};
 
-/// A client's TLS settings. By default the server and its URL decide whether to encrypt, and the
-/// system's authorities are trusted.
-///
-/// The files are read for each connection, so that replacements apply from the next one on.
+/// A client's TLS settings, whose files are read for each connection. By default the server and its URL decide whether
+/// to encrypt, and the system's authorities are trusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
     /// Whether to refuse a server without TLS.

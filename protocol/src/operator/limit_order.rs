@@ -31,9 +31,8 @@ pub struct LimitOrder {
 pub const LONGEST_FREEZE: Span = Span::from_secs(86_400);
 const SHORTEST_FREEZE: Span = Span::from_millis(1);
 
-/// An order on `rampmeter.freeze.<resource>`: calls that take from the limit, or from any limit of
-/// the resource, do not start. Limits with a key cannot be frozen: an order for all limits leaves
-/// them out, and one for such a limit is refused.
+/// An order on `rampmeter.freeze.<resource>`: calls that take from the limit, or from any limit of the resource, do not
+/// start. Limits with a key cannot be frozen: an order for all leaves them out, one for such a limit is refused.
 ///
 /// ```
 /// use rampmeter_protocol::{limit_order::FreezeOrder, time::Span};

@@ -1,4 +1,4 @@
-//! How classes and clients share a resource.
+//! The shares of classes and clients in a resource.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,8 +9,7 @@ pub struct Shares {
     pub over_ms: f64,
     /// All classes, the most urgent first.
     pub classes: Vec<Share>,
-    /// The clients with the largest shares, by the label that the resource shares by, and those
-    /// that wait without having a share.
+    /// The clients with the largest shares, and those that wait without one, by the label that the resource shares by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clients: Vec<Share>,
     /// Number of known clients not listed.
@@ -23,8 +22,7 @@ pub struct Shares {
 pub struct Share {
     /// The name of the class, or the client's value of the label that the resource shares by.
     pub name: String,
-    /// Its fraction of all grants, from 0 to 1. A permit's weight is the longest time that one of
-    /// its limits takes to refill its cost.
+    /// Its fraction, 0 to 1, of all grants, weighted by the longest time in which a limit refills the permit's cost.
     pub share: f64,
     /// Permits granted.
     pub granted: u64,

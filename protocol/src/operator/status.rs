@@ -31,8 +31,7 @@ pub struct Status {
     /// When this leader began to count, in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// The limit that delays the first waiting request of the most urgent class; if none waits, the
-    /// limit that would delay one more request of the default class.
+    /// The limit that delays the most urgent class's first request or, if none waits, one more of the default class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Name>,
     /// Why it delays that request.
@@ -233,8 +232,7 @@ pub struct LimitStatus {
     /// Time until the current window ends; absent for a limit without windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resets_ms: Option<f64>,
-    /// Expected time until the oldest call in flight ends, by the durations of recent calls. Only
-    /// for a limit of calls in flight with no free place.
+    /// Time until the oldest call likely ends, by recent durations; only for a full limit of calls in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub likely_free_ms: Option<f64>,
     /// Number of buckets.
@@ -247,8 +245,7 @@ pub struct LimitStatus {
     /// Why the limit is paused, while it is frozen or its quota is reported as spent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_by: Option<PauseCause>,
-    /// The upstream's response that caused the pause, and how far it is believed, for people.
-    /// Absent if this leader did not receive that response itself.
+    /// The response that caused the pause, and how far it is believed, for people. Absent if another leader got it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<String>,
     /// Further remarks on the limit, for people.
@@ -364,8 +361,7 @@ pub struct Counters {
     pub upstream_429: u64,
     /// Permits given back and waiting requests cancelled.
     pub returned: u64,
-    /// Statements in upstream responses that the scheduler ignored, such as a capacity above the
-    /// configured one, or a window's end that other responses contradict.
+    /// Ignored statements of responses, such as a capacity above the configured one or a contradicted end of a window.
     #[serde(default, skip_serializing_if = "crate::is_zero")]
     pub disbelieved: u64,
     /// `upstream_429` by cause.

@@ -1,4 +1,4 @@
-//! What clients used on one day.
+//! The use of a resource by its clients on one day.
 
 use crate::name::Name;
 use serde::{Deserialize, Serialize};
@@ -43,8 +43,7 @@ pub struct DayUsage {
 /// What one client used in one class.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ClientUsage {
-    /// The client, by the label that the resource shares by; empty for calls without that label,
-    /// `(others)` for clients beyond the bound.
+    /// The client, by the label that the resource shares by; empty without that label, `(others)` beyond the bound.
     pub client: String,
     /// The class.
     pub class: Name,

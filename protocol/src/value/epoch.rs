@@ -9,10 +9,8 @@ use std::fmt;
 /// How far two machines' wall clocks may differ, in milliseconds, before an epoch is refused.
 pub const CLOCK_TOLERANCE_MS: u64 = 60_000;
 
-/// The epoch of a resource's leader. A later leader has a higher one; numbers may be skipped.
-///
-/// A leader leads in an epoch once a compare-and-set has written it to the store, and may move on
-/// to a higher one. Epochs of different resources have no order.
+/// The epoch of a resource's leader; later ones are higher. A leader leads in an epoch once a compare-and-set has
+/// written it to the store, and may move on to a higher one. Epochs of different resources have no order.
 ///
 /// The type holds every 64-bit number, because stored records and answers are read unchecked.
 /// Parsing a request refuses an epoch above [`MAX_EPOCH`](crate::bounds::MAX_EPOCH).
@@ -64,9 +62,8 @@ pub fn highest_of_a_leader(unix_ms: u64) -> Epoch {
     Epoch(unix_ms.saturating_add(CLOCK_TOLERANCE_MS))
 }
 
-/// Returns the highest epoch that a client accepts from an event at the wall time `unix_ms`.
-///
-/// A leader may count on from [`highest_of_a_leader`], and its clock may be ahead of the client's.
+/// Returns the highest epoch that a client accepts from an event at the wall time `unix_ms`: a leader may count on from
+/// [`highest_of_a_leader`], and its clock may be ahead.
 #[must_use]
 pub fn highest_of_an_event(unix_ms: u64) -> Epoch {
     Epoch(highest_of_a_leader(unix_ms).0.saturating_add(2 * CLOCK_TOLERANCE_MS))

@@ -9,9 +9,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use uuid::{Builder, Uuid};
 
-/// The id of a permit: 1 to 64 characters of `[A-Za-z0-9_.:-]`.
-///
-/// Cloning is cheap, and ids of a UUID's length fit into 40 bytes without an allocation.
+/// The id of a permit: 1 to 64 characters of `[A-Za-z0-9_.:-]`. Cloning is cheap, and a UUID needs no allocation.
 ///
 /// ```
 /// use rampmeter_protocol::id::PermitId;

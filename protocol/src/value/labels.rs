@@ -50,8 +50,7 @@ impl<'a> Labels<'a> {
         self
     }
 
-    /// Returns these labels with those of `other` in their place, even beyond their bound. An empty
-    /// value leaves a label out.
+    /// Returns these labels replaced by those of `other`, even beyond their bound. An empty value leaves a label out.
     #[must_use]
     pub fn replaced_by(mut self, other: &Labels<'a>) -> Self {
         self.0.retain(|(key, _)| other.get(key).is_none());

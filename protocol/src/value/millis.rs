@@ -4,8 +4,7 @@ use crate::bounds::MAX_MILLIS;
 use crate::time::Span;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A duration of at most [`MAX_MILLIS`], written in milliseconds. Parsing rounds fractions of a
-/// nanosecond up; whole nanoseconds survive writing and parsing.
+/// A duration of at most [`MAX_MILLIS`], written in milliseconds without loss. Parsing rounds up to whole nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Millis(Span);
 

@@ -8,8 +8,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A name of 1 to 64 characters of `[A-Za-z0-9_-]`, which serves unchanged as a token of a subject,
-/// a key of a KV bucket and a metric's label. Cloning is cheap.
+/// A name of 1 to 64 characters of `[A-Za-z0-9_-]`, valid in subjects, KV keys and metric labels. Cloning is cheap.
 ///
 /// ```
 /// use rampmeter_protocol::name::Name;

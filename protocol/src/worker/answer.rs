@@ -1,6 +1,4 @@
-//! The answers of a scheduler, and the only code that writes and reads them.
-//!
-//! A new field needs a place in its struct and in `Flat`.
+//! The answers of a scheduler, and the only code that writes and reads them. A new field is also one of `Flat`.
 
 use crate::code::Code;
 use crate::cost::Cost;
@@ -57,22 +55,19 @@ pub struct Granted<'a> {
     /// How long after its start the permit stays valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_ms: Option<f64>,
-    /// How long the call holds its place in limits of calls in flight, from its start or last
-    /// renewal; absent if it holds none.
+    /// How long the call holds its place in limits of calls in flight, from its start or renewal; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_ms: Option<f64>,
     /// The limit that sets the delay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Text<'a>>,
-    /// The account that makes the call, if the resource has accounts. The settle names it as a label
-    /// of what was `asked`.
+    /// The account that makes the call, if the resource has accounts; a label of `asked` in the settle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<Text<'a>>,
     /// The entry of `any_of` that the call has to be made by, from one; `None` as it was described.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub way: Option<u8>,
-    /// The buckets that a start ahead of now is charged to: limits, with their keys if they have
-    /// any. The start survives freezes of other buckets.
+    /// The buckets, as limits with any keys, that a future start is charged to. It survives freezes of others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub charged: Vec<(Text<'a>, Option<Text<'a>>)>,
     /// What is left of the limits, if the request asked.
@@ -81,8 +76,7 @@ pub struct Granted<'a> {
     /// The cost, if the scheduler computed it.
     #[serde(skip_serializing_if = "Cost::is_empty")]
     pub cost: Cost<'a>,
-    /// When the scheduler wrote the answer, in whole milliseconds on its clock, whose origin
-    /// changes with the epoch. Clients derive the answer's [lateness](crate::lateness) from it.
+    /// When this was written, in whole milliseconds since an origin of the epoch; see [lateness](crate::lateness).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at_ms: Option<u64>,
     /// The epoch of the answering leader, which grows with every change of leader.

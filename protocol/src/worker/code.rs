@@ -63,10 +63,8 @@ impl Code {
         self.row().status
     }
 
-    /// Returns the HTTP status with which a server that got no permit answers its own caller.
-    ///
-    /// It says who has to act: with 429 and 503 the caller has to come back later, with 4xx to send
-    /// another request. With 500 the server itself has misused permits.
+    /// Returns the HTTP status with which a server without a permit answers: with 429 and 503 its caller has to come
+    /// back later, with other 4xx to send another request; with 500 the server itself has misused permits.
     #[must_use]
     pub const fn as_server(self) -> u16 {
         self.row().as_server

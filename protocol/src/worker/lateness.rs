@@ -1,9 +1,8 @@
 //! The lateness of an answer, by the clock of the scheduler that wrote it.
 //!
-//! Only durations are compared, never the clocks of scheduler and worker. The *one-way delay* of an
-//! answer is the time from its stamp to its receipt, which the two clocks shift by the same unknown
-//! amount. The *base delay* is the smallest one-way delay of the last 30 to 60 seconds. An answer's
-//! lateness is its one-way delay minus the base delay (compare RFC 6817, LEDBAT).
+//! Only durations are compared, never clocks. The *one-way delay* of an answer is the time from its stamp to its
+//! receipt, which the clocks shift by the same unknown amount. The *base delay* is the smallest one-way delay of the
+//! last 30 to 60 seconds. An answer's lateness is its one-way delay minus the base delay (compare RFC 6817, LEDBAT).
 //!
 //! No clock drift has to be known. A bound from round trips alone would call every answer late
 //! whose path takes over 50 ms. If two successive answers are equally late, the path is long.
@@ -44,10 +43,8 @@ pub struct TimelyStart {
     pub late: Option<Span>,
 }
 
-/// The base delay of one resource's answers.
-///
-/// An answer within [`LATENESS`] of its request is in time whatever the clocks say, and sets the
-/// base delay. Before the first such answer, no slower answer is known to be in time.
+/// The base delay of one resource's answers. One within [`LATENESS`] of its request is in time whatever the clocks say,
+/// and sets the base delay. Before the first such answer, no slower one is known to be in time.
 ///
 /// ```
 /// use rampmeter_protocol::epoch::Epoch;
@@ -76,9 +73,8 @@ impl BaseDelay {
     /// Returns when the call starts. `delay` is the delay in the answer.
     ///
     /// # Errors
-    /// If the call would or might start too late. It must not be made: the caller asks again and
-    /// passes the returned delay as `before`. If the next answer is as late, the path itself takes
-    /// that long. All calls are then late by the same time and keep their distances.
+    /// If the call might start too late and must not be made. The caller asks again with the returned delay as
+    /// `before`. If that answer is as late, the path is that long: all calls are late alike and keep their distances.
     pub fn start(
         &mut self,
         answer: Stamped,

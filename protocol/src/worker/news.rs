@@ -28,8 +28,7 @@ pub enum News {
     Freeze {
         /// The frozen limits.
         limits: Vec<Name>,
-        /// The frozen buckets: limits, with their keys if they have any. If empty, as from earlier
-        /// schedulers, all buckets of `limits` are frozen.
+        /// The frozen buckets, as limits with any keys; if empty, as from earlier schedulers, all buckets of `limits`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         buckets: Vec<(Name, Option<String>)>,
         /// How long the freeze lasts.

@@ -70,8 +70,7 @@ pub struct PermitRequest<'a> {
     /// Whether the client wants `queued` answers while the request waits.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub progress: bool,
-    /// A name that the client gives itself. Two requests with one id and different names are
-    /// different requests: the second is refused.
+    /// A name that the client gives itself: of two requests with one id and different names, the second is refused.
     #[serde(borrow, skip_serializing_if = "Option::is_none")]
     pub from: Option<Text<'a>>,
     /// Asks for what is [left](crate::left::Left) of the limits.

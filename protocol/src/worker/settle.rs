@@ -20,8 +20,7 @@ pub struct Settle<'a> {
     pub id: PermitId,
     /// Whether the call was made.
     pub fate: Fate<'a>,
-    /// The request for the permit, while its lease runs. A successor of the granting scheduler may
-    /// not know the permit, and charges or ends the call from this.
+    /// What was asked, while the lease runs: a successor that does not know the permit charges or ends the call by it.
     pub asked: Option<Asked<'a>>,
     /// The span in which the permit was requested, which travels in a header of the message.
     pub trace: Option<TraceContext>,
@@ -208,8 +207,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Headers<'a> {
     }
 }
 
-/// Reads headers as tolerantly as the bounds allow: a worker that passes on all headers, in
-/// whatever types, must not lose the upstream's reason for rejecting the call.
+/// Reads headers as tolerantly as the bounds allow, so that odd types do not hide why a call was rejected.
 struct HeadersVisitor;
 
 impl<'de> Visitor<'de> for HeadersVisitor {
@@ -233,8 +231,7 @@ impl<'de> Visitor<'de> for HeadersVisitor {
     }
 }
 
-/// A text as clients write it: a string, a number, or several of them, joined by commas as in HTTP.
-/// None if it is anything else.
+/// A text as clients write it: a string, a number, or several, joined by commas as in HTTP; `None` for anything else.
 struct LooseText<'a>(Option<Text<'a>>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for LooseText<'a> {
