@@ -59,8 +59,7 @@ impl Credentials {
         }
     }
 
-    /// Notes that the upstream has refused the credential of an account. Returns whether it was one
-    /// of several, and others have not been refused.
+    /// Notes that the upstream refused an account's credential. Returns whether another account's is not refused.
     pub(crate) fn refuse(&self, account: &str, now: Time) -> bool {
         if !self.by_account.contains_key(account) {
             return false;

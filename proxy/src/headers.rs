@@ -79,8 +79,7 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
     }
 }
 
-/// Turns the headers of a client's request into those for the upstream. Without a `client`, they
-/// say nothing about the client.
+/// Turns a client's headers into those for the upstream, which say nothing about the client without `client`.
 pub(crate) fn forward(headers: &mut HeaderMap, version: Version, client: Option<ClientInfo>, pseudonym: &Pseudonym) {
     let takes_trailers = headers.get_all(TE).iter().any(|value| value.as_bytes().eq_ignore_ascii_case(b"trailers"));
     strip(headers);

@@ -1,8 +1,7 @@
 //! A reverse proxy that holds requests until their permits start.
 //!
-//! A program calls the proxy in place of its API, and needs no other change. For each request the
-//! proxy gets a permit from the scheduler, holds the request until the permit's start, forwards it,
-//! streams both bodies, and settles. A request that the upstream answers with 429 is held again.
+//! A program calls the proxy in place of its API, without another change. The proxy gets a permit for each request,
+//! holds the request until its start, forwards it, streams both bodies, and settles. After a 429 it holds it again.
 //!
 //! Begin reading in `exchange`, the path of one request. Clients connect to `listener`, whose `head_check` rejects
 //! ambiguous heads. `route` and `requested_permit` determine the permit to request. `request_body` keeps a body for

@@ -21,8 +21,7 @@ use tokio::sync::SetOnce;
 const READ_HEAD: Duration = Duration::from_secs(75);
 const MAX_HEADERS: usize = 128;
 const MAX_STREAMS: u32 = 250;
-/// The bytes that an HTTP/2 client may send, of one request and of all on a connection, before they
-/// are read. Frames of one byte take a hundred times as much memory.
+/// Bounds on unread bytes of an HTTP/2 request and connection. In frames of one byte they take a hundred times as much.
 const WINDOWS: (u32, u32) = (64 << 10, 256 << 10);
 /// The interval of HTTP/2 pings, and the timeout of their replies.
 const PING: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(10));
@@ -40,8 +39,7 @@ impl Listener {
         Listener { exchange: Arc::new(exchange), certificate: certificate.map(Arc::new) }
     }
 
-    /// Serves until `draining` is set, and then until the last connection has ended. While all
-    /// places are taken, further clients wait in the system's queue.
+    /// Serves until `draining` and the end of all connections. Beyond `most`, clients wait in the system's queue.
     pub(crate) async fn serve(self, listener: TcpListener, draining: Arc<SetOnce<()>>, most: usize) {
         let connections = Connections::new(most, WhenFull::Wait);
         tokio::select! {

@@ -84,8 +84,7 @@ impl Proxy {
         self.metrics.clone()
     }
 
-    /// Accepts no new requests, and lets held ones wait for the configured time. Those that still
-    /// wait then get a 503, and their permits are given back.
+    /// Accepts no more requests. Those held beyond the configured time get a 503 and give their permits back.
     pub async fn stop(mut self) {
         self.draining.set(()).ok();
         if tokio::time::timeout(self.drain.duration(), &mut self.serving).await.is_ok() {

@@ -57,12 +57,10 @@ pub struct Encryption {
     pub upstream_ca: Option<PathBuf>,
 }
 
-/// What web pages may request. A browser lets any page send requests to this proxy, which would
-/// forward them with its credential.
+/// What web pages may request: any page can have a browser send requests here, to be forwarded with the credential.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pages {
-    /// The names by which clients address this proxy besides its addresses, `localhost`, the
-    /// upstream's host and the hosts of routes.
+    /// Names of this proxy besides its addresses, `localhost`, and the hosts of the upstream and of routes.
     pub hosts: Vec<String>,
     /// The origins whose pages may send requests, such as `https://app.example`.
     pub origins: Vec<String>,
@@ -106,8 +104,7 @@ pub type LabelsFn = Function<dyn Fn(&Parts, IpAddr) -> Result<Labels<'static>, S
 /// Finds an error's code from the status and 16 KiB of the body, or a stream's last event.
 pub type CodeFn = Function<dyn Fn(u16, &str) -> Option<String> + Send + Sync>;
 
-/// Computes amounts by unit from the method, the path and the body, or says why there is no price.
-/// May take a tenth of a second.
+/// Computes amounts by unit from method, path and body, or says why there is none. May take a tenth of a second.
 pub type ComputePrice = Function<dyn Fn(&Method, &str, &[u8]) -> Result<Vec<(String, f64)>, String> + Send + Sync>;
 
 /// The pricing of requests by their bodies.
@@ -120,8 +117,7 @@ pub struct PriceFn {
 }
 
 impl Asking {
-    /// The path by which routes and prices distinguish requests. Fails if servers read it
-    /// differently, and only one spelling counts.
+    /// Returns the path for routes and prices. Fails if servers read it differently, and only one spelling counts.
     pub(crate) fn path<'a>(&self, written: &'a str) -> Result<Cow<'a, str>, AmbiguousPath> {
         if self.normalise { normalised(written).map(Cow::from) } else { Ok(written.into()) }
     }

@@ -1,8 +1,7 @@
 //! Rejects HTTP/1 heads that can be read in several ways.
 //!
-//! Two servers that read a request differently let a client smuggle a second one past the first.
-//! This rejects forms that hyper accepts leniently: a line that ends without a carriage return, a
-//! body with two lengths, and a transfer coding other than `chunked`.
+//! Two servers that read a request differently let a client smuggle a second one past the first. hyper accepts lines
+//! without a carriage return, bodies with two lengths, and transfer codings other than `chunked`; this does not.
 
 /// The first bytes of an HTTP/2 connection.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";

@@ -338,8 +338,7 @@ impl Exchange {
         }
     }
 
-    /// Counts and logs a body without a cost, and fails if such requests are refused. Only the
-    /// client gets the reason, which may quote the body.
+    /// Counts and logs a body without a cost, and may refuse it. Only the client sees `why`, which may quote the body.
     fn not_understood(&self, route: &str, why: String) -> Result<(), Failure> {
         self.metrics.unpriced.inc();
         let admitted = self.unpriced.lock().unwrap_or_else(PoisonError::into_inner).admit(self.clock.now(), "unpriced");

@@ -28,8 +28,7 @@ pub(crate) struct RequestedPermit {
 }
 
 impl RequestedPermit {
-    /// Determines the permit for the request with this head from `address`. Fails if the request
-    /// contains something twice, or an invalid label.
+    /// Determines the permit for a head from `address`. Fails if it contains something twice, or an invalid label.
     pub(crate) fn of(head: &Parts, address: IpAddr, asking: &Asking) -> Result<Self, String> {
         let labels = asking.labels.as_ref().map(|labels| (labels.0)(head, address));
         let mut labels = labels.transpose()?.unwrap_or_default();

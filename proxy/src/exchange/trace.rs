@@ -35,8 +35,7 @@ pub(crate) struct Held {
 }
 
 impl RequestTrace {
-    /// Begins the trace of a request with this method and these headers. If it is recorded, the
-    /// upstream sees this proxy's span in them.
+    /// Begins the trace of a request. If it is recorded, `headers` show the upstream this proxy's span.
     pub(crate) fn begin(spans: Option<&Spans>, method: &Method, headers: &mut HeaderMap, resource: &str) -> Self {
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let (parent, state) = (text(TRACEPARENT).and_then(TraceContext::parse), text(TRACESTATE).and_then(trace_state));
@@ -68,8 +67,7 @@ impl RequestTrace {
         }
     }
 
-    /// Ends the span with the status of the client's response. `outcome` is how a request on this
-    /// route was held, or why it was not forwarded.
+    /// Ends the span with the response's status. `outcome` is how the request was held, or why it was not forwarded.
     pub(crate) fn answered(&mut self, route: Arc<str>, status: u16, outcome: Result<Held, &'static str>) {
         let Some(recorded) = self.recorded.take() else { return };
         let end = recorded.spans.now();

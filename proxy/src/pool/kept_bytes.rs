@@ -5,8 +5,7 @@ use bytes::{Bytes, BytesMut};
 /// The sizes of the first and of the largest block.
 const BLOCK: (usize, usize) = (1 << 10, 64 << 10);
 
-/// Bytes in few blocks, however small the pieces in which they arrived. Kept as it is, each piece
-/// would take a hundred bytes besides its own and hold the buffer that it was read into.
+/// Bytes in few blocks: kept as they arrive, small pieces would take 100 bytes more each, and hold their read buffers.
 #[derive(Debug, Default)]
 pub(super) struct KeptBytes {
     full: Vec<Bytes>,

@@ -13,9 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How much of a body is read while its request waits, once the memory for bodies is half taken;
-/// before that, as much as may be kept. Reading shows that the client is still there: a client that
-/// disconnects with an unread body is noticed later.
+/// How much of a body is read while its request waits, once the memory for bodies is half taken; before, as much as may
+/// be kept. Reading shows that the client is there: with an unread body, its disconnect shows later.
 const READ_AHEAD: usize = 64 * 1024;
 
 #[derive(Clone, Debug)]
@@ -147,8 +146,7 @@ impl RequestBody {
         .await
     }
 
-    /// Reads the body and shows each piece to `see`. Returns whether it ended within the bounds;
-    /// otherwise what was read so far is kept.
+    /// Reads the body, showing each piece to `see`. Returns whether it ended within the bounds; what was read is kept.
     pub(crate) async fn read(&self, mut see: impl FnMut(&[u8])) -> bool {
         poll_fn(|cx| {
             let mut kept = self.lock();

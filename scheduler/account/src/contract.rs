@@ -36,8 +36,7 @@ struct Policy {
     nanos_between_refills: Option<f64>,
 }
 
-/// Reads a contract. A fault in any part rejects the whole contract, which has to be of the
-/// documented form and plausible; a part that this version can't keep to becomes a note.
+/// Reads a contract. A fault in any part rejects it as a whole; what this version can't keep to becomes a note.
 pub(super) fn read(body: &[u8]) -> Result<Contract, ProviderError> {
     let mut contract = Contract::default();
     for entry in parse(body)?.data {

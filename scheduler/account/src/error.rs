@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-/// Why a question has no answer, or no plausible one.
-///
-/// The text appears in logs, metrics and status. It consists of the scheduler's own words, numbers
-/// and the system's errors, and repeats nothing received, which may contain a secret.
+/// Why a question has no plausible answer. The text, for logs, metrics and status, has the scheduler's own words,
+/// numbers and the system's errors, and repeats nothing received, which may contain a secret.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{question}: {reason}")]
 pub struct ProviderError {

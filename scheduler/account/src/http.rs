@@ -13,8 +13,7 @@ use rampmeter_protocol::time::Span;
 /// The longest answer that is read, in bytes. A contract has about one thousand.
 const MAX_BODY: usize = 1 << 20;
 
-/// A client with one deadline for everything from connecting to the last byte. It follows no
-/// redirect, as another host must not learn the request.
+/// A client with one deadline for a whole exchange. It follows no redirect: another host must not learn the request.
 #[derive(Clone, Debug)]
 pub(super) struct Http {
     client: TlsOrPlainClient,

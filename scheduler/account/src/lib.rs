@@ -2,15 +2,12 @@
 //!
 //! The leader of the resource asks one question at a time, and again after an error; known limits stay.
 //!
-//! * After a failure the provider is not asked for 1 s. The pause doubles up to 60 s, with jitter.
-//!   An access token is kept from one term to the next.
+//! * After a failure the provider is not asked for 1 s, doubling up to 60 s, with jitter. Access tokens outlive terms.
 //! * An answer counts as a whole or not at all. A contract that is empty, negative, huge or contradictory is a
 //!   failure like a 500. An amount that never refills (`PT0S`) is a quota that is never reset.
-//! * A secret is read when a token is needed, and no structure that is printed holds it. An error
-//!   about a provider repeats nothing that was received. Libraries that see headers never log below
-//!   `debug`. `tests/tests/system/account/secrets.rs` looks for secrets in all output.
-//! * The signature of an access token is not checked: the token comes straight from the token
-//!   endpoint. Its `sub` only becomes part of a path.
+//! * A secret is read when a token is needed; no printed structure holds it, and no error repeats what was received.
+//!   Libraries that see headers log only at `debug` and above. `tests/tests/system/account/secrets.rs` tests it.
+//! * An access token's signature is not checked: it comes straight from its endpoint, and its `sub` only enters a path.
 
 mod contract;
 pub mod duration;

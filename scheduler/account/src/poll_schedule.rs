@@ -16,8 +16,7 @@ pub enum Topic {
     Levels,
 }
 
-/// When each question is due: at the start, and then at the interval of the settings. After a
-/// failure every question waits, since another one would not help a failing provider.
+/// When each question is due: at the start, then at its interval. After a failure all wait, to spare the provider.
 ///
 /// ```
 /// use rampmeter_protocol::{time::{Span, Time}};
@@ -75,8 +74,7 @@ impl PollSchedule {
         }
     }
 
-    /// Records that `topic` was not answered at `now`. The pause is multiplied by `jitter`, from
-    /// 0.5 to 1, so that many resources don't retry together.
+    /// Records that `topic` was not answered. `jitter`, from 0.5 to 1, scales the pause, so that resources retry apart.
     pub fn failed(&mut self, now: Time, topic: Topic, jitter: f64) {
         let doubled = FIRST_PAUSE.nanos() << self.failures.min(16);
         let pause = doubled.min(LONGEST_PAUSE.nanos()) as f64 * jitter.clamp(0.5, 1.0);

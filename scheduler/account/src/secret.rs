@@ -1,4 +1,4 @@
-//! Where secrets come from, and how they are read.
+//! The sources of secrets.
 
 use secrecy::SecretString;
 use std::fmt;
@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 /// The longest secret that is read, in bytes: many PEM keys, but few files given by mistake.
 const MAX_SECRET: u64 = 64 * 1024;
 
-/// Where a secret is kept. It is read when it is needed, so that a replaced one counts without a
-/// restart. No part of the configuration ever holds it.
+/// Where a secret is kept. It is read at each use, so that a replaced one counts; the configuration never holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretSource {
     /// In the environment variable of this name.

@@ -21,10 +21,9 @@ use rampmeter_protocol::clock::Clock;
 /// Characters to escape in a user's id: all that could end a path or a query value.
 const ID: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
-/// A client of Sentinel Hub's rate limit endpoints.
-///
-/// It keeps what it needs between questions, such as an access token. A question may be dropped at any await.
-/// Every answer is checked; implausible limits are an error. An error contains no secret and nothing received.
+/// A client of Sentinel Hub's rate limit endpoints. It keeps what it needs between questions, such as an access token;
+/// a question may be dropped at any await. Every answer is checked; implausible limits are an error. An error contains
+/// no secret and nothing received.
 #[derive(Debug)]
 pub struct SentinelHub {
     http: Http,

@@ -11,8 +11,7 @@ use serde::de::DeserializeOwned;
 
 /// The scheme before a token in its header.
 const SCHEME: &str = "Bearer ";
-/// A token is replaced this long before its end, or after nine tenths of its life if that is later.
-/// No question may outlive its token.
+/// A token is replaced this long before its end or, if later, after 9/10 of its life, so that no question outlives it.
 const BEFORE_END: Span = Span::from_secs(60);
 /// The life of a token that does not state one.
 const DEFAULT_LIFE: Span = Span::from_secs(60);

@@ -79,9 +79,8 @@ pub(super) fn value<T: Clone + Into<U>, U>(given: &Spanned<T>) -> U {
 /// name: Option<Spanned<Parser>> = Default("value") => field,
 /// ```
 ///
-/// The type parses the value and reports its faults. `=> field` is for values that depend on no
-/// other key: the generated `fill` puts them into that field of the settings, whose type follows
-/// `fills`.
+/// The type parses the value and reports its faults. `=> field` is for values that depend on no other key: the
+/// generated `fill` puts them into that field of the settings, whose type follows `fills`.
 macro_rules! keys {
     (
         $(#[doc = $about:literal])+

@@ -1,7 +1,6 @@
 //! The configuration file: read, checked, and turned into settings.
 //!
-//! The keys of the file are in `limits::table`, and `default_file` writes the file that users start
-//! from. [`parse`] reports each fault of a file with its place.
+//! Keys are rows of `keys!` tables, `default_file` writes a first file, and [`parse`] shows each fault with its place.
 
 mod default_file;
 mod http;

@@ -10,8 +10,7 @@ rampmeter_protocol::named! {
     pub enum Dialect {
         /// Sentinel Hub and Copernicus Data Space: `Retry-After` in ms, a call's cost in `X-ProcessingUnits-Spent`.
         SentinelHub = "sentinel-hub",
-        /// The IETF draft: `RateLimit` with `RateLimit-Policy`; `RateLimit-Limit`, `-Remaining` and
-        /// `-Reset` of earlier drafts.
+        /// The IETF drafts: `RateLimit` with `RateLimit-Policy`; earlier `RateLimit-Limit`, `-Remaining` and `-Reset`.
         Ietf = "ietf",
         /// Discord: `X-RateLimit-Limit`, `-Remaining` and `-Reset-After` of a `-Bucket`.
         Discord = "discord",
@@ -22,11 +21,9 @@ rampmeter_protocol::named! {
         Anthropic = "anthropic",
         /// GitHub: `x-ratelimit-{limit,remaining,used,reset}` of a `-resource`.
         Github = "github",
-        /// Shopify: `throttleStatus` of the body, which a worker passes on as the header
-        /// `throttle-status`, and `X-Shopify-Shop-Api-Call-Limit`.
+        /// Shopify: `throttleStatus` of the body, sent on as `throttle-status`, and `X-Shopify-Shop-Api-Call-Limit`.
         Shopify = "shopify",
-        /// The headers of all dialects, and others such as `x-rate-limit-remaining` and
-        /// `retry-after-ms`. The size of a reset decides whether it is a duration or a moment.
+        /// All dialects' headers and others, such as `retry-after-ms`. The size of a reset shows if it is a moment.
         #[default]
         Generic = "generic",
         /// HTTP alone: `Retry-After`, which all other dialects have too.

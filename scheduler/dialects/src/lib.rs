@@ -1,8 +1,7 @@
 //! Reads rate limits from an upstream's responses, dialect by dialect.
 //!
-//! A [`Reader`] turns the status and headers of a settle into an
-//! [`Observation`](rampmeter_policy::observation::Observation). It reads no clock: the wall time,
-//! with which dates are compared, is an argument.
+//! A [`Reader`] turns status and headers of a settle into an
+//! [`Observation`](rampmeter_policy::observation::Observation); the wall time for its dates is an argument.
 //!
 //! One [`Reader`] reads all dialects by the names of headers and the notations listed in docs/upstreams.md, and
 //! by these rules. Dialects add peculiarities, configurations [headers](OddHeaders) and [objections](Objection).
@@ -13,12 +12,11 @@
 //!   [bounded](MAX_PAUSE). Moments are compared with the response's `Date` if the server's clock differs.
 //! * **429** means that a limit objected. Without `Retry-After`, the pause lasts until the last
 //!   empty window ends. The limit is known if the response shows exactly one empty bucket.
-//! * **403** equals a 429 if it has `Retry-After` or shows an empty bucket, as at GitHub. Sentinel
-//!   Hub answers 403 when a quota is spent, but also when an account lacks a permission; only the
-//!   body distinguishes the two. A wrong guess would stop all calls until the next month; a missed
-//!   one costs calls that fail for nothing. A 403 therefore counts as a spent quota if the worker
-//!   passes a code from the body that says so, or passes none and it has `Retry-After`. Any other
-//!   code is about permissions. A worker that reads the body itself reports a spent quota by
+//! * **403** equals a 429 if it has `Retry-After` or shows an empty bucket, as at GitHub. Sentinel Hub answers 403 when
+//!   a quota is spent, but also when an account lacks a permission; only the body distinguishes the two. A wrong guess
+//!   would stop all calls until the next month; a missed one costs calls that fail for nothing. A 403 therefore counts
+//!   as a spent quota if the worker passes a code from the body that says so, or passes none and it has `Retry-After`.
+//!   Any other code is about permissions. A worker that reads the body itself reports a spent quota by
 //!   [`Response::quota_spent`](rampmeter_protocol::settle::Response).
 //! * **A code** of the body's error takes precedence over the status: `THROTTLED` of Shopify
 //!   objects with status 200, and `lock_timeout` of Stripe is no objection despite status 429.

@@ -26,8 +26,7 @@ pub struct Objection {
     pub header: Option<(Cow<'static, str>, Option<Cow<'static, str>>)>,
     /// The code of the error. Only letters and digits are compared, ignoring case.
     pub code: Option<Cow<'static, str>>,
-    /// A text in the body, ignoring case. Whoever has the body looks for it, and passes on
-    /// [`code`](Objection::code), or this text without one.
+    /// A text in the body, in any case. Whoever has the body passes on [`code`](Objection::code), or else this text.
     pub body: Option<Cow<'static, str>>,
     /// What the response means.
     pub means: Means,

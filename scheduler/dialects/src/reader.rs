@@ -107,8 +107,7 @@ impl Reader {
         self.objections.iter().find_map(|objection| objection.code_in(status, &lower))
     }
 
-    /// Returns whether some objection depends on this code. Of several codes in a body, such as
-    /// `status` and `reason`, the first known one is to be passed on.
+    /// Returns whether some objection depends on this code. Of several in a body, the first known one is passed on.
     #[must_use]
     pub fn knows_code(&self, status: u16, code: &str) -> bool {
         self.objections.iter().any(|objection| objection.knows(status, code))
@@ -206,8 +205,7 @@ impl Judged<'_> {
         Verdict::Exhausted { scope: self.scope(objection), reset: reset.map(|reset| reset.min(MAX_RESET)) }
     }
 
-    /// The pause in a header, or else the time until the last empty window ends. A bucket that
-    /// refills all the time has stock long before its reset.
+    /// The pause in a header, or else until the last empty window ends: gradual buckets have stock long before.
     fn stated_pause(&self) -> Option<Span> {
         let windows = self.empty().filter(|reading| !reading.described.is_gradual);
         let ends = windows.filter_map(|reading| reading.reset).max().filter(|end| *end > Span::ZERO);

@@ -30,8 +30,7 @@ pub(crate) fn policies(text: &str) -> Option<Vec<Policy>> {
     Some(items(text)?.iter().map(policy).collect())
 }
 
-/// Parses the buckets of `RateLimit`, such as `"burst";r=50;t=30`, or
-/// `limit=100, remaining=50, reset=30` of an earlier draft. `None` if the text is neither.
+/// Parses `RateLimit`, as `"burst";r=50;t=30` or, in an earlier draft, `limit=100, remaining=50, reset=30`.
 pub(crate) fn readings(text: &str, policies: &[Policy]) -> Option<Vec<Reading>> {
     match items(text) {
         Some(items) => Some(items.iter().filter_map(|item| reading(item, policies)).collect()),

@@ -124,8 +124,7 @@ impl DiscoveredLimit {
         }
     }
 
-    /// Returns the limit as a configuration would state it. A steered rate becomes a number of
-    /// calls per second or, below that, one call in a longer period.
+    /// Returns the limit as a configuration states it, a steered rate in calls per second or one per longer period.
     pub(crate) fn as_configuration(&self) -> LimitSpec {
         let (capacity, period) = (self.in_force, self.spec.period);
         let learn = if self.spec.is_steered() { Learn::Never } else { self.spec.learn };

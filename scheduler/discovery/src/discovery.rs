@@ -52,10 +52,9 @@ enum RejectionSource {
     Places,
 }
 
-/// The discovery of limits for one resource, if the resource wants it.
-///
-/// The core has to begin with the [extended](Discovery::extended) resource. From then on, all events go to
-/// [`handle`](Discovery::handle), and the driver takes [`next_wakeup`](Discovery::next_wakeup) from here.
+/// The discovery of limits for one resource, if it wants that. The core has to begin with the
+/// [extended](Discovery::extended) resource. From then on, all events go to [`handle`](Discovery::handle), and the
+/// driver takes [`next_wakeup`](Discovery::next_wakeup) from here.
 ///
 /// What a response or a wake-up teaches is in force in the core before the core handles it, so that
 /// all commands that follow from an event number limits alike. No limits change in a hand-over.
@@ -238,8 +237,7 @@ impl Discovery {
         Event::Discovered { resource: Box::new(self.resource()), left }
     }
 
-    /// Learns from the response to a call. If the number of calls in flight caused a rejection, the
-    /// verdict becomes [`Verdict::Crowded`]. `in_force` is the resource of the core.
+    /// Learns from a response to a call. If too many were in flight, a rejection becomes [`Verdict::Crowded`].
     fn learn(&mut self, in_force: &Resource, now: Time, call: EndedCall<'_>, answer: &mut Observation) {
         self.in_flight = call.beside;
         match self.refused_by(in_force, call.bill, answer) {
@@ -356,8 +354,7 @@ impl Discovery {
         self.discovered.iter().find(|limit| limit.evidence == evidence)
     }
 
-    /// Puts `in_force` into force as the capacity of a steered limit. Its specification keeps the
-    /// first amount: a limit whose specification changes starts anew in the core.
+    /// Puts a capacity of a steered limit into force. `spec` keeps the first amount, or the core would start it anew.
     fn put(&mut self, now: Time, evidence: Evidence, spec: LimitSpec, in_force: Amount) {
         let learn = Learn::Steered(in_force);
         let Some(known) = self.discovered.iter_mut().find(|limit| limit.evidence == evidence) else {

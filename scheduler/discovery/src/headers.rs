@@ -1,8 +1,7 @@
 //! Derives a limit from the headers of a response.
 //!
-//! A window is as long as the longest time until its end that headers stated. For a bucket that
-//! refills all the time, headers state when it is full, and its period follows from this time and
-//! the missing amount. Headers are coarse, so both periods are rounded to usual ones.
+//! A window is as long as the longest stated time until its end. For a bucket that refills all the time, headers state
+//! when it is full: its period follows from that and the missing amount. Both are rounded to usual ones.
 
 use crate::discovered_limit::algorithm;
 use rampmeter_policy::observation::{Reading, Scope};
@@ -25,8 +24,7 @@ const PRECISELY: u64 = 3;
 const COARSELY: u64 = 40;
 const UNNAMED: &str = "learned-limit";
 
-/// Returns the limit that a reading describes, if it says enough. The call had this route, with its
-/// label, and these labels for keys.
+/// Returns the limit that a reading of a call with this route and label and these keys describes, if it says enough.
 pub(crate) fn described_limit(reading: &Reading, route: Option<(&str, &str)>, keys: &[String]) -> Option<LimitSpec> {
     let capacity = reading.capacity.filter(|capacity| *capacity >= Amount::ONE)?;
     let unit = if let Scope::Unit(unit) = &reading.scope { unit } else { REQUESTS };

@@ -12,8 +12,7 @@
 
 use rampmeter_protocol::time::{Span, Time};
 
-/// The number of served calls before a higher cap is tried, so that a refused try costs half a
-/// percent of calls. The first try comes after half as many.
+/// Served calls before a higher cap is tried, so that a refused try costs half a percent; the first needs half as many.
 const CALLS_BEFORE_TRY: u64 = 200;
 /// The largest number of such calls, reached after several refused tries.
 const MOST_CALLS_BEFORE_TRY: u64 = 3200;

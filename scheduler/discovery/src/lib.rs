@@ -1,5 +1,4 @@
-//! Discovers limits that the configuration lacks from the upstream's responses. The crate is pure:
-//! events and times go in, limits come out.
+//! Discovers limits that the configuration lacks from responses. Pure: events and times go in, limits come out.
 //!
 //! | limits | discovered from |
 //! |---|---|

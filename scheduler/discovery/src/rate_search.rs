@@ -1,9 +1,8 @@
 //! Finds the rate that an upstream serves, if no header states it.
 //!
-//! Additive increase and multiplicative decrease (Chiu and Jain, 1989), with the slow start of TCP
-//! (RFC 5681) and the growth of CUBIC (RFC 9438). After a rejection, the rate approaches the
-//! rejected one, stays near it for a while (the plateau), and only then exceeds it. The longer the
-//! pause that the upstream asks for, the longer the plateau. An unused rate does not grow.
+//! Additive increase and multiplicative decrease (Chiu and Jain, 1989), with the slow start of TCP (RFC 5681) and the
+//! growth of CUBIC (RFC 9438). After a rejection, the rate approaches the rejected one, stays near it for a while (the
+//! plateau), then exceeds it. A longer pause means a longer plateau. An unused rate does not grow.
 
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::VecDeque;
@@ -33,8 +32,7 @@ const PLATEAU: Span = Span::from_secs(30);
 const PAUSES: u64 = 10;
 /// Least calls of a plateau, because each return to the rejected rate costs a rejected call.
 const CALLS: f64 = 200.0;
-/// After a rejection with a long pause, the rate is at most this fraction of the rate served
-/// before, measured over about as long a time as the pause.
+/// After a rejection with a long pause, the rate is at most this part of that served before, over about as long a time.
 const SUSTAINED: f64 = 0.95;
 const SECONDS: usize = 64;
 /// The rate counts as used if at least this fraction of it is served.
