@@ -41,8 +41,7 @@ impl FrontGuard {
         }
     }
 
-    /// Returns whether a proxy asks about a request of its own client. A page cannot add a proxy's headers
-    /// without a preflight request, which nothing here allows.
+    /// Returns whether a proxy asks about a request of its client. No page can add such headers: no preflight succeeds.
     fn is_passed_on(&self, request: &Request, peer: IpAddr) -> bool {
         let is_proxy = self.proxies.iter().any(|network| network.contains(&peer));
         is_proxy && request.uri().path().starts_with(CHECK) && is_forwarded(request.headers())
@@ -61,8 +60,7 @@ pub(super) async fn guard(State(guard): State<FrontGuard>, request: Request, nex
     }
 }
 
-/// Passes requests on whose body is empty or JSON. Without a preflight request, a page may send bodies of
-/// other types, or without a type, to any host.
+/// Passes on empty and JSON bodies. Without a preflight, a page may send any host bodies of other types, or of none.
 pub(super) async fn json_only(request: Request, next: Next) -> Response {
     let content_type = request.headers().get(header::CONTENT_TYPE);
     match request.body().is_end_stream() || content_type.is_some_and(is_json) {

@@ -129,8 +129,7 @@ impl Check {
     }
 }
 
-/// Waits out the remaining delay, since the proxy forwards at once. Without a delay there is no timer, because the
-/// shortest takes a millisecond.
+/// Waits out the delay, as the proxy forwards at once. Without one it sets no timer: the shortest takes a millisecond.
 async fn wait_out(delay_ms: f64) {
     let delay = Millis::new(delay_ms).map_or(Span::ZERO, Millis::span);
     if delay > Span::ZERO {

@@ -22,20 +22,17 @@ const MAX_HEAD: usize = 16 * 1024;
 const READ_HEAD: Duration = Duration::from_secs(10);
 /// How long answers may take to leave when the process stops.
 const LEAVE: Duration = Duration::from_secs(1);
-/// Connections beyond those for requests that wait for permits, so that requests for health find room. With
-/// fewer, a burst of new connections could close them all.
+/// Connections kept for requests for health. With fewer, a burst of new connections could close them all.
 const KEPT_FOR_HEALTH: usize = 64;
 /// The answer to a client when all places are taken by clients with an open request.
 const FULL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
-/// Admits clients. When all places are taken, the oldest connection without an open request is closed, so
-/// that slow and idle clients keep no other client out.
+/// Admits clients. If full, closes the oldest connection without an open request, so that slow clients keep none out.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionLimiter {
     connections: Arc<Connections>,
-    /// The places of the front's requests, by client and whether they ask for permits: those may wait
-    /// long, and must leave room for other requests of the client.
+    /// The places of requests by client and whether they ask for permits: these may wait long, and leave others room.
     front_places: Places<(Party, bool)>,
 }
 

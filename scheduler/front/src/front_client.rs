@@ -132,10 +132,9 @@ impl FrontClient {
 }
 
 impl Exchange {
-    /// Sends a message to `endpoint`, and returns whether that was possible. Replies carry the message's number.
-    ///
-    /// The first messages go to this process if it leads and is connected; without a connection the leader may
-    /// have changed. For the same reason all messages after the first wait for a reply go over NATS.
+    /// Sends a message to `endpoint`, and returns whether that was possible. Replies carry the message's number. The
+    /// first messages go to this process if it leads and is connected; without a connection the leader may have
+    /// changed. For the same reason all messages after the first wait for a reply go over NATS.
     pub(super) async fn ask(&self, endpoint: &Endpoint, message: u64, payload: Vec<u8>) -> bool {
         if !self.front_client.is_connected() {
             return false;

@@ -65,8 +65,7 @@ impl<'a> OriginalRequest<'a> {
         Ok(origin)
     }
 
-    /// Returns the configured labels, without those whose header is missing. Values are cut to the protocol's
-    /// length. Fails if the original request is ambiguous.
+    /// Returns the configured labels that the request states, cut to the protocol's length. Fails if it is ambiguous.
     pub(super) fn labels(&self) -> Result<Labels<'static>, Ambiguity> {
         let mut labels = Labels::new();
         for (key, source) in &self.settings.labels {

@@ -1,5 +1,4 @@
-//! Reads requests to their end before anything is done for them, within bounds. Nothing is read of a
-//! request without a token, or on a path without bodies.
+//! Reads requests to their end, within bounds, before they are served; not without a token or on a path without bodies.
 
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;

@@ -22,8 +22,7 @@ pub(super) struct TokenReader {
 }
 
 impl TokenReader {
-    /// Reads the tokens now, and if they are in a file, whenever it changes. A later invalid file leaves the
-    /// former tokens valid. Fails if there are no tokens now.
+    /// Reads the tokens, again if their file changes; an invalid one changes nothing. Fails if there are none now.
     pub(super) fn start(source: TokenSource) -> anyhow::Result<watch::Receiver<Holders>> {
         let secret_source = secret_source(&source);
         let reader = TokenReader::new(source);

@@ -31,15 +31,13 @@ pub(crate) async fn leave(store: &Path, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Tells a file from each other one, even if that has its inode later, where the file system keeps
-/// the time of its creation.
+/// Identifies a file, even if another gets its inode later, where the file system keeps the time of creation.
 fn identity(file: &Metadata) -> String {
     let born = file.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
     format!("{}-{}", file.ino(), born.unwrap_or_default().as_nanos())
 }
 
-/// Returns the name of the server that left `store` exactly as it is, if there is one, or else one that
-/// no server had. A mark counts once, since each start changes the lock of the store.
+/// Returns the name of the server that left `store` as it is, or a new one. A mark counts once: starts change the lock.
 pub(crate) fn name(store: &Path, prefix: &str) -> String {
     let drawn = || format!("{prefix}{:016x}", RandomState::new().hash_one(store));
     left_by(store).ok().flatten().unwrap_or_else(drawn)

@@ -29,8 +29,7 @@ fn at(path: &Path) -> impl FnOnce(io::Error) -> NoServer + use<> {
     move |error| NoServer(format!("{}: {error}", path.display()))
 }
 
-/// The folder with a downloaded nats-server, as `nats-server/<version>/nats-server`. Processes can
-/// share it: they download the server once, and never see half a file.
+/// The folder of a downloaded `nats-server/<version>/nats-server`, which processes share: none ever sees half a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cache(PathBuf);
 
@@ -84,8 +83,7 @@ fn hash_of(path: &Path) -> io::Result<String> {
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Waits for other processes that download into the same cache. Their downloads are bounded, and
-/// the system frees the lock of a process that dies.
+/// Waits for other downloads into the cache, which are bounded; the system frees the lock of a process that dies.
 async fn lock(path: PathBuf) -> Result<File, NoServer> {
     let error = at(&path);
     let locked = spawn_blocking(move || {
@@ -132,8 +130,7 @@ fn only_file(folder: &Path) -> io::Result<PathBuf> {
 
 async fn python<'a>(module: &str, arguments: impl IntoIterator<Item = &'a OsStr>) -> Result<(), NoServer> {
     let mut command = Command::new("python3");
-    // `-m` would take a module from the current folder first. Before Python 3.11 it does so in any
-    // case, and only root writes to this folder.
+    // `-m` looks in the current folder first, before Python 3.11 whatever is set; only root writes to this one.
     command.env("PYTHONSAFEPATH", "1").current_dir("/");
     command.args(["-m", module]).args(arguments).stdin(Stdio::null()).kill_on_drop(true);
     let slow = |_elapsed| NoServer(format!("python3 -m {module} took more than {} s", PYTHON_BOUND.as_secs()));

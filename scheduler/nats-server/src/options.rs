@@ -10,10 +10,9 @@ pub struct Options {
     pub port: u16,
     /// The folder of `JetStream`'s data. By default a folder that is removed with the server.
     pub store: Option<PathBuf>,
-    /// A configuration file of nats-server, for all settings except address, port and store. Its
-    /// `jetstream` block needs `store_dir: $NATS_STORE`: a server refuses a store both there and as
-    /// an argument, and without either takes a temporary folder. By default it has the defaults of
-    /// NATS: `JetStream` acknowledges a write before it is on disk.
+    /// A configuration file of nats-server, for all settings except address, port and store. Its `jetstream` block
+    /// needs `store_dir: $NATS_STORE`: a server refuses a store both there and as an argument, and without either takes
+    /// a temporary folder. By default, `JetStream` acknowledges a write before it is on disk, as is usual with NATS.
     pub configuration: Option<PathBuf>,
     /// The login required of clients, by default none. A configuration file has its own users.
     pub login: Option<Login>,
@@ -21,12 +20,10 @@ pub struct Options {
     pub arguments: Vec<String>,
     /// Further environment variables, to which a configuration file refers as `$NAME`.
     pub environment: Vec<(String, String)>,
-    /// Whether the server survives Ctrl-C in the terminal, for an owner that needs NATS to stop
-    /// cleanly. By default the server gets the same Ctrl-C, and ends even if its owner does not.
+    /// Whether the server survives a Ctrl-C, for an owner that needs NATS to stop cleanly; by default it ends at once.
     pub outlives_interrupt: bool,
-    /// The prefix of the server's name. The rest is drawn at each start, but after a clean stop the
-    /// next server in an untouched store keeps the name, so that equal names prove that nothing was
-    /// written in between. By default NATS draws the whole name.
+    /// The prefix of the server's name. The rest is drawn at each start, but after a clean stop the next server in an
+    /// untouched store keeps the name: equal names prove that nothing was written between. By default NATS draws all.
     pub name_prefix: Option<&'static str>,
 }
 

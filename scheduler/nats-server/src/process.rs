@@ -1,5 +1,4 @@
-//! A run of nats-server: its private folder, its addresses, the lock of its store, and the guard
-//! that ends it with its owner.
+//! A run of nats-server: its private folder, addresses, store lock, and the guard that ends it with its owner.
 
 use crate::binary::{Binary, tail_of_file};
 use crate::clean_stop;
@@ -26,8 +25,7 @@ const ENDING_POLL: Duration = Duration::from_millis(20);
 const TAKEN: &str = "address already in use";
 /// The environment variable with the folder of the store, for configuration files.
 const STORE: &str = "NATS_STORE";
-/// Waits for the end of its standard input, which only the owner holds open, and ends the server. A
-/// paused server is resumed so that it can end.
+/// Ends the server, resumed if paused, at the end of standard input, which only the owner holds open.
 const GUARD: &str = r#"read -r _; kill "$1"; kill -CONT "$1""#;
 
 /// Why a server could not be started.
@@ -213,11 +211,9 @@ pub(crate) struct Running {
     pub(crate) name: Option<String>,
 }
 
-/// Starts a process that ends the server with this process id when its owner dies. It has its own process group, so
-/// that a Ctrl-C does not end it before its owner. Dropping it ends it and leaves the server alone.
-///
-/// The system closes the owner's end of a pipe even after a `kill -9`. A parent-death signal would
-/// need unsafe code, which this workspace forbids.
+/// Starts a process that ends the server with this id when its owner dies, in a process group that no Ctrl-C ends
+/// first. Dropping it ends it and leaves the server alone. The system closes the owner's end of a pipe even after a
+/// `kill -9`; a parent-death signal would need unsafe code, which this workspace forbids.
 fn guard(server: u32) -> io::Result<Child> {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", GUARD, "nats-server-guard", &server.to_string()]);

@@ -46,9 +46,7 @@ impl SearchPath {
 }
 
 impl Binary {
-    /// Searches [`SearchPath::of_this_process`] by [`SearchPath::find`].
-    ///
-    /// The first call may download a few megabytes; concurrent calls and processes share them.
+    /// Applies [`SearchPath::find`] to [`SearchPath::of_this_process`]. May download some megabytes, but only once.
     ///
     /// # Errors
     /// [`NotFound`], which lists what was tried and what to install.

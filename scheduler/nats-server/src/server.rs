@@ -23,11 +23,9 @@ const PORT_BOUND: Duration = Duration::from_secs(10);
 
 const PORT_POLL: Duration = Duration::from_millis(200);
 
-/// A nats-server with `JetStream` that runs as a child process and listens on 127.0.0.1 only.
-///
-/// Dropping it kills the process, so the server ends when its owner returns, panics or stops its
-/// runtime. It also ends when a signal kills the owner, even by `kill -9`. It keeps its store
-/// locked while it lives: no other [`Server`] starts there.
+/// A nats-server with `JetStream` that runs as a child process and listens on 127.0.0.1 only. Dropping it kills the
+/// process, and so does any end of its owner, even by `kill -9`. It keeps its store locked while it lives: no other
+/// [`Server`] starts there.
 #[derive(Debug)]
 pub struct Server {
     // This field precedes `launch`, so that the process is killed before its folder is removed.
@@ -128,9 +126,8 @@ impl Server {
         }
     }
 
-    /// Runs the server again on the same port and store, stopping it first if it runs.
-    ///
-    /// The port is free in between. The restart fails if another process keeps it for ten seconds.
+    /// Runs the server again on the same port and store, stopping it first if it runs. The port is free in between: the
+    /// restart fails if another process keeps it for ten seconds.
     ///
     /// # Errors
     /// [`StartError`]. The server is then stopped, and can be restarted again.

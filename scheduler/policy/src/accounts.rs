@@ -1,7 +1,6 @@
-//! The limits in force of a pool of accounts, and what is wrong with its specification.
+//! The limits in force of a pool of accounts, and the faults of its specification.
 //!
-//! A limit that each account has becomes one limit for each: `requests` of `team-a` is
-//! `requests-of-team-a`, for calls whose label `account` is `team-a`.
+//! A limit of each account becomes one per account: `requests-of-team-a` is for calls whose `account` is `team-a`.
 
 use crate::spec::{AccountSpec, Discover, LimitSpec, MAX_ACCOUNTS, Pattern, ResourceSpec, SpecError, SpecField};
 use rampmeter_protocol::labels::ACCOUNT;

@@ -1,4 +1,4 @@
-//! Which requests a limit applies to, and which limits apply to a request.
+//! The requests that a limit applies to, and the limits that apply to a request.
 
 use crate::ids::LimitId;
 use rampmeter_protocol::labels::Labels;
@@ -11,8 +11,7 @@ use std::sync::Arc;
 /// The largest number of labels in a bucket's key.
 pub const MAX_KEY_LABELS: usize = 4;
 
-/// Selects the requests that a limit applies to, and the labels that key its buckets. By default a
-/// limit applies to every request and has one bucket.
+/// Selects a limit's requests, and the labels that key its buckets; by default every request, and one bucket.
 ///
 /// ```
 /// use rampmeter_policy::spec::{Applies, Pattern};
@@ -172,8 +171,7 @@ impl Candidate {
     }
 }
 
-/// Counts exact values, sets, prefixes, prefix bytes and regular expressions, to be compared in
-/// this order: one exact value beats any number of sets.
+/// Counts exact values, sets, prefixes, prefix bytes and regular expressions, in order: an exact value beats any sets.
 fn specificity(applies: &Applies) -> [usize; 5] {
     let mut counts = [0; 5];
     for pattern in applies.matching.values() {

@@ -32,8 +32,7 @@ pub struct Bill {
     pub account: Option<AccountId>,
     /// The way to make the call: 0 as the request describes it, otherwise an entry of `any_of`.
     pub way: u8,
-    /// The bills of which one is chosen when the call gets its start. This bill then only says what
-    /// the request is likely to take from each bucket.
+    /// The bills of which one is chosen with the start. This bill is then only the likely charge of each bucket.
     pub alternatives: Option<Arc<[Alternative]>>,
 }
 
@@ -110,8 +109,7 @@ impl Bill {
         self.keyed.sort_by_key(|charge| charge.limit);
     }
 
-    /// Creates the bill of a request with these alternatives, which charge the same keys. What all
-    /// of them take, it takes; of the rest its likely part.
+    /// Creates the bill of alternatives that charge the same keys: what all of them take, and likely parts of the rest.
     pub(crate) fn with_alternatives(alternatives: Arc<[Alternative]>) -> Bill {
         let first = &alternatives[0].bill;
         let mut whole = Bill { account: None, way: 0, shared: SmallVec::new(), ..(**first).clone() };

@@ -1,8 +1,7 @@
-//! What is configured, what a call costs of it, and what a response of the upstream says of it.
+//! The policy of a resource: its configuration, what a call costs, and what a response says about limits.
 //!
-//! [`spec::ResourceSpec`] is a configuration as it is written, and [`Resource`] a valid one with
-//! exact amounts. [`Resource::bill`] computes what a call takes from each limit. Nothing here has a
-//! state: levels, queues and permits are the core's.
+//! [`spec::ResourceSpec`] is a configuration as written, [`Resource`] a valid one with exact amounts.
+//! [`Resource::bill`] computes a call's charges. Nothing here has a state: levels, queues and permits are the core's.
 
 mod accounts;
 mod applies;

@@ -32,8 +32,7 @@ pub enum Counting {
     Tokens,
     /// Windows of time, each with its own capacity.
     Windows(WindowAlignment),
-    /// Room that calls take up for this time. If `until_settled`, a call also stops taking up room
-    /// when it is settled, and can be renewed.
+    /// Room that calls take up for this time or, if `until_settled`, until settled if sooner; those can be renewed.
     Occupied {
         /// The longest time for which a call takes up room.
         length: Span,
@@ -43,8 +42,7 @@ pub enum Counting {
 }
 
 impl Counting {
-    /// Returns how `algorithm` counts. Starts stay away from the ends of windows by `guard`, or by
-    /// `jitter` if the upstream reports these ends.
+    /// Returns how `algorithm` counts. Starts stay `guard` away from ends of windows, `jitter` if these are reported.
     fn new(algorithm: &Algorithm, period: Span, guard: Span, jitter: Span) -> Self {
         // A sliding window bounds every window that begins with its first call.
         let sliding = Counting::Occupied { length: period + jitter, until_settled: false };
@@ -62,10 +60,8 @@ impl Counting {
     }
 }
 
-/// A limit's policy, ready for arithmetic.
-///
-/// Levels of its buckets lie `margin` below the upstream's, so a start may use the whole level, and
-/// a full bucket holds `capacity - margin`.
+/// A limit's policy, ready for arithmetic. Levels of its buckets lie `margin` below the upstream's, so a start may use
+/// the whole level, and a full bucket holds `capacity - margin`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
     spec: Arc<LimitSpec>,
@@ -162,8 +158,7 @@ impl Limit {
         self.is_quota() || self.spec.period >= LONG_PERIOD
     }
 
-    /// Returns whether its end is forecast: for quotas and limits of an hour or longer, unless
-    /// these have keys or count calls in flight.
+    /// Returns whether its end is forecast: for quotas and periods of an hour or more, without keys or calls in flight.
     #[must_use]
     pub fn has_forecast(&self) -> bool {
         let is_long = self.is_quota() || self.spec.period >= FORECAST_PERIOD;
@@ -230,9 +225,8 @@ impl Limit {
         }
     }
 
-    /// Returns the latest time at which a call stops counting that the upstream has answered by
-    /// `answered`. It was counted by then, so that only a fifth of the jitter is left, for clocks that
-    /// drift. `None` unless this is a sliding window.
+    /// Returns when a call that the upstream answered by `answered` stops counting at the latest. It was counted by
+    /// then, so only a fifth of the jitter is left, for clocks that drift. `None` unless this is a sliding window.
     #[must_use]
     pub fn counts_until_if_answered(&self, answered: Time) -> Option<Time> {
         match &self.counting {
@@ -257,8 +251,7 @@ impl Limit {
         }
     }
 
-    /// Returns the nanosecond after a steadily refilled bucket is at level zero, if its level is
-    /// `level` at `now`. This lies in the past for a positive level.
+    /// Returns the nanosecond after a steadily refilled bucket, at `level` now, is at zero: past for a positive level.
     #[must_use]
     pub fn empty_at(&self, now: Time, level: Credit) -> Time {
         let refill = |credit| self.rate.refill_span(credit);
@@ -292,8 +285,7 @@ impl Limit {
         self.headrooms[tier.index()]
     }
 
-    /// Returns the level at which a start of `tier` may take `cost`, with the tier's headroom left.
-    /// A cost that never leaves the headroom needs a full bucket.
+    /// Returns the level at which `tier` may take `cost` and leave its headroom; that of a full bucket if none does.
     #[must_use]
     pub fn demand(&self, cost: Credit, tier: Tier) -> Credit {
         (cost + self.headrooms[tier.index()]).min(self.full)

@@ -55,8 +55,7 @@ pub enum Scope {
     /// The limit of this name. If the resource has none, a limit that only some calls share, since
     /// calls of one account may meet any number of such limits.
     Limit(String),
-    /// The limit of this name, which applies to all calls. If the resource has none, the limits
-    /// that the call was charged to.
+    /// The limit of this name, which applies to all calls, or else the limits that the call was charged to.
     Policy(String),
     /// Limits, unnamed by the response, that only some calls share by a condition or a key.
     Narrow,

@@ -1,4 +1,4 @@
-//! What a call takes on each account of a pool, and whose limits a bill charges.
+//! Bills in a pool of accounts, and the accounts whose limits they charge.
 //!
 //! A request that names no account has an [`Alternative`] for each account that may make its call.
 

@@ -1,4 +1,4 @@
-//! Why there is no permit.
+//! Refusals of permits.
 
 use crate::ids::LimitId;
 use rampmeter_protocol::amount::Amount;
@@ -198,9 +198,8 @@ impl Refusal {
         self.parts().2
     }
 
-    /// Returns the protocol's code, when to ask again, and the limit that refuses. A start beyond
-    /// `max_wait` or `max_ahead` and a renewal that comes too late are all `not_in_time`; only
-    /// asking for the renewal again is useless.
+    /// Returns the protocol's code, when to ask again, and the limit that refuses. A start beyond `max_wait` or
+    /// `max_ahead` and a late renewal are all `not_in_time`; only asking for the renewal again is useless.
     fn parts(&self) -> (Code, Option<Span>, Option<LimitId>) {
         match *self {
             Refusal::NotInTime { retry_after, limited_by } => (Code::NotInTime, Some(retry_after), limited_by),

@@ -235,8 +235,7 @@ impl Resource {
         }
     }
 
-    /// Computes the charges of a call with these labels and this cost. If the cost does not name
-    /// the unit `requests`, the call counts as one request.
+    /// Computes a call's charges by labels and cost, which includes one request if it does not name `requests`.
     ///
     /// # Errors
     /// [`Refusal::UnknownUnit`] for a unit that no limit counts. [`Refusal::Uncounted`] for an
@@ -397,8 +396,7 @@ fn amount_of<'a>(unit: &str, mut cost: impl Iterator<Item = (&'a str, Amount)>) 
     cost.find(|(known, _)| *known == unit).map(|(_, amount)| amount)
 }
 
-/// Returns the distinct headrooms in ascending order, one for each tier. Tier 0 leaves no headroom
-/// and serves promoted requests.
+/// Returns the distinct headrooms in ascending order, by tier. Tier 0 leaves none and serves promoted requests.
 fn distinct_headrooms(classes: &[ClassSpec]) -> Vec<u32> {
     let headrooms = classes.iter().map(|class| parts_per_million(class.headroom)).chain([0]);
     headrooms.collect::<BTreeSet<u32>>().into_iter().collect()

@@ -36,8 +36,7 @@ pub struct ResourceSpec {
     pub horizon: Span,
     /// Bounds on the scheduler's memory.
     pub bounds: Bounds,
-    /// The budget that each checkpoint reserves, as a time of refill. A crash costs about this much
-    /// refill, or what was granted since the last checkpoint if that is more.
+    /// The budget of each checkpoint, as refill time. A crash costs about as much, or what was granted since if more.
     pub reservation: Span,
     /// How long after its start a permit lapses.
     pub validity: Span,
@@ -51,8 +50,7 @@ pub struct ResourceSpec {
     pub follow: Follow,
     /// Which limits are discovered.
     pub discover: Discover,
-    /// The label that names a call's route. A limit that responses name is then discovered for the
-    /// routes of its calls only.
+    /// The label with a call's route. A limit that responses name is then discovered for the routes of its calls only.
     pub discover_route: Option<String>,
     /// Labels by whose values the upstream may count separately.
     pub discover_key: Vec<String>,
@@ -123,8 +121,7 @@ pub enum Follow {
     Written,
 }
 
-/// Which limits are discovered from the upstream's responses. The core only uses this to accept
-/// costs in units that no limit counts yet.
+/// Which limits are discovered from responses. The core uses this only to accept units that no limit counts yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Discover {
     /// None.
@@ -168,8 +165,7 @@ pub const MAX_ACCOUNTS: usize = 16;
 pub struct AccountSpec {
     /// Its name, unique in the resource.
     pub name: Name,
-    /// How much it is preferred among accounts that can serve a call at once: twice the weight
-    /// counts like twice the stock.
+    /// Its preference among accounts that can serve a call at once: twice the weight counts like twice the stock.
     pub weight: Weight,
     /// The classes whose calls it serves; empty for all.
     pub classes: Vec<Name>,
@@ -217,8 +213,7 @@ pub enum Algorithm {
     /// A bucket holds `capacity`, and fills within `period`.
     #[default]
     TokenBucket,
-    /// A bucket runs over at `capacity`, and drains within `period`: a token bucket seen from
-    /// below. A call that does not fit adds nothing.
+    /// A token bucket seen from below: it runs over at `capacity`, drains in `period`, and ignores what does not fit.
     LeakyBucket,
     /// `capacity` in each window. Days and months follow the calendar, whatever the `period`.
     FixedWindow(Alignment),
@@ -303,12 +298,9 @@ pub enum Learn {
     Never,
     /// The rate never falls below this share of the configured one.
     Above(f64),
-    /// The driver steers the capacity in force. It begins with this amount and then follows
-    /// `Event::Capacity` of the core.
-    ///
-    /// The upstream's responses never describe such a limit: no reading is about it, a rejection
-    /// that names another limit does not blame it, and no rejection corrects its level. As its
-    /// capacity is an estimate, no cost is too large for it.
+    /// The driver steers the capacity in force, which begins with this amount and follows the core's `Event::Capacity`.
+    /// Responses never describe such a limit: no reading is about it, a rejection that names another limit does not
+    /// blame it, and none corrects its level. As its capacity is an estimate, no cost is too large.
     Steered(Amount),
 }
 
@@ -340,8 +332,7 @@ pub struct ClassSpec {
     pub name: Name,
     /// The share of every limit's capacity that this class leaves for more urgent classes.
     pub headroom: f64,
-    /// The longest wait of its oldest request before promotion. The wait restarts when the class
-    /// gets a grant from the same limits.
+    /// The oldest request's longest wait before promotion, restarted when the class gets a grant from the same limits.
     pub max_starvation: Option<Span>,
 }
 
@@ -360,8 +351,7 @@ pub enum StartPolicy {
     /// Full, as at an unused upstream.
     #[default]
     Full,
-    /// Full, but unproven: waiting requests use the stock slowly until served calls prove it.
-    /// Requests that want an immediate answer may use all of it.
+    /// Full, but unproven: waiting requests use it slowly until served calls prove it; immediate ones may use all.
     Unproven,
     /// Empty, as at a fully used upstream.
     Empty,
@@ -371,8 +361,7 @@ pub enum StartPolicy {
 /// them. Beyond it, the oldest one is forgotten, and late copies of its request are charged.
 pub const MAX_IDLE_PERMITS: usize = 65_536;
 
-/// How long a permit is remembered after its start or the end of its lease: long enough for calls
-/// that take minutes to settle.
+/// How long a permit is remembered after its start or its lease's end: long enough for calls that take minutes.
 pub const RETENTION: Span = Span::from_secs(300);
 /// The shortest time for which an ended permit is remembered, once permits reach their bound.
 pub const MIN_RETENTION: Span = Span::from_secs(60);

@@ -68,10 +68,8 @@ impl Call {
     }
 }
 
-/// Maps the limits of one resource to those of the resource that replaces it.
-///
-/// A limit continues as the limit with the same name, unit, algorithm, key and group. Capacity and
-/// period may differ, and the new limit may match more calls. Every other limit is new.
+/// Maps the limits of a resource to those of its replacement. A limit continues as the one with the same name, unit,
+/// algorithm, key and group. Capacity and period may differ, and it may match more calls. All others are new.
 #[derive(Clone, Debug)]
 pub struct Succession {
     /// New ids, by former index.
@@ -105,8 +103,7 @@ impl Succession {
         &self.from
     }
 
-    /// Returns the levels of new limits without keys of which these amounts are left. If a limit is
-    /// named twice, the first amount counts.
+    /// Returns the levels of new limits without keys of which these amounts are left, the first one for each limit.
     #[must_use]
     pub fn levels_of_new(&self, after: &Resource, left: &[(Name, Amount)]) -> Vec<(LimitId, Credit)> {
         let new = after.limits_by_id().filter(|(id, limit)| self.from[id.index()].is_none() && !limit.is_keyed());

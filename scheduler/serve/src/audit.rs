@@ -1,5 +1,4 @@
-//! The log of operators' actions, under a target of its own so that it can be kept when other lines
-//! are not: `RAMPMETER_LOG=warn,rampmeter_audit=info`.
+//! The log of operators' actions, under a target of its own, kept by `RAMPMETER_LOG=warn,rampmeter_audit=info`.
 
 const AUDIT: &str = "rampmeter_audit";
 /// Bound on the bytes of an order that a line shows.

@@ -28,8 +28,7 @@ const ROUND_TRIP: Duration = Duration::from_secs(1);
 /// Messages that may wait for the permit loop: the burst of a fleet whose workers all ask again.
 const SUBSCRIPTION_CAPACITY: usize = 1 << 17;
 
-/// Connects under `name` by the settings in `nats`, and reconnects whenever the connection is lost.
-/// `denials` notes operations that the server denies.
+/// Connects under `name` as `nats` says, and again after each loss. `denials` notes operations that the server denies.
 ///
 /// # Errors
 /// If the server can't be reached, refuses the login, or is too old.
@@ -97,8 +96,7 @@ fn explained(error: ConnectError, servers: &Servers, advice: &str) -> anyhow::Er
     anyhow::Error::new(error).context(what)
 }
 
-/// Returns once the server has received everything that was sent on this connection. A flush would
-/// return earlier, when the client's own buffer is empty.
+/// Returns once the server has received all that was sent here; a flush would return once the client's buffer is empty.
 ///
 /// # Errors
 /// If there is no connection.

@@ -100,8 +100,7 @@ pub fn run(args: &PuArgs) -> anyhow::Result<()> {
     output::show(args.json, &estimate, render)
 }
 
-/// Reads the longest allowed body and one more byte, which reveals a body that is too long.
-/// Reads a file, or standard input if the path is `-`, to one byte beyond `most`.
+/// Reads a file, or standard input if `path` is `-`, to one byte beyond `most`, which shows that a body is too long.
 pub(super) fn read(path: &Path, most: usize) -> std::io::Result<Vec<u8>> {
     let source: Box<dyn Read> =
         if path == Path::new("-") { Box::new(std::io::stdin()) } else { Box::new(File::open(path)?) };

@@ -32,8 +32,7 @@ const MAX_PERCENT: f64 = 10_000.0;
 
 /// Answers the page's what-if questions.
 pub trait Forecaster: fmt::Debug + Send + Sync {
-    /// Returns the figures of a resource with this status under the given conditions. Stops early,
-    /// with figures to be ignored, once `goes_on` is false.
+    /// Returns a resource's figures under these conditions. Stops early, with void figures, once `goes_on` is false.
     ///
     /// # Errors
     /// See [`ForecastError`].

@@ -1,4 +1,4 @@
-//! How time is cut into fixed windows.
+//! The alignment of fixed windows.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, Zoned};
@@ -11,8 +11,7 @@ pub enum Alignment {
     /// At multiples of the period since 1970.
     #[default]
     Epoch,
-    /// With the first call after the end of the window before. A sliding window of the same length
-    /// never admits more, so the limit is counted as one.
+    /// With the first call after the last window. A sliding window never admits more, so the limit is counted as one.
     FirstUse,
     /// At every midnight of a time zone.
     Day(TimeZone),

@@ -73,8 +73,7 @@ impl Credit {
         Span::from_nanos(((u128::from(span.nanos()) * share) >> FRACTION_BITS) as u64)
     }
 
-    /// Returns this credit in millionths of `whole`, which is above zero. The result is above the
-    /// exact share, by at most one millionth.
+    /// Returns this credit in millionths of `whole`, which is above zero: above the exact share, by one at most.
     #[must_use]
     pub fn ppm_of(self, whole: Credit) -> u64 {
         let share = self.0.max(0).saturating_mul(1_000_000) / whole.0.max(1);

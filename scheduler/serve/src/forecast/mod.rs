@@ -4,8 +4,7 @@
 //! history, working days from working days, scaled by the trend. The spread of many replays gives the
 //! percentiles: by p10 one in ten has run out, by p50 half of them, by p90 nine of ten.
 //!
-//! It is pure: the same history, state and seed give the same forecast. Amounts and times are floats,
-//! because a forecast is shown and decides nothing.
+//! It is pure: history, state and seed determine it. Amounts and times are floats, as a forecast decides nothing.
 
 mod history;
 mod replay;

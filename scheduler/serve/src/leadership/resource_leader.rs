@@ -115,8 +115,7 @@ impl ResourceLeader {
         }
     }
 
-    /// Writes the next epoch's first checkpoint into the state record, and starts the loop. `leads_alone` means
-    /// that the last leader receives no more settles.
+    /// Stores the next epoch's first checkpoint, and starts the loop. If `leads_alone`, all settles come to this one.
     async fn take_over(&mut self, leads_alone: bool) -> anyhow::Result<Term> {
         let context = self.state.context.clone();
         let found = context.store.read(self.resource.name()).await?;

@@ -82,8 +82,7 @@ impl StateWriter {
         }
     }
 
-    /// Notes a failed write, so that the record is read before the next one: a bucket that was created again
-    /// meanwhile counts its revisions from the start.
+    /// Notes a failed write: the record is read before the next, as a bucket created again has new revisions.
     pub(crate) fn note_failure(&mut self) {
         self.connects = None;
     }

@@ -1,8 +1,7 @@
 //! Follows the store's clock, which cuts windows for all schedulers.
 //!
-//! A leader reads the store's clock when it takes over, and counts on by the monotonic clock. It reads the
-//! store's clock again when this machine's wall and monotonic clocks have parted, as after a suspend or a
-//! step, and once a minute in case the store's clock was set.
+//! A leader reads it when it takes over, and counts on by the monotonic clock. It reads it again when this machine's
+//! wall and monotonic clocks have parted, as after a suspend or a step, and once a minute in case it was set.
 
 use crate::permits::answers::loop_request::LoopRequest;
 use rampmeter_protocol::clock::{Clock, wall_clock_origin};

@@ -1,5 +1,4 @@
-//! Answers workers that request the access token. It goes from the provider's task straight to the worker's
-//! inbox: no permit loop, status or log ever has it.
+//! Answers requests for the access token, straight from the provider's task: no permit loop, status or log ever has it.
 
 use crate::context::ProcessContext;
 use crate::messages::inbound::answer_to;

@@ -1,5 +1,4 @@
-//! Permits for a provider's requests to its token endpoint. They are requested over NATS, like a worker's,
-//! because another scheduler may lead their resource.
+//! Permits for requests to a token endpoint, asked over NATS like a worker's: another scheduler may lead the resource.
 
 use crate::context::ProcessContext;
 use rampmeter_account::token_permits::{TokenPermit, TokenPermits, WantedPermit};

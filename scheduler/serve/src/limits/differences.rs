@@ -17,8 +17,7 @@ pub type Fingerprints = BTreeMap<Name, Fingerprint>;
 const GONE_AFTER: Span = Span::from_secs(3);
 /// How long a difference has to last. New rules reach all schedulers within a second.
 const SETTLED_AFTER: Span = Span::from_secs(3);
-/// Bound on the announced fingerprints, a quarter of the largest message of a NATS server: enough for
-/// about two thousand resources. Further resources are not compared.
+/// Bound on an announcement, a quarter of NATS's largest message: about 2000 resources. Others are not compared.
 const MAX_ANNOUNCED_BYTES: usize = 256 * 1024;
 
 /// The fingerprints of all live schedulers. The lock is held for one comparison.

@@ -10,10 +10,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// Hashes of the limits and settings that one scheduler applies to a resource.
-///
-/// Two schedulers of the same version have equal fingerprints if and only if they would decide
-/// alike, apart from collisions of 32 bits. Fingerprints of different versions say nothing.
+/// Hashes of the limits and settings that a scheduler applies to a resource. Of one version, they are equal if and only
+/// if the schedulers would decide alike, apart from 32-bit collisions; of different versions they say nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fingerprint {
     limits: BTreeMap<Name, u32>,
@@ -22,10 +20,8 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Returns the fingerprint of `resource` under the limits in force.
-    ///
-    /// A provider corrects capacities under every leader, so capacities are left out if there is one.
-    /// Limits that only the provider states are left out altogether.
+    /// Returns the fingerprint under the limits in force. Capacities are left out if a provider corrects them under
+    /// every leader, and so are limits that only the provider states.
     #[must_use]
     pub fn of(configured: &Configured, resource: &Resource) -> Self {
         let Configured { provider, reader, pricing, spec: written, .. } = configured;

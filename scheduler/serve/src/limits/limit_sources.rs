@@ -14,10 +14,8 @@ use std::time::Duration;
 /// How long a successor waits for the rules of its predecessor. The store delivers them far sooner.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
-/// The sources of the limits of one resource.
-///
-/// The leader has one clone, the permit loop of each term another. Each takes the rules that are known
-/// when it asks, so that a loop applies exactly the rules that it reports.
+/// The sources of the limits of one resource. The leader has one clone, each term's permit loop another, which takes
+/// the rules known when it asks, so that a loop applies exactly those that it reports.
 #[derive(Clone, Debug)]
 pub struct LimitSources {
     rules: RulebookReceiver,

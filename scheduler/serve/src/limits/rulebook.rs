@@ -216,8 +216,7 @@ async fn follow(
     }
 }
 
-/// Keeps a copy of the edition in force once a later one is refused, or else many invalid editions could
-/// push it out of the history. A copy takes a revision of its own.
+/// Stores the edition in force anew once a later one is refused, lest invalid ones push it out of the history.
 async fn keep_copy_in_force(store: &RuleStore, book: &watch::Sender<Rulebook>, edition_in_force: &mut Option<Edition>) {
     let (revision, is_refused) = (book.borrow().revision, book.borrow().refused.is_some());
     if let Some(edition) = edition_in_force.take_if(|edition| is_refused && edition.revision == revision)

@@ -1,8 +1,7 @@
 //! Permit loops, one for each resource that this process leads. They answer the requests for permits.
 //!
-//! [`permit_loop`] runs the parts: `incoming` reads messages, and `answers` drives the core and writes
-//! answers. `watch` checks whether this loop still leads, and `term_guard` holds answers back if it may
-//! not. `succession` ends the term without losing a message.
+//! [`permit_loop`] runs the parts: `incoming` reads messages, `answers` drives the core and writes answers, `watch`
+//! checks whether this loop leads, `term_guard` holds answers back if not, `succession` ends the term without loss.
 
 pub mod answers;
 pub(crate) mod incoming;

@@ -1,5 +1,4 @@
-//! The loop that serves one resource: it feeds the resource's core from three subscriptions and from this
-//! process. The loops of several resources may share a thread.
+//! The loop of one resource, which feeds its core from three subscriptions and this process. Loops may share a thread.
 
 use crate::audit::Action;
 use crate::context::ProcessContext;
@@ -39,8 +38,7 @@ use tokio::sync::oneshot;
 /// The orders of operators, with their names in the log.
 const ORDERS: [(Endpoint, &str); 4] =
     [(Endpoint::Purge, "purge"), (Endpoint::Thaw, "thaw"), (Endpoint::Freeze, "freeze"), (Endpoint::Empty, "empty")];
-/// Bound on the messages handled before answers are sent. Sending wakes the server and reads the
-/// connection, which costs as much as some permits.
+/// Bound on messages handled before answers are sent: sending wakes the server and costs as much as some permits.
 const BURST: usize = 256;
 /// Bound on the duration of such a burst, so that no answer is delayed by much.
 const LONGEST_BURST: Span = Span::from_nanos(250_000);
@@ -81,9 +79,7 @@ pub struct Upstream {
     pub shares_token: bool,
 }
 
-/// Serves one resource.
-///
-/// Invariant at the top of its loop: all received events are in the core, and all answers are published.
+/// Serves one resource. Invariant at the top of its loop: all received events are in the core, all answers published.
 #[derive(Debug)]
 pub struct PermitLoop {
     /// The connection of this thread.
@@ -305,8 +301,7 @@ impl PermitLoop {
         }
     }
 
-    /// Handles a stored checkpoint. Clients of messages that were left unread may have given up or asked
-    /// another leader, so they are told to ask again.
+    /// Handles a stored checkpoint. Clients of unread messages, perhaps gone to another leader, are told to ask again.
     pub(super) fn note_checkpoint(&mut self, now: Time, safe: Event<ReplyTo>) {
         if self.term.note_checkpoint(now, &mut self.driver, safe) {
             for inbound in self.intake.backlog() {
@@ -348,8 +343,7 @@ impl PermitLoop {
         }
     }
 
-    /// Runs overdue work, but not while answers can't go out: starts granted now would all be answered on
-    /// reconnect, and their calls would come at once.
+    /// Runs overdue work, if answers can go out: held back until a reconnect, their calls would all come at once.
     fn keep_time(&mut self) {
         if !self.term.may_answer(&self.driver) {
             return;

@@ -7,8 +7,7 @@ use rampmeter_protocol::status::{Status, StatusQuery};
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 
-/// Reports take at most one part in this many of the loop's time, because status, explanations and metrics
-/// walk along buckets and queues while requests wait.
+/// Reports take at most one part in this many of the loop's time: they walk along buckets and queues as requests wait.
 const PART: u64 = 5;
 /// The time for reports that accumulates during a pause.
 const SAVED: Span = Span::from_millis(20);

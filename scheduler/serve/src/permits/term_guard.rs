@@ -18,9 +18,8 @@ use tokio::sync::{mpsc, oneshot};
 /// How often a lost connection is checked.
 const RECONNECT_POLL: Span = Span::from_millis(5);
 
-/// Decides whether answers may go out, and reports every doubt to the core before its next event. Checkpoints
-/// are handed out one at a time, and only while this loop receives its own messages, so that a loop that
-/// receives nothing does not lead for ever.
+/// Decides whether answers may go out, and reports every doubt to the core before its next event. Hands out one
+/// checkpoint at a time, and only while this loop receives its own messages: a deaf loop must not lead for ever.
 #[derive(Debug)]
 pub(crate) struct TermGuard {
     leadership: LeadershipCheck,

@@ -72,8 +72,7 @@ impl Waits {
     }
 }
 
-/// The latest snapshot of an upstream, and the one at the end of its first burst, in which calls spend the
-/// stock of full buckets faster than it refills.
+/// The latest snapshot of an upstream, and that at the end of its first burst, which spends the stock of full buckets.
 pub(super) struct Observation {
     last: Stats,
     has_begun: bool,

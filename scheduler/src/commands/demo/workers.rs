@@ -81,8 +81,7 @@ impl Worker {
         })
     }
 
-    /// Makes a call wanted since `wanted`, and notes its wait. Fails if the call does, or is answered by neither
-    /// 200 nor 429.
+    /// Makes a call wanted since `wanted`, and notes its wait. Fails if it does, or unless it gets 200 or 429.
     async fn call(&self, wanted: Time) -> anyhow::Result<Response<()>> {
         let url = format!("{}/process?{PROCESSING_UNITS}={}", self.url, CLASSES[self.class].processing_units);
         let sent = self.clock.now();

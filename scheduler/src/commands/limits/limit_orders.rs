@@ -175,8 +175,7 @@ async fn levels(
     Ok(levels.join(", "))
 }
 
-/// Sends an order to the leader of a resource, and prints the limits it applied to. The order is repeated until
-/// nothing is left to do, because a leader does a bounded part of it at once.
+/// Repeats an order until its leader, which does a bounded part at once, has done all, and prints the limits.
 async fn give(
     schedulers: &Schedulers,
     json: bool,

@@ -15,8 +15,7 @@ const MODEL: &str = "model";
 /// The label of calls without a model, such as a list of models, which have limits of their own.
 const NO_MODEL: &str = "none";
 
-/// Has `proxy` count the tokens and the money that limits of `resource` count, and distinguish models, unless the
-/// file sets it.
+/// Has `proxy` count the tokens and money that limits of `resource` count, and tell models apart, unless the file does.
 pub(super) fn complete(proxy: &mut ProxySettings, resource: &Configured) -> anyhow::Result<()> {
     let money = resource.counts_money(proxy).then(|| money(proxy.prices.as_deref())).transpose()?;
     let ProxySettings { asking, origin, .. } = proxy;

@@ -15,8 +15,7 @@ const PROBE_EVERY: Duration = Duration::from_millis(80);
 const PROBE_TIMEOUT: Duration = Duration::from_millis(250);
 /// A leader that has not answered for this long is replaced. One that was merely slow loses only the lead.
 const SILENT_FOR: Span = Span::from_millis(700);
-/// A leader that answers but writes no checkpoint for this long is replaced, because it can't reach the
-/// store. An election of the store's own leader takes less.
+/// A leader that answers but can't store a checkpoint for this long is replaced; the store's own elections take less.
 const LONGEST_WITHOUT_CHECKPOINT: Span = Span::from_secs(12);
 /// How long a released resource is left to the scheduler named in the record.
 const COURTESY: Span = Span::from_millis(500);

@@ -113,8 +113,7 @@ impl Outbox {
         self.send_array(array);
     }
 
-    /// Discards the unpublished answers. Their permits stay charged, and waiting clients ask again.
-    /// Announcements are kept, because nobody would ask for them.
+    /// Discards unpublished answers: permits stay charged, clients ask again. Keeps announcements, never asked for.
     pub(crate) fn forget(&mut self) {
         forget_answers(&mut self.outgoing, &self.event);
     }

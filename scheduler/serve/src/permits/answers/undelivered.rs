@@ -14,8 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Pause between two probes of one connection's requests, by which earlier probes are answered.
 const PROBED_EVERY: Span = Span::from_secs(1);
-/// Bound on connections that are remembered as perhaps gone: more than fail at once when hosts fail. The
-/// requests of further connections are found when their turns come.
+/// Bound on connections remembered as perhaps gone, more than fail at once. Requests of others are found in turn.
 const MAX_GONE: usize = 256;
 /// The subject token of notices about the grant of a request that has waited.
 const GRANT: &str = "g";

@@ -91,8 +91,7 @@ impl Intake {
         Received::Probe(reply.and_then(|reply| self.endpoints.address(&subject, reply)))
     }
 
-    /// Returns a message that has already arrived. Prefers messages of this process, since
-    /// [`next`](Intake::next), which begins each burst, prefers those from NATS.
+    /// Returns a message that has arrived, first one of this process: bursts begin with those from NATS.
     pub(crate) fn ready_message(&mut self) -> Option<Inbound> {
         self.here.try_recv().ok().or_else(|| self.waiting.pop())
     }

@@ -1,5 +1,4 @@
-//! Operators' orders about limits: to pause them, to end their pauses, or to set their levels to zero. An
-//! order without a reply subject is ignored, because an operator wants an answer.
+//! Operators' orders to pause limits, end pauses, or set levels to zero; ignored without a reply subject.
 
 use crate::messages::inbound::Address;
 use crate::messages::reply::ReplyTo;

@@ -68,8 +68,7 @@ impl PermitLoop {
         }
     }
 
-    /// Reads what the upstream's response states about its limits, and counts it. The log is throttled because
-    /// an unreadable header often comes with every response.
+    /// Reads and counts what a response states about limits. As unreadable headers often recur, their log is throttled.
     fn observe(&mut self, now: Time, settle: &Settle<'_>) -> Option<Observation> {
         let (response, id) = (settle.response()?, &settle.id);
         let read = self.upstream.reader.read(response, unix_ms());

@@ -11,9 +11,7 @@ const SOONEST: Span = Span::from_millis(10);
 /// How long a loop may receive no echo. By then three are missing.
 const DEAD_AFTER: Span = Span::from_millis(3500);
 
-/// Sends echoes on the path of requests and answers, and receives them.
-///
-/// An echo follows each grant, as soon as the previous echo has come back.
+/// Sends and receives echoes on the path of requests and answers, one after each grant once the previous one is back.
 #[derive(Debug)]
 pub struct LoopbackCheck {
     sent_at: Time,

@@ -1,10 +1,8 @@
 //! Epochs above ours that clients name in requests.
 //!
-//! Such a client may have seen another leader, our successor or one from before the store was restored,
-//! or may be mistaken. Its word alone changes no level and refuses no call.
-//!
-//! The next checkpoint asks the store. If the store takes it, this scheduler leads. Its epoch then rises,
-//! once in a term, because clients ignore answers of a lower epoch than they have seen.
+//! Such a client may have seen another leader, our successor or one from before the store was restored, or be mistaken.
+//! Its word alone changes no level and refuses no call. If the store takes the next checkpoint, this scheduler leads.
+//! Its epoch then rises, once in a term, because clients ignore answers of a lower epoch than they have seen.
 
 use rampmeter_protocol::clock::unix_ms;
 use rampmeter_protocol::epoch::{Epoch, highest_of_a_leader};
