@@ -67,8 +67,7 @@ impl Estimate {
         Estimate { notes, ..self }
     }
 
-    /// Returns the estimate as the cost of a call: one request and these processing units. The SDK
-    /// takes it directly, as in `hub.run(estimate.cost(), || send(&body))`.
+    /// Returns a call's cost, one request and these processing units, as in `hub.run(estimate.cost(), || send(&body))`.
     #[must_use]
     pub fn cost(&self) -> rampmeter_protocol::cost::Cost<'static> {
         let mut cost = rampmeter_protocol::cost::Cost::new();

@@ -41,10 +41,9 @@
 //! **Rules are data.** [`Rules::latest`] follows today's documentation, [`Rules::named`] an earlier
 //! version. An [`Estimate`] contains the version that it was made with.
 //!
-//! **Rounding never makes an estimate too low.** Products are exact fractions, rounded up once, to
-//! a millionth. If a body leaves something open, the more expensive case counts, with a
-//! [note](Estimate::notes). If something cannot be known, such as how many acquisitions
-//! `mosaicking: "ORBIT"` finds, an [`Error`] says what to pass in [`Given`].
+//! **Rounding never makes an estimate too low.** Products are exact fractions, rounded up once, to a millionth. If a
+//! body leaves something open, the more expensive case counts, with a [note](Estimate::notes). If something cannot be
+//! known, such as the acquisitions that `mosaicking: "ORBIT"` finds, an [`Error`] says what to pass in [`Given`].
 //!
 //! **Assumptions** where the documentation is silent:
 //!

@@ -13,11 +13,9 @@ pub(crate) const FAILOVER: Span = Span::from_millis(100);
 pub enum Incident {
     /// The scheduler hands over to a successor.
     HandOver,
-    /// The scheduler dies. Its successor starts from the last checkpoint, or from the one being
-    /// written. Messages that arrive in between are lost.
+    /// The scheduler dies. Its successor has the last checkpoint, or that being written. Messages in between are lost.
     Crash,
-    /// The scheduler is cut off from the store and from half of the workers, for which another one
-    /// takes over. Both run for this time.
+    /// The scheduler is cut off for this time from the store and half of the workers, for whom another one takes over.
     CutOff(Span),
     /// The store does not respond for this time.
     StoreSilent(Span),

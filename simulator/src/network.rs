@@ -30,10 +30,8 @@ impl Delay {
     }
 }
 
-/// The paths between workers, scheduler and upstream.
-///
-/// The margin has to cover the *variation* of the delays of a grant and its call together. Faults
-/// affect only messages between workers and scheduler: each call reaches the upstream once.
+/// The paths between workers, scheduler and upstream. The margin has to cover the *variation* of the delays of a grant
+/// and its call together. Faults affect only messages between workers and scheduler: each call arrives once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Network {
     /// From a worker to the scheduler.

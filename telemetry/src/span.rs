@@ -4,10 +4,8 @@ use rampmeter_protocol::time::Time;
 use rampmeter_protocol::trace_context::TraceContext;
 use std::borrow::Cow;
 
-/// A span that has ended.
-///
-/// Its attributes are few, and each is bounded where the span is made. Values chosen by clients must not be
-/// included unless the configuration knows them.
+/// A span that has ended. Its few attributes are bounded where it is made, and have no values chosen by clients unless
+/// the configuration knows them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     /// The context of the span itself.

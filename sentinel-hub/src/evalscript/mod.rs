@@ -8,8 +8,7 @@
 //! so do all functions if one of their names occurs there. In such code every mention of the constant has to be part of
 //! a literal that is read. Other functions, such as `evaluatePixel`, run later and may do anything.
 //!
-//! Time and memory are linear in the length of a script. A constant is read again for each mention,
-//! and [`MAX_READ`] bounds all that is read.
+//! Time and memory are linear in a script's length. Constants are read again for each mention, bounded by [`MAX_READ`].
 
 mod outline;
 #[cfg(test)]

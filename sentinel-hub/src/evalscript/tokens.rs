@@ -1,8 +1,7 @@
 //! The tokens of a script.
 //!
-//! Whether a slash divides or begins a regular expression depends on the syntax around it. If the
-//! token before it does not decide that, the script is refused, so that no bracket or quote in a
-//! regular expression is taken for one of the script.
+//! Whether a slash divides or begins a regular expression depends on the syntax around it. If the token before it does
+//! not decide, the script is refused: no bracket or quote in such an expression is taken for the script's.
 
 const RESERVED: &str = "await break case catch class const continue debugger default delete do else enum export \
     extends finally for function if import in instanceof let new of return switch throw try typeof var void while \
@@ -171,8 +170,7 @@ impl<'a> Lexer<'a> {
         })
     }
 
-    /// Returns the length of a string, a regular expression, or a piece of a template, which ends
-    /// with the template or before an expression.
+    /// Returns the length of a string, a regular expression, or a template's piece up to its end or an expression.
     fn quoted(&self, quote: char, begin: usize) -> Result<usize, &'static str> {
         let (mut is_escaped, mut in_class) = (false, false);
         for (index, c) in self.rest().char_indices().skip(begin) {

@@ -50,9 +50,9 @@ pub fn judge_calls(world: &World, outcome: &Outcome) -> Result<(), Violation> {
     check_served(world, outcome)
 }
 
-/// Checks grants, whatever network and upstream did: no limit has more starts than it can pay, each call has
-/// an account that may make it, no call is early, no request passes a more urgent one, two waiting clients are served evenly, reservations keep their
-/// order, and every request is served unless it needs a spent quota that never resets.
+/// Checks grants, whatever network and upstream did: no limit has more starts than it can pay, each call has an account
+/// that may make it, none is early, no request passes a more urgent one, two waiting clients are served evenly,
+/// reservations keep their order, and every request is served unless it needs a spent quota that never resets.
 ///
 /// # Errors
 /// The first violation.

@@ -10,9 +10,8 @@ use rampmeter_protocol::request::Mode;
 use rampmeter_protocol::time::{Span, Time};
 use std::collections::BTreeMap;
 
-/// Compares two requests that wait for the same limits: the more urgent one goes first if it costs
-/// no more and leaves no more headroom. Worlds with reservations are not checked, because
-/// reservations leave gaps that only the less urgent request may fit into.
+/// Of two requests that wait for the same limits, the more urgent one goes first if it costs no more and leaves no more
+/// headroom. Worlds with reservations, whose gaps may fit only the less urgent one, are not checked.
 pub(super) fn check_classes(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     if world.fleets.iter().any(|fleet| fleet.mode == Mode::Reserve) {
         return Ok(());
@@ -29,10 +28,9 @@ pub(super) fn check_classes(world: &World, buckets: &Buckets<'_>, outcome: &Outc
     Ok(())
 }
 
-/// A reservation is promised its start on arrival, so a later one of the same class, buckets and
-/// cost starts no earlier. Whatever is given back or settled allows earlier starts, so the order
-/// counts only between such events. Reservations queue behind waiting requests, which may need less
-/// than they seemed to; worlds with these are not checked.
+/// A reservation is promised its start on arrival, so a later one of the same class, buckets and cost starts no
+/// earlier. What is given back or settled allows earlier starts, so the order counts only between such events. Worlds
+/// with waiting requests, which reservations queue behind and which may need less than they seemed to, are not checked.
 pub(super) fn check_reservations(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     if world.fleets.iter().any(|fleet| fleet.mode != Mode::Reserve) {
         return Ok(());
@@ -65,10 +63,9 @@ pub(super) fn check_reservations(world: &World, buckets: &Buckets<'_>, outcome: 
     Ok(())
 }
 
-/// Start-time fair queueing (Goyal, Vin and Cheng, 1997): while two clients of a class wait for the
-/// same limits, their weighted service differs by at most one largest call of each. If costs in a
-/// window differ, small calls use the rest of the window and get more than their share. In a pool,
-/// each account may be kept for a large call that small ones pass at the others.
+/// Start-time fair queueing (Goyal, Vin and Cheng, 1997): while two clients of a class wait for the same limits, their
+/// weighted service differs by at most one largest call of each. If costs in a window differ, small calls use its rest
+/// and get more. In a pool, each account may be kept for a large call that small ones pass at the others.
 pub(super) fn check_clients(world: &World, buckets: &Buckets<'_>, outcome: &Outcome) -> Result<(), Violation> {
     if world.resource.fair_share.is_none() {
         return Ok(());

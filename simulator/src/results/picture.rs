@@ -30,8 +30,7 @@ const COLOURS: [RGBColor; 7] = [
 /// Shortest wait shown as such, in seconds.
 const SHORTEST_WAIT: f64 = 0.001;
 
-/// Draws the upstream's levels over time, waits by class, and 429s of each run as SVG. The world
-/// has to be [observed](World::observed_every).
+/// Draws levels over time, waits by class, and 429s of each run of an [observed](World::observed_every) world as SVG.
 ///
 /// # Errors
 /// If something cannot be drawn, such as a world without events.

@@ -1,4 +1,4 @@
-//! How workers get permission to call.
+//! Workers' requests for permission to call.
 
 use super::Run;
 use crate::simulated_scheduler::{ReplyTo, SimulatedScheduler};
@@ -163,8 +163,7 @@ impl Run<'_> {
         }
     }
 
-    /// Asks again when the quota resets or the start can be reserved, or for any account if it has excluded
-    /// some; or else gives the call up.
+    /// Asks again when the quota resets or the start can be reserved, or without excluded accounts; or gives up.
     pub(super) fn receive_refusal(&mut self, now: Time, number: usize, denial: &Denial) {
         let has_excluded = self.workers[number].include_all();
         let fleet = &mut self.outcome.fleets[self.workers[number].fleet];

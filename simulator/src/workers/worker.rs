@@ -147,8 +147,7 @@ impl Worker {
         Some(grant.late? + self.sent.since(grant.start))
     }
 
-    /// If the freeze voids its permit, returns it and asks for another one of the same age. The
-    /// session asks at once, so the worker waits as before.
+    /// If the freeze voids its permit, returns it. The session asks at once for another of the same age.
     pub(crate) fn return_if_void(&mut self, now: Time, freeze: Freeze) {
         let held = self.grant.take_if(|grant| self.stage == Stage::Permitted && grant.is_voided_by(&freeze));
         let Some(Grant { mut request, since, .. }) = held else { return };

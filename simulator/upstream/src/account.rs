@@ -6,9 +6,8 @@ use crate::{
 };
 use std::{num::NonZeroUsize, time::Duration};
 
-/// All policies of one customer: a call is paid by every policy or by none.
-///
-/// A rejected call, for whatever reason, changes only [leaky buckets](Policy::leaky_bucket).
+/// All policies of one customer: a call is paid by every policy or by none. A rejected call, for whatever reason,
+/// changes only [leaky buckets](Policy::leaky_bucket).
 ///
 /// Time is a [`Duration`] since an origin that the caller chooses. It ends after 2⁶⁴ nanoseconds,
 /// at which the account stops. Times should not decrease; an earlier time counts as the last one.
@@ -132,8 +131,7 @@ impl Account {
         self.in_flight
     }
 
-    /// Returns what each policy has spent and could spend at `now`, in the order of the policies.
-    /// The level of a policy with keys is that of the scarcest.
+    /// Returns what each policy has spent and could spend at `now`, in their order; with keys, the scarcest level.
     #[must_use]
     pub fn policies(&self, now: Duration) -> Vec<PolicyStats> {
         self.counters.iter().map(|counter| counter.stats(nanos(now))).collect()

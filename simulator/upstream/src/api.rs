@@ -12,9 +12,7 @@ use crate::{
 };
 use std::time::Duration;
 
-/// An upstream without HTTP: an [`Account`] whose responses describe its limits by a [`Preset`].
-///
-/// Time is a [`Duration`] since an origin that the caller chooses, as for the account.
+/// An upstream without HTTP: an [`Account`], with its origin of time, whose responses describe limits by a [`Preset`].
 ///
 /// ```
 /// use rampmeter_upstream::{Api, Arrival, Cost, Preset};

@@ -1,7 +1,6 @@
 //! An HTTP service that enforces rate limits as real APIs do, to run a scheduler against.
 //!
-//! The service shares no code, no arithmetic and no clock with the scheduler, so that it can judge
-//! the scheduler: a call that gets a 429 really was too early.
+//! It shares no code, arithmetic or clock with the scheduler, and so can judge it: a 429 means that a call came early.
 //!
 //! The pure half of the package takes time as an argument, a [`Duration`](std::time::Duration) since an
 //! origin that the caller chooses. An [`Account`] charges the [`Cost`] of a call to all of its [`Policy`]s or
@@ -15,9 +14,8 @@
 //! | `GET` or `POST /process` | 200 after the response time, a refusal at once (429, or as the preset says), 400 for a malformed cost; with the headers of a [`Dialect`] |
 //! | `GET /stats` | counts and levels as JSON |
 //!
-//! A call states its cost per unit in the query (`?processing-units=2.5`) or in a header
-//! (`x-cost-processing-units: 2.5`). The other query parameters are labels, such as
-//! `?route=roles&guild=7`, and so is `method`.
+//! A call states its cost per unit in the query (`?processing-units=2.5`) or a header (`x-cost-processing-units: 2.5`).
+//! The other query parameters are labels, such as `?route=roles&guild=7`, and so is `method`.
 //!
 //! ```
 //! use rampmeter_upstream::{Config, Upstream};

@@ -72,8 +72,7 @@ impl Upstream {
         self.service.open().1.log.clone().unwrap_or_default()
     }
 
-    /// Replaces the policies, as [`Account::change`](crate::Account::change) does. Calls cannot
-    /// state the cost of a new unit, which is therefore zero.
+    /// Replaces the policies like [`Account::change`](crate::Account::change). Calls cost nothing of new units.
     pub fn change(&self, policies: Vec<Policy>) {
         let (now, mut ledger) = self.service.open();
         ledger.api.change(now, policies);

@@ -5,8 +5,7 @@ use crate::{
     counting::window::Window, policy::model::Model,
 };
 
-/// The state of one policy, by its model. Without calls, the spendable amount never falls, so all
-/// policies can pay after the longest wait.
+/// The state of a policy. Without calls the spendable amount never falls, so that all can pay after the longest wait.
 #[derive(Clone, Debug)]
 pub(crate) enum Meter {
     TokenBucket(TokenBucket),
@@ -34,8 +33,7 @@ impl Meter {
         }
     }
 
-    /// Takes over from the meter of another policy at `now_ns`. A bucket keeps its level as far as
-    /// it fits, and a window what it has used. Another model starts anew.
+    /// Takes over from another policy's meter: a bucket its level as far as it fits, a window its use, others nothing.
     pub(crate) fn succeed(&mut self, before: &Self, now_ns: u64) {
         match (self, before) {
             (Self::TokenBucket(bucket), before) => bucket.hold(before.spendable(now_ns)),

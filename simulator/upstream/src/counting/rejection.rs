@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-/// The reason for rejecting a call: it has to wait for a known or an unknown time, or forever.
-///
-/// Of several reasons the greatest counts: a longer wait is greater, an unknown one greater still, and never greatest.
+/// The reason for rejecting a call: it has to wait for a known or an unknown time, or forever. Of several reasons the
+/// greatest counts: a longer wait is greater, an unknown one greater still, and never greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rejection {
     /// All policies can pay after exactly this time, rounded up to nanoseconds, without other calls.

@@ -3,8 +3,7 @@
 use crate::{Amount, Policy, Rejection, counting::flow::Flow, policy::model::Variant};
 use std::num::NonZeroU64;
 
-/// A token bucket: a stock with an inflow up to a maximum. Levels are volumes of its [`Flow`]. In a
-/// leaky bucket, rejected calls take from the stock too.
+/// A stock with an inflow up to a maximum, in volumes of its [`Flow`]. Rejected calls take from a leaky bucket too.
 #[derive(Clone, Debug)]
 pub(crate) struct TokenBucket {
     flow: Flow,

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-/// The response time of admitted calls: a fixed part, and a random part distributed evenly between
-/// zero and a bound, which depends only on the seed and the number of the call.
+/// A response time: a fixed part, and a random one, even between zero and a bound, by the seed and the call's number.
 ///
 /// ```
 /// use rampmeter_upstream::ResponseTime;

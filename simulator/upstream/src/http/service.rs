@@ -89,8 +89,7 @@ struct InFlight {
 }
 
 impl InFlight {
-    /// Counts an admitted call as in flight until the result is dropped. This must directly follow
-    /// the verdict; otherwise nothing ends the call.
+    /// Counts an admitted call as in flight until dropped. Must directly follow the verdict, or nothing ends the call.
     fn if_admitted(service: &Arc<Service>, verdict: &Verdict) -> Option<Self> {
         match verdict {
             Verdict::Admitted { .. } => Some(Self { service: Arc::clone(service) }),

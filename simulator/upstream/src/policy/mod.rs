@@ -33,8 +33,7 @@ use std::{num::NonZeroU64, time::Duration};
 /// | `sliding-window` | the capacity in any window: [`sliding_window`](Self::sliding_window) |
 /// | `leaky-bucket` | rejected calls count too: [`leaky_bucket`](Self::leaky_bucket) |
 ///
-/// The first four refine the token bucket and can be combined. `phase` refines and implies
-/// `fixed-window`. Each of the others is used alone.
+/// The first four refine the token bucket and can be combined, `phase` implies `fixed-window`, others are used alone.
 ///
 /// ```
 /// use rampmeter_upstream::{Amount, Policy, Unit};
@@ -78,8 +77,7 @@ impl Policy {
         &self.unit
     }
 
-    /// Returns the most that a call can cost, unless a [burst](Self::with_burst) is below it. The
-    /// same amount flows in during one period.
+    /// Returns the inflow of a period, and the most that a call can cost unless a [burst](Self::with_burst) is lower.
     #[must_use]
     pub fn capacity(&self) -> Amount {
         self.capacity
@@ -125,8 +123,7 @@ impl Policy {
         self.vary("start", |variant| variant.start = Some(level))
     }
 
-    /// Lets a token bucket refill only at multiples of `tick` since the origin of time. Each refill
-    /// brings the inflow since the previous one.
+    /// Lets a token bucket refill only at multiples of `tick` since the origin of time, with the inflow since the last.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Amount, Cost, Policy, Rejection};
@@ -201,8 +198,7 @@ impl Policy {
         Ok(Self { model: Model::Window(WindowStart::Aligned { phase_ns }), ..windows })
     }
 
-    /// Counts at most the capacity in each window as long as the period. A window begins with the
-    /// first call after the last one, whatever that call costs.
+    /// Counts at most the capacity in each window, one period from the first call after the last, whatever it costs.
     ///
     /// # Errors
     /// Those of [`Self::fixed_window`].
@@ -219,10 +215,8 @@ impl Policy {
         self.counting_by(Model::SlidingWindow, "sliding-window")
     }
 
-    /// Counts in a bucket that drains at capacity per period. Calls fill it if their cost fits.
-    ///
-    /// A rejected call fills it too, as far as there is room, whatever the reason of the rejection.
-    /// Clients that never pause keep it full. A wait is computed after that.
+    /// Counts in a bucket that drains at capacity per period. Calls fill it if they fit, and rejected ones, for any
+    /// reason, as far as there is room: clients that never pause keep it full. A wait is computed after that.
     ///
     /// ```
     /// use rampmeter_upstream::{Account, Cost, Policy, Rejection};

@@ -7,8 +7,7 @@ use std::{borrow::Cow, fmt, str::FromStr};
 /// Longest name of a unit, which leaves room in a header's name.
 pub const MAX_UNIT_BYTES: usize = 64;
 
-/// The name of a counted unit: lower-case letters, digits and hyphens, beginning with a letter, as
-/// query parameters and header names can both carry unchanged.
+/// The name of a unit: lower-case letters, digits and hyphens after a letter, as queries and header names can carry.
 ///
 /// ```
 /// use rampmeter_upstream::Unit;

@@ -11,8 +11,7 @@ pub(crate) type Template = (&'static str, &'static str);
 pub(crate) struct Form {
     pub(crate) admitted: &'static [Template],
     pub(crate) refused: &'static [Template],
-    /// Groups of headers about one limit each. Of limits with equal names of the first header, the
-    /// one with the least left is shown.
+    /// Groups of headers about one limit each. Of those with equal first names, the one with the least left is shown.
     pub(crate) limits: &'static [Group],
     /// Headers about all limits, with lists as values.
     pub(crate) lists: &'static [Template],

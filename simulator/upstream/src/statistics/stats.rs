@@ -26,10 +26,9 @@ pub struct PolicyStats {
 }
 
 impl Stats {
-    /// Returns how much of each policy's offer since `earlier` was used, in their order.
-    ///
-    /// The offer is the inflow, rate × elapsed, without the stock at `earlier`, so take `earlier` after the
-    /// first burst has been spent. Full use is then 1, and exceeds 1 by at most the remaining stock.
+    /// Returns how much of each policy's offer since `earlier` was used, in their order. The offer is the inflow, rate
+    /// × elapsed, without the stock at `earlier`, so take `earlier` after the first burst has been spent. Full use is
+    /// then 1, and exceeds 1 by at most the remaining stock.
     ///
     /// ```
     /// use rampmeter_upstream::{Amount, PolicyStats, Stats, Tally};
