@@ -17,8 +17,7 @@
 //! # }
 //! ```
 //!
-//! Permits and calls follow the rules of the rest of this package: a dropped [`Permit`] is given
-//! back, and a dropped [`Call`](crate::Call) is settled as used.
+//! As in async code, a dropped [`Permit`] is given back, and a dropped [`Call`](crate::Call) is settled as used.
 
 use crate::call::Acquire;
 use crate::error::{ErrorKind, RunError};
@@ -28,9 +27,8 @@ use std::ops::Deref;
 use std::sync::Arc;
 use tokio::runtime::{Builder, Runtime};
 
-/// A connection to the schedulers and the thread that drives it. Threads share its cheap clones.
-///
-/// Tasks of an async runtime use [`crate::Client`], and must not drop the last clone of this one.
+/// A connection to the schedulers and the thread that drives it. Threads share its cheap clones. Tasks of an async
+/// runtime use [`crate::Client`], and must not drop the last clone of this one.
 #[derive(Clone, Debug)]
 pub struct Client {
     inner: crate::Client,

@@ -66,8 +66,7 @@ impl Default for ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// Sets options of the NATS client. Call this first. The ping interval, the delay between
-    /// reconnects and the event callback are overridden.
+    /// Sets the NATS client's options; call this first. Ping interval, reconnect delay and event callback are replaced.
     pub fn options(self, options: ConnectOptions) -> Self {
         ClientBuilder { options, ..self }
     }
@@ -97,8 +96,7 @@ impl ClientBuilder {
         ClientBuilder { tls: Tls { required: true, ca_file: Some(file.into()), ..self.tls }, ..self }
     }
 
-    /// Sets this client's certificate and private key (PEM), for servers that verify clients.
-    /// Requires TLS. The files are read for each connection.
+    /// Sets the client certificate and its private key (PEM), which are read for each connection. Requires TLS.
     pub fn client_certificate(self, cert_file: impl Into<PathBuf>, key_file: impl Into<PathBuf>) -> Self {
         let identity = Identity { cert_file: cert_file.into(), key_file: key_file.into() };
         ClientBuilder { tls: Tls { required: true, identity: Some(identity), ..self.tls }, ..self }
@@ -114,10 +112,9 @@ impl ClientBuilder {
         ClientBuilder { user_file: Some((with_nkey_file, file.into())), ..self }
     }
 
-    /// Puts the class of each request into its subject, `rampmeter.permit-<class>.<resource>`, for users that
-    /// may request only some classes. A request without a class still goes to `rampmeter.permit.<resource>`.
-    ///
-    /// The NATS server may deny a class to the user: such requests get no answer, but a log line.
+    /// Puts the class of each request into its subject, `rampmeter.permit-<class>.<resource>`, for users that may
+    /// request only some classes. A request without a class still goes to `rampmeter.permit.<resource>`. The NATS
+    /// server may deny a class to the user: such requests get no answer, but a log line.
     pub fn class_in_subject(self) -> Self {
         ClientBuilder { session: SessionOptions { one_class_per_message: true, ..self.session }, ..self }
     }
@@ -127,11 +124,9 @@ impl ClientBuilder {
         ClientBuilder { wait_for_server: true, ..self }
     }
 
-    /// Does not renew leases of calls in flight; [`Call::extend`](crate::Call::extend) does.
-    ///
-    /// By default the client renews each lease three times before it ends, until the permit or its
-    /// call is dropped, so that a call that hangs forever keeps its place forever. Without renewal
-    /// the place is free when the lease ends, even if the call still runs.
+    /// Does not renew leases of calls in flight; [`Call::extend`](crate::Call::extend) does. By default the client
+    /// renews a lease three times before it ends, until the permit or its call is dropped: a call that hangs keeps its
+    /// place forever. Without renewal the place is free when the lease ends, even if the call still runs.
     pub fn without_renewal(self) -> Self {
         ClientBuilder { session: SessionOptions { renews: false, ..self.session }, ..self }
     }

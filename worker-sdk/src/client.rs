@@ -11,11 +11,9 @@ use crate::{Error, Resource};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
-/// A connection to the schedulers, for all resources and tasks of a process. Cloning is cheap.
-///
-/// One task does all its work, and requests of many tasks travel together. The connection ends when
-/// the last clone, resource, permit and call is dropped, after sending outstanding settles if the
-/// runtime lives that long. [`Client::close`] waits for that.
+/// A connection to the schedulers, for all resources and tasks of a process, cheap to clone. Requests of many tasks
+/// travel together. It ends when the last clone, resource, permit and call is dropped, after sending outstanding
+/// settles if the runtime lives that long; [`Client::close`] waits for that.
 #[derive(Clone, Debug)]
 pub struct Client(Arc<Link>);
 

@@ -6,11 +6,9 @@ use rampmeter_protocol::cost as wire;
 use rampmeter_protocol::name::Name;
 use rampmeter_protocol::text::Text;
 
-/// The cost of one call, by unit.
-///
-/// A cost without `requests` also costs one request. Amounts are rounded up to six decimals. An
-/// invalid cost can be built, but makes the request fail with [`ErrorKind::InvalidArgument`]: an
-/// amount below 0, above 1e9 or NaN, an invalid unit name, or more than 16 units.
+/// The cost of one call, by unit; without `requests`, also one request. Amounts are rounded up to six decimals. An
+/// invalid cost (an amount below 0, above 1e9 or NaN, an invalid unit name, more than 16 units) can be built, but makes
+/// the request fail with [`ErrorKind::InvalidArgument`].
 ///
 /// ```
 /// use rampmeter_worker_sdk::Cost;

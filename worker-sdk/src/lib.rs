@@ -34,17 +34,14 @@
 //! **A dropped [`Permit`] is given back. A dropped [`Call`] is settled as used.** The step between
 //! them is [`Permit::begin`], right before the call.
 //!
-//! A scheduler that restarts, hands over or cannot be reached causes no error. Requests keep their
-//! place, and the client repeats them until their [deadline](permit::call::Acquire::deadline), if
-//! any. An [`Unreachable`](policy::Unreachable) policy changes that. Dropping a request cancels it.
-//! All decisions of the client are made in [`rampmeter_worker_session`].
+//! A scheduler that restarts, hands over or cannot be reached causes no error. Requests keep their place, and the
+//! client repeats them until any [deadline](permit::call::Acquire::deadline); an [`Unreachable`](policy::Unreachable)
+//! policy changes that. Dropping a request cancels it. All decisions are made in [`rampmeter_worker_session`].
 //!
-//! If other code makes the calls or serves the requests, middleware requests the permits: the
-//! feature `tower` has layers for servers and clients, `reqwest-middleware` a middleware for
-//! reqwest. Threads of programs without a runtime use [`blocking`].
+//! If other code makes the calls or serves the requests, middleware requests the permits: feature `tower` for servers
+//! and clients, `reqwest-middleware` for reqwest. Threads of programs without a runtime use [`blocking`].
 //!
-//! With the feature `otel`, each request for a permit is an OpenTelemetry span in the current
-//! context and the parent of the scheduler's span.
+//! With the feature `otel`, each request is an OpenTelemetry span in the current context, above the scheduler's span.
 //!
 //! The package `rampmeter-jobs` runs delayed work when its permit is due, and
 //! `rampmeter-sentinel-hub` computes the [`Cost`] of a request to Sentinel Hub from its body.

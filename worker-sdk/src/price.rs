@@ -3,10 +3,8 @@
 use crate::Error;
 use rampmeter_protocol::price as wire;
 
-/// A request to the upstream, from which the scheduler computes the cost. The resource has to be
-/// configured for that, such as by `pricing = "sentinel-hub"`.
-///
-/// An invalid price can be built, but makes the request for a permit fail with
+/// A request to the upstream, from which the scheduler computes the cost, if the resource is configured for that, as by
+/// `pricing = "sentinel-hub"`. An invalid price can be built, but makes the request for a permit fail with
 /// [`ErrorKind::InvalidArgument`](crate::error::ErrorKind::InvalidArgument).
 ///
 /// ```no_run

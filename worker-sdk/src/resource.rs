@@ -29,9 +29,8 @@ impl Resource {
         Resource(Arc::new(Inner { link, name, opened }))
     }
 
-    /// Waits in the scheduler's queue and for the permit's start, from which to call at once.
-    ///
-    /// More urgent requests may overtake. Cancelling the wait costs nothing.
+    /// Waits in the scheduler's queue and for the permit's start, from which to call at once. More urgent requests may
+    /// overtake. Cancelling the wait costs nothing.
     pub fn acquire(&self, cost: impl Into<Cost>) -> Acquire {
         Acquire::new(self.clone(), Mode::Wait, cost.into())
     }

@@ -124,8 +124,7 @@ impl Grant {
         is_ahead && freeze.concerns(&self.answer.charged)
     }
 
-    /// Returns what limits depend on, with the scheduler's computed cost, if any, and the way and the account that
-    /// it chose.
+    /// Returns what limits depend on, with the scheduler's computed cost, if any, and the way and the account it chose.
     #[must_use]
     pub fn asked(&self) -> Asked<'static> {
         let way = self.answer.way.and_then(|way| self.request.any_of.get(usize::from(way).checked_sub(1)?));
@@ -140,8 +139,7 @@ impl Grant {
         Asked { cost: cost.clone(), labels }
     }
 
-    /// Returns whether the session itself granted the permit, because no scheduler answered. No
-    /// scheduler knows this permit, and its end is not reported.
+    /// Returns whether the session itself granted the permit, as no scheduler answered. None learns of it or its end.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.request.id.is_none()

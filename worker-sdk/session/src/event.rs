@@ -17,9 +17,8 @@ pub enum Event<'a> {
         ask: AskNumber,
         /// Its resource.
         resource: ResourceNumber,
-        /// The request. The session fills in `id`, `max_wait_ms` and `epoch`, and adds its own wait
-        /// to `age_ms`, the time for which the permit has already been wanted. Only a
-        /// [relay](super::Session::relaying) keeps an existing id.
+        /// The request. The session fills in `id`, `max_wait_ms` and `epoch`, and adds its own wait to `age_ms`, how
+        /// long the permit has been wanted. Only a [relay](super::Session::relaying) keeps an existing id.
         request: Box<PermitRequest<'static>>,
         /// When to give up; [`Time::NEVER`] for no deadline.
         deadline: Time,
@@ -71,8 +70,7 @@ pub struct AskNumber(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceNumber(pub u32);
 
-/// A message of requests or settles, whose number is the last token of the subject of the answers.
-/// Messages of settles count down from the largest number.
+/// The number of a message, the last token of its answers' subject. Messages of settles count down from the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BatchNumber(pub u64);
 

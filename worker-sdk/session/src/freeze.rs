@@ -33,8 +33,7 @@ impl Freeze {
 pub struct Freezes(pub(super) Vec<Freeze>);
 
 impl Freezes {
-    /// Adds a freeze. Beyond `MAX_FREEZES`, all are treated as one freeze of every bucket, which
-    /// may void a start needlessly and so cost one more request.
+    /// Adds a freeze. Beyond `MAX_FREEZES`, all become one of every bucket, which may void a start needlessly.
     pub fn add(&mut self, freeze: Freeze) {
         self.0.retain(|known| known.until > freeze.seen);
         self.0.push(freeze);

@@ -70,8 +70,7 @@ use rampmeter_protocol::time::Time;
 use rng::Rng;
 use std::collections::VecDeque;
 
-/// Default bound on pending asks, about 500 bytes each: more than a process has tasks, and a caller
-/// in an endless loop does not fill the memory.
+/// Default bound on pending asks of some 500 bytes: more than a process has tasks, too few to fill the memory.
 pub const MAX_ASKS: usize = 1 << 18;
 
 /// The pending asks, the calls in flight and the unsent settles of one client, over all resources.
@@ -167,11 +166,9 @@ impl Session {
         self.results.pop_front().or_else(|| self.send(now)).or_else(|| self.serve_locally(now))
     }
 
-    /// Returns when to poll again without an event: at a deadline, after too long a silence, at the
-    /// end of a back-off, or for a local permit. May be early but is never late.
-    ///
-    /// It gives no reason, because [`poll`](Self::poll) checks everything that is due. Each part of
-    /// the session keeps its own due time, so that no reason can become stale.
+    /// Returns when to poll again without an event: at a deadline, after too long a silence, at the end of a back-off,
+    /// or for a local permit; early at times, never late. It gives no reason: [`poll`](Self::poll) checks all that is
+    /// due, by the due time of each part, so that no reason can become stale.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
         let budget = self.retries.opens();
@@ -270,8 +267,7 @@ impl Session {
         self.note_contact(now, resource, false);
     }
 
-    /// Handles the beginning of a term. A scheduler with an empty store announces no epoch at
-    /// first: it learns of former terms from the repeated requests.
+    /// Handles a term's beginning. A scheduler with an empty store first announces no epoch, to learn it from requests.
     fn begin_term(&mut self, now: Time, resource: ResourceNumber, epoch: Epoch) {
         if epoch != Epoch::NONE {
             self.outbox(resource).schedulers.epoch.announce(now, epoch);
@@ -279,8 +275,7 @@ impl Session {
         self.note_contact(now, resource, true);
     }
 
-    /// Notes that a scheduler of the resource sent an answer or an event. If the scheduler is new,
-    /// or was unreachable, the session sends everything again.
+    /// Notes an answer or event of a scheduler. If that is new or was unreachable, the session sends everything again.
     fn note_contact(&mut self, now: Time, resource: ResourceNumber, is_new: bool) {
         if is_new || self.outbox(resource).schedulers.reachability.is_lost() {
             let silence = self.silence(now, resource);

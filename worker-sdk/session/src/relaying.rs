@@ -6,11 +6,10 @@ use crate::asks::longest_silence::LongestSilence;
 use rampmeter_protocol::lateness::BaseDelay;
 
 impl Session {
-    /// Asks on behalf of clients with their own sessions, as the HTTP front does, one for each.
-    ///
-    /// A request keeps the id that its client chose. Where another id or a later attempt would help, the client
-    /// is notified instead. The refusal at a deadline is the scheduler's own; a scheduler that says `unavailable`
-    /// counts as silent. Lost messages are sent again sooner, and leases are renewed by the client.
+    /// Asks on behalf of clients with their own sessions, as the HTTP front does, one for each. A request keeps the id
+    /// that its client chose. Where another id or a later attempt would help, the client is notified instead. The
+    /// refusal at a deadline is the scheduler's own; a scheduler that says `unavailable` counts as silent. Lost
+    /// messages are sent again sooner, and leases are renewed by the client.
     #[must_use]
     pub fn relaying(mut self) -> Self {
         self.longest_silence = LongestSilence::for_http_front(&mut self.dice);

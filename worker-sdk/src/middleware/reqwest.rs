@@ -10,8 +10,7 @@ use http::Extensions;
 use reqwest_middleware::reqwest::{Body, Request, Response, ResponseBuilderExt};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 
-/// Makes each call of a [`reqwest_middleware`] client at the start of a permit, and reports the
-/// response's status and headers to the scheduler.
+/// Makes each call of a [`reqwest_middleware`] client at its permit's start; reports the response's status and headers.
 ///
 /// A call that gets a 429 is repeated with a new permit, which comes after the pause, up to three times or as
 /// set by [`repeats`](Permits::repeats), so calls must be safe to repeat after a 429. A call whose body cannot
@@ -23,9 +22,8 @@ use reqwest_middleware::{Error, Middleware, Next, Result};
 /// fails counts as made, except for one that got no connection, which is given back. Where a limit counts calls in
 /// flight, a call lasts until its body has been read or is dropped.
 ///
-/// **Each redirect that reqwest follows is a call without a permit.** Switch redirects off
-/// (`redirect::Policy::none`) if the upstream counts them. Middleware that repeats calls belongs
-/// before this one in the chain, so that each repeat has a permit.
+/// **Each redirect that reqwest follows is a call without a permit.** Switch redirects off (`redirect::Policy::none`)
+/// if the upstream counts them. Middleware that repeats calls belongs before this one, to give each repeat a permit.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {

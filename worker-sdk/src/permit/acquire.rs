@@ -61,8 +61,7 @@ impl Acquire {
         })
     }
 
-    /// Lets the scheduler compute the cost, which [`Permit::cost`] returns. Older schedulers
-    /// without this field refuse the request as invalid.
+    /// Lets the scheduler compute the cost, which [`Permit::cost`] returns. Older schedulers refuse this as invalid.
     pub fn price(self, price: Price) -> Self {
         let price = price.into_wire();
         self.with(|request| {
@@ -85,8 +84,7 @@ impl Acquire {
         self.with(|request| set(&mut request.labels, key, value))
     }
 
-    /// Excludes an account of the resource, for example one that has answered 401. The label
-    /// `account` names the only one that may make the call.
+    /// Excludes an account, for example one that has answered 401. The label `account` names the only one to be used.
     pub fn not(self, account: &str) -> Self {
         self.with(|request| {
             let name = Name::new(account).map_err(|error| Error::invalid(format!("account {account:?}: {error}")))?;
@@ -128,8 +126,7 @@ impl Acquire {
         })
     }
 
-    /// Asks for [what is left](Permit::left) of the permit's limits. Older schedulers without this
-    /// field refuse the request as invalid.
+    /// Asks for [what is left](Permit::left) of the permit's limits. Older schedulers refuse this as invalid.
     ///
     /// ```no_run
     /// # async fn example(api: rampmeter_worker_sdk::Resource) -> Result<(), rampmeter_worker_sdk::Error> {
@@ -148,9 +145,8 @@ impl Acquire {
         })
     }
 
-    /// How long the call has already waited elsewhere. Among the requests of its client and class,
-    /// the request takes the place that it would have if it had been sent that much earlier, but at
-    /// most a minute before the scheduler took over.
+    /// Sets how long the call has waited elsewhere. Among the requests of its client and class, it takes the place of
+    /// one sent that much earlier, but at most a minute before the scheduler took over.
     pub fn age(self, age: Duration) -> Self {
         self.with(|request| {
             request.age_ms = Millis::from(Span::from(age));
@@ -173,8 +169,7 @@ impl Acquire {
         Acquire { longest_wait: Some(longest_wait), ..self }
     }
 
-    /// Sets how often [`run`](Acquire::run) repeats a call that gets a 429; three times by default,
-    /// zero for never. A permit alone is not repeated.
+    /// Sets how often [`run`](Acquire::run) repeats a call after a 429, by default 3. A permit alone is not repeated.
     pub fn repeats(self, most: u32) -> Self {
         Acquire { repeats: most, ..self }
     }

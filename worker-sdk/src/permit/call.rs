@@ -52,8 +52,7 @@ impl Call {
         self.unsettled.used = false;
     }
 
-    /// Renews the lease of a call that is longer than its lease in limits of calls in flight, if
-    /// the client [does not](crate::client::ClientBuilder::without_renewal).
+    /// Renews the call's lease, if the client [does not](crate::client::ClientBuilder::without_renewal).
     pub fn extend(&self) {
         if let Some(id) = self.unsettled.id() {
             self.unsettled.send(Settle::extension(id.clone(), self.grant.asked()));

@@ -47,11 +47,9 @@ impl Permit {
         Call::new(self.unsettled, self.grant)
     }
 
-    /// Waits until the call may be made.
-    ///
-    /// If a freeze voids the permit or it lapses meanwhile, it is given back, and a new one is
-    /// requested with the original deadline and the age of the first request. The returned permit
-    /// is valid at that moment: make the call before you await anything else.
+    /// Waits until the call may be made. If a freeze voids the permit or it lapses meanwhile, it is given back, and a
+    /// new one is requested with the original deadline and the age of the first request. The returned permit is valid
+    /// at that moment: make the call before you await anything else.
     ///
     /// # Errors
     /// Those of requesting a permit, if a new one was needed.
@@ -103,8 +101,7 @@ impl Permit {
         self.grant.answer.account.as_deref()
     }
 
-    /// Returns the way in which the call has to be made: 0 as the request describes it, otherwise
-    /// the number of a call of [`or`](call::Acquire::or).
+    /// Returns the way to make the call: 0 as the request has it, else the number of an [`or`](call::Acquire::or).
     #[must_use]
     pub fn way(&self) -> usize {
         self.grant.answer.way.map_or(0, usize::from)
@@ -118,8 +115,7 @@ impl Permit {
         if cost.is_empty() { Cost::default() } else { Cost::from(cost) }
     }
 
-    /// Returns what is left of the limits that the call is charged to, if
-    /// [requested](call::Acquire::with_left), for display: other calls may have spent it since.
+    /// Returns what is left of the call's limits, if [requested](call::Acquire::with_left); others may have spent it.
     #[must_use]
     pub fn left(&self) -> &[Left<'static>] {
         &self.grant.answer.left
@@ -142,8 +138,7 @@ impl Permit {
         self.delay().is_zero() && self.is_good()
     }
 
-    /// Waits for the start and returns whether the permit is still valid. That is checked last,
-    /// because a stalled process wakes up long after the start.
+    /// Waits for the start and then, as a stalled process wakes up late, returns whether the permit is still valid.
     async fn wait_for_start(&self) -> bool {
         if !self.delay().is_zero() {
             let start = self.unsettled.resource.link().clock.instant(self.grant.start);
@@ -173,8 +168,7 @@ impl Permit {
         self.unsettled.resource.link().clock.now()
     }
 
-    /// Replaces the permit. The old one is given back first, so that its tokens can serve the new
-    /// one. The new request has the first one's age, and so keeps its place in the queue.
+    /// Replaces the permit. The old one is given back first, as its tokens can serve the new one, which has its age.
     async fn renewed(self) -> Result<Permit, Error> {
         let age_ms = Millis::from(self.now().since(self.grant.since));
         let Permit { unsettled, grant, deadline, .. } = self;

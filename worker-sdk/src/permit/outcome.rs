@@ -24,10 +24,8 @@ pub struct Outcome {
     cost: Option<Cost>,
 }
 
-/// A call's result, of which [`Resource::run`](crate::Resource::run) needs the outcome.
-///
-/// [`http::Response`], [`Outcome`], and any pair of an `Outcome` and a value implement it, and with
-/// the feature `reqwest` the response of reqwest 0.13.
+/// A call's result, of which [`Resource::run`](crate::Resource::run) needs the outcome: an [`http::Response`], an
+/// [`Outcome`], a pair of one and any value or, with the feature `reqwest`, a response of reqwest 0.13.
 ///
 /// ```
 /// use rampmeter_worker_sdk::call::Reply;

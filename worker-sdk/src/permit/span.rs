@@ -46,8 +46,7 @@ mod recorded {
     const SCOPE: &str = "rampmeter-worker-sdk";
 
     impl PermitSpan {
-        /// Begins the span of `request`, inside the one that it contains or the current one, and
-        /// puts the new span into the request.
+        /// Begins the span of `request`, inside the one in it or else the current one, and stores it there.
         pub(crate) fn begin(resource: &Name, request: &mut PermitRequest<'_>) -> Self {
             let parent = request.trace;
             let around = parent.map_or_else(Context::current, remote);

@@ -8,8 +8,7 @@ use std::collections::BTreeMap;
 use std::hash::{Hasher, SipHasher};
 use uuid::{Builder, Uuid, Variant, Version};
 
-/// Renamings are rare, and the oldest asks have ended. Beyond this the oldest renaming is
-/// forgotten, and its ask has its first id again.
+/// Bound on renamings, which are rare. Beyond it the oldest is forgotten: its ask, if not yet ended, has its first id.
 const MAX_RENAMED: usize = 16_384;
 
 /// The bits of a half of an id. Six bits of a UUID state its kind.

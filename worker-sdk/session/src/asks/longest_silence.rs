@@ -1,4 +1,4 @@
-//! How long a scheduler may be silent about a request.
+//! The longest silence of a scheduler about a request.
 
 use crate::rng::Rng;
 use rampmeter_protocol::request::Mode;
@@ -17,8 +17,7 @@ const RELAY_GRACE: Span = Span::from_secs(1);
 /// Up to an eighth of the longest silence is added at random: it begins at one moment for a whole fleet.
 const JITTER: u64 = 8;
 
-/// How long a scheduler may be silent before a request is repeated. All requests of a client share
-/// it, so that requests that fell silent together are repeated together.
+/// The silence after which requests are repeated, shared by all of a client, so that they are repeated together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LongestSilence {
     waiting: Span,

@@ -10,8 +10,7 @@ use rampmeter_protocol::settle::Settle;
 use rampmeter_protocol::trace_context::TraceContexts;
 use std::collections::VecDeque;
 
-/// How many settles wait while no scheduler accepts them. Beyond it the oldest is dropped; its
-/// permit counts as used at its estimated cost, which is safe.
+/// Bound on waiting settles. Beyond it the oldest is dropped: its permit counts as used at the estimated cost.
 const MAX_SETTLES: usize = 65_536;
 /// How many unconfirmed messages are remembered, far more than are in transit at a time.
 const MAX_SENT: usize = 256;

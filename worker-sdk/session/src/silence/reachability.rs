@@ -1,4 +1,4 @@
-//! Whether the schedulers of a resource answer.
+//! The reachability of a resource's schedulers.
 
 use rampmeter_protocol::time::{Span, Time};
 
@@ -68,8 +68,7 @@ impl Reachability {
         self.check_at <= now
     }
 
-    /// Judges the silence. An answer has been owed since `unanswered`. `others_wait` means that
-    /// other requests wait that were answered before.
+    /// Judges the silence since `unanswered`. If `others_wait`, other requests wait that were answered before.
     pub(crate) fn check(&mut self, now: Time, unanswered: Option<Time>, others_wait: bool) -> Verdict {
         self.check_at = Time::NEVER;
         let silent = unanswered.map(|since| since.max(self.last_contact)).or(others_wait.then_some(self.last_contact));

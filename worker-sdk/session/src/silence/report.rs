@@ -2,14 +2,12 @@
 
 use rampmeter_protocol::time::{Span, Time};
 
-/// Silence before a report. A hand-over takes tens of milliseconds, so a longer silence usually
-/// means that the resource's name is wrong or no scheduler runs.
+/// Silence before a report, far longer than a hand-over: usually the resource's name is wrong, or no scheduler runs.
 const REPORTED_AFTER: Span = Span::from_secs(2);
 /// Interval of reports about an ongoing silence: often enough to be found in a log, and no flood.
 const REPORTED_EVERY: Span = Span::from_secs(60);
 
-/// What was reported of the silence about one resource, which is checked every two seconds while a
-/// request is pending, whatever the policy.
+/// What was reported of a resource's silence, checked every two seconds while a request is pending.
 #[derive(Debug)]
 pub(crate) struct SilenceReport {
     look_at: Time,

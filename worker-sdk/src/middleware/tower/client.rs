@@ -21,8 +21,7 @@ use tower_service::Service;
 /// A 429 is reported to the scheduler, so that all workers pause, and returned. The layer repeats
 /// no request, whose body may be consumed; an outer layer that does gets a permit each time.
 ///
-/// The layer fits any service of [`http::Request`]s, such as hyper-util's client. reqwest's client
-/// has its own request type; see the feature `reqwest-middleware`.
+/// It fits any service of [`http::Request`]s, such as hyper-util's client; for reqwest see `reqwest-middleware`.
 ///
 /// ```no_run
 /// # async fn example<S>(hub: rampmeter_worker_sdk::Resource, client: S) -> Result<(), Box<dyn std::error::Error>>
@@ -46,8 +45,7 @@ use tower_service::Service;
 #[derive(Clone, Debug)]
 pub struct ClientLayer(Pacing);
 
-/// A client behind a [`ClientLayer`]. It fails with [`RunError::Permit`] if there is no permit and
-/// no call was made, and with [`RunError::Call`] if the call failed.
+/// A client behind a [`ClientLayer`]. Fails with [`RunError::Permit`] if it made no call, else [`RunError::Call`].
 ///
 /// The inner client is made ready before a permit is requested, and stays ready during the wait. A
 /// bound on calls in flight, such as tower's concurrency limit, belongs outside of this layer.

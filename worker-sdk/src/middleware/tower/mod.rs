@@ -6,8 +6,7 @@
 //! **A limit holds over all clones of a layer, all connections and all processes**, because the
 //! scheduler counts. A layer with its own counter would limit each connection separately.
 //!
-//! Both layers request a permit for one request without labels, in the default class. `asking`
-//! derives more from the head of a request:
+//! Both request a permit for one request without labels, in the default class; `asking` derives more from the head:
 //!
 //! ```no_run
 //! # fn example(hub: rampmeter_worker_sdk::Resource) {

@@ -31,8 +31,7 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 /// | 400 | the request for a permit is invalid, such as one with a label of more than 256 characters | |
 /// | 500 | what [`asking`](ServerLayer::asking) sets is not configured, such as a class | |
 ///
-/// A response to an admitted request has a `RateLimit` header with what its limits have left,
-/// unless the service sets that header itself.
+/// A response to an admitted request has a `RateLimit` header with what is left, unless the service sets it itself.
 ///
 /// The responses in the table have no body. An outer layer that writes one finds the [`Error`](crate::Error)
 /// in the extensions, as an `Arc<Error>`. A request whose caller disconnects leaves the queue.
@@ -59,8 +58,7 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 #[derive(Clone, Debug)]
 pub struct ServerLayer(Admission);
 
-/// A service behind a [`ServerLayer`], with the errors of the inner service. That service is made
-/// ready before a permit is requested, and stays ready during the wait.
+/// A service behind a [`ServerLayer`], with the inner one's errors, which is ready before a permit is requested.
 #[derive(Clone, Debug)]
 pub struct ServerService<S> {
     inner: S,
@@ -82,9 +80,8 @@ impl ServerLayer {
         ServerLayer(Admission { resource, setter: AcquireSetter::USUAL, longest_wait: None, policies: None })
     }
 
-    /// Sets class, labels, [cost](Acquire::cost) and deadline of the permit from the head.
-    ///
-    /// If a label keys a limit, each value has a bucket: a path with an id makes one for each id.
+    /// Sets class, labels, [cost](Acquire::cost) and deadline of the permit from the head. If a label keys a limit,
+    /// each value has a bucket: a path with an id makes one for each id.
     #[must_use]
     pub fn asking(self, set: impl Fn(Acquire, &Parts) -> Acquire + Send + Sync + 'static) -> Self {
         ServerLayer(Admission { setter: AcquireSetter::new(set), ..self.0 })
