@@ -9,7 +9,7 @@ use rampmeter_protocol::time::Span;
 
 const PAGE: &str = include_str!("../../../docs/upstreams.md");
 /// The heading of the table.
-const HEADING: &str = "| an answer | by | what is read |";
+const HEADING: &str = "| a response | by | what is read |";
 /// Fewer forms than this are not what people meet.
 const FORMS: usize = 40;
 
