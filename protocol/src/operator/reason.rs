@@ -15,7 +15,7 @@ pub struct Holder {
     /// What the request's class has to leave in the bucket for more urgent classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leaves: Option<f64>,
-    /// Stock held back for other users of the account, as much as they used before.
+    /// Stock held back for others who use the limit, as much as they used before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_back: Option<f64>,
     /// Time until the bucket could pay if no other request came first; absent if never.

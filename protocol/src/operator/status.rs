@@ -298,7 +298,7 @@ pub struct UpstreamReport {
     /// How long that capacity has been in force.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_for_ms: Option<f64>,
-    /// What other users of the account have used of the current window.
+    /// What others have used of the current window.
     #[serde(default)]
     pub others: f64,
     /// What is held back of the current window because other users took that much of past ones.
@@ -379,9 +379,9 @@ crate::named! {
         LimitTooHigh = "limit-too-high",
         /// A whole limit was served, and calls came closer together than its margin covers.
         Burst = "burst",
-        /// The buckets had enough; others use the account, or a limit is missing or a bit too high.
+        /// The buckets had enough; others use the limits, or one is missing or a bit too high.
         Strangers = "strangers",
-        /// The upstream lacked capacity itself, or attributed the 429 to other accounts.
+        /// The upstream lacked capacity itself, or attributed the 429 to others.
         Upstream = "upstream",
         /// The upstream reported a spent quota.
         Quota = "quota",

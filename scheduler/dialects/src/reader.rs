@@ -19,7 +19,7 @@ pub const MAX_PAUSE: Span = Span::from_secs(3600);
 /// How far the upstream's clock may differ from ours before its dates are compared with its own.
 const SAME_CLOCK_MS: u64 = 5_000;
 
-/// The name that dialects give to the limit of a whole account.
+/// The name that dialects give to the limit of all calls.
 const GLOBAL: &str = "global";
 const RETRY_AFTER: &str = "retry-after";
 

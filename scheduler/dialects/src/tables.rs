@@ -17,7 +17,7 @@ pub(crate) struct Table {
 /// A property of the limit that objected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Tells {
-    /// It is the limit of the whole account, called `global`.
+    /// It is the limit of all calls, called `global`.
     Global,
     /// It is another limit.
     NotGlobal,

@@ -44,7 +44,7 @@ const MIN_LEASE: Span = Span::from_secs(1);
 const LONGEST_LEASE: Span = Span::from_secs(60);
 
 enum RejectionSource {
-    /// A limit that the response names, or that other accounts have used up.
+    /// A limit that the response names, or that others have used up.
     KnownLimit,
     /// A rate: the upstream asks for this pause.
     Rate(Span),

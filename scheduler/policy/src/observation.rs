@@ -4,7 +4,7 @@ use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::Span;
 use std::ops::RangeInclusive;
 
-/// The name that dialects give to the limit of a whole account, which no header describes.
+/// The name that dialects give to the limit of all calls, which no header describes.
 const GLOBAL: &str = "global";
 
 /// The content of one response, independent of the upstream's dialect.
@@ -29,7 +29,7 @@ pub enum Verdict {
         scope: Scope,
         /// The pause that the upstream asks for.
         retry_after: Option<Span>,
-        /// Whether the upstream blames other accounts' calls; such a rejection teaches nothing.
+        /// Whether the upstream blames others' calls; such a rejection teaches nothing.
         by_other_accounts: bool,
     },
     /// The upstream has no room for the call now, and says nothing more.
@@ -53,7 +53,7 @@ pub enum Scope {
     /// The limits that count this unit.
     Unit(String),
     /// The limit of this name. If the resource has none, a limit that only some calls share, since
-    /// calls of one account may meet any number of such limits.
+    /// calls may meet any number of such limits.
     Limit(String),
     /// The limit of this name, which applies to all calls, or else the limits that the call was charged to.
     Policy(String),
@@ -104,7 +104,7 @@ impl Scope {
         }
     }
 
-    /// Returns whether it is the limit of a whole account.
+    /// Returns whether it is the limit of all calls.
     #[must_use]
     pub fn is_global(&self) -> bool {
         matches!(self, Scope::Limit(name) if name == GLOBAL)

@@ -47,7 +47,7 @@ impl Class {
     }
 }
 
-/// One upstream account with its limits and classes; always valid.
+/// An upstream with its limits and classes; always valid.
 #[derive(Clone, Debug)]
 pub struct Resource {
     spec: Arc<ResourceSpec>,

@@ -105,7 +105,7 @@ one_kind_has! {
     fn returns(self: &Self, limit: &Limit, now: Time) -> Credit, or Credit::ZERO;
     /// Whether calls of a quota may cost less than they reserve.
     fn may_return(self: &Self) -> bool, or false;
-    /// Returns the present window and other accounts' use of it, which a level of tokens includes.
+    /// Returns the present window and others' use of it, which a level of tokens includes.
     fn window_state(self: &Self, limit: &Limit, now: Time) -> WindowState, or WindowState::default();
 }
 
@@ -114,7 +114,7 @@ one_kind_has! {
     fn drop_unneeded(self: &mut Self), or ();
     /// Replaces the limit by one with a learned rate or full level, which only token buckets have.
     fn adopt(self: &mut Self, now: Time, from: &Limit, to: &Limit), or ();
-    /// Corrects the level by `by` from `since` on. Usage by other accounts is
+    /// Corrects the level by `by` from `since` on. Usage by others is
     /// [learned](Bucket::learn) with its time instead.
     fn shift_from(self: &mut Self, limit: &Limit, now: Time, since: Time, by: Credit), or ();
     /// Returns the level at `time` after the starts until `last_start`, if that is remembered.

@@ -5,8 +5,8 @@
 //! that agree narrow the interval down. Starts avoid it, as a call there could count in either of
 //! two windows.
 //!
-//! Under load, permits use a window up as soon as it begins. If other accounts use the window
-//! afterwards, calls on their way are rejected. So as much as other accounts used of the last
+//! Under load, permits use a window up as soon as it begins. If others use the window
+//! afterwards, calls on their way are rejected. So as much as others used of the last
 //! windows is held back, and ever less of it towards the window's end.
 
 use crate::limits::freeze::UNCONFIRMED;
@@ -132,7 +132,7 @@ impl<'a> Windows<'a> {
         Some(Windows { alignment, wall_clock, phase: phase.filter(|_| alignment.is_periodic()), others })
     }
 
-    /// Returns the stock of `window` that is held back for other accounts when it begins.
+    /// Returns the stock of `window` that is held back for others when it begins.
     pub(crate) fn held_back(self, limit: &Limit, window: Window) -> Credit {
         self.others.map_or(Credit::ZERO, |others| others.of(window).min(most_expected(limit)))
     }
@@ -154,7 +154,7 @@ impl<'a> Windows<'a> {
 }
 
 /// Returns the first start from `from` on in its window, whose usage is `used`, or else the
-/// window's end. The headroom and the stock held back for other accounts shrink to nothing towards
+/// window's end. The headroom and the stock held back for others shrink to nothing towards
 /// the end, because capacity left there is lost.
 pub(super) fn start_in_window(
     limit: &Limit,
@@ -179,7 +179,7 @@ pub(super) fn start_in_window(
     if start < last { Ok(start) } else { Err(window.ends) }
 }
 
-/// The present window of a bucket that has windows, and what other accounts use.
+/// The present window of a bucket that has windows, and what others use.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WindowState {
     pub(crate) ends: Option<Time>,
@@ -192,7 +192,7 @@ pub(crate) struct WindowState {
 /// Each window lowers an expectation that is too high by one part in this many of the difference.
 const FALL_PART: u64 = 16;
 
-/// Usage by other accounts, window by window.
+/// Usage by others, window by window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ExpectedUsage {
     ends: Option<Time>,
@@ -249,7 +249,7 @@ pub(crate) struct BucketReading {
     pub(crate) ends: Option<Interval>,
 }
 
-/// The usage by other accounts or processes, according to the last response.
+/// The usage by others, who ask no scheduler for permits, according to the last response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) credit: Credit,

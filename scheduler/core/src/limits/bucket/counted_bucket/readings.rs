@@ -1,7 +1,7 @@
 //! How a bucket that counts calls learns from the upstream's responses.
 //!
 //! A response states what was left after its call was served. Usage beyond our own starts until
-//! then is usage by other accounts, and counts until its window ends. A lower remaining amount is
+//! then is usage by others, and counts until its window ends. A lower remaining amount is
 //! believed at once, a higher one only slowly.
 
 use super::CountedBucket;
@@ -125,7 +125,7 @@ impl CountedBucket {
         }
     }
 
-    /// Notes other accounts' certain usage of the window, to expect it in the next ones. All our
+    /// Notes others' certain usage of the window, to expect it in the next ones. All our
     /// own starts until now may be part of the reported usage.
     fn learn_usage_of_others(&mut self, limit: &Limit, now: Time, reading: &BucketReading) {
         let Some(window) = self.windows(limit).map(|windows| windows.window(now)) else { return };
@@ -231,7 +231,7 @@ fn upstream_full(limit: &Limit) -> Credit {
     limit.full() + limit.rate().credit(limit.margin())
 }
 
-/// Returns the stock of the window that is held back for other accounts, ever less towards its end.
+/// Returns the stock of the window that is held back for others, ever less towards its end.
 fn held_for_others(limit: &Limit, windows: Windows<'_>, now: Time) -> Credit {
     const PARTS: u64 = 1024;
     let window = windows.window(now);
