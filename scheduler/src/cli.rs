@@ -39,7 +39,7 @@ pub fn main() -> ExitCode {
     done.unwrap_or(ExitCode::FAILURE)
 }
 
-/// Permits for rate-limited APIs: thousands of workers, one account, no 429.
+/// Permits for rate-limited APIs: thousands of workers, one set of limits, no 429.
 #[derive(Debug, Parser)]
 #[command(name = "rampmeter", version, propagate_version = true, max_term_width = 100, after_help = BY_TASK)]
 pub struct Cli {

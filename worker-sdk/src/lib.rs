@@ -1,7 +1,7 @@
 //! A client for workers that call a rate-limited API without receiving 429s.
 //!
-//! Many workers share one account of an upstream. Before each call a worker requests a permit over
-//! NATS, and a scheduler that knows the account's limits decides when the call may start.
+//! Many workers share the limits of an upstream. Before each call a worker requests a permit over
+//! NATS, and a scheduler that knows the limits decides when the call may start.
 //!
 //! ```no_run
 //! use rampmeter_worker_sdk::{Client, Cost};

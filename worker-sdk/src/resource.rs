@@ -1,4 +1,4 @@
-//! Resources: rate-limited accounts.
+//! Resources: rate-limited APIs.
 
 use crate::connection::link::{Link, Message, Opened};
 use crate::error::RunError;
@@ -12,7 +12,7 @@ use rampmeter_worker_session::{Freezes, ResourceNumber};
 use std::sync::Arc;
 use tokio::sync::{oneshot, watch};
 
-/// An upstream account with its limits. Cloning is cheap.
+/// An API with its limits. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct Resource(Arc<Inner>);
 

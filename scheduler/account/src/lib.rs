@@ -1,4 +1,4 @@
-//! The limits of an account, asked of its provider: a service of the upstream.
+//! The limits of a resource, asked of its provider: a service of the upstream.
 //!
 //! The leader of the resource asks one question at a time, and again after an error; known limits stay.
 //!

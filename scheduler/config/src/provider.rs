@@ -24,7 +24,7 @@ pub(super) const NO_SECRET: &str = "a client needs `client_secret_env` or `clien
 keys! {
     /// `[resource.provider]`
     ///
-    /// The account's limits, as its own service tells them. Limits below of the same unit and period are
+    /// The limits, as a service of the upstream tells them. Limits below of the same unit and period are
     /// compared with it. Without any below, all come from there, and nothing is granted before they are
     /// known.
     #[derive(Debug, Deserialize)]

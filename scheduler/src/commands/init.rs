@@ -11,7 +11,7 @@ pub struct PresetArgs {
     /// The service.
     #[arg(required_unless_present = "list", value_name = "PRESET")]
     preset: Option<String>,
-    /// The plan or tier of the account; without it, the first one of the list.
+    /// Your plan or tier; without it, the first one of the list.
     #[arg(long, visible_alias = "tier", value_name = "NAME", requires = "preset")]
     plan: Option<String>,
     /// Print a scenario: the same configuration, with workers.

@@ -15,7 +15,7 @@ use toml::Spanned;
 keys! {
     /// `[[resource]]`
     ///
-    /// One upstream account with its limits.
+    /// An API, the upstream, with its limits.
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
     pub(crate) struct ResourceTable fills ResourceSpec {
@@ -104,7 +104,7 @@ keys! {
         /// Responses that object, or that do not although they look so. The first that fits decides.
         #[serde(default)]
         pub objection: Vec<Spanned<ObjectionTable>> = Table,
-        /// The service that tells the account's limits.
+        /// The service that tells the limits.
         pub provider: Option<Spanned<ProviderTable>> = Table,
         /// The limits.
         #[serde(default)]
@@ -208,8 +208,8 @@ keys! {
         /// By how much the delays of calls differ on their way to the upstream. Starts stay as far
         /// from the ends of windows, and calls count for longer in sliding ones.
         pub jitter: Option<Spanned<Duration>> = Default(r#""50ms""#) => jitter,
-        /// Whether the limit follows what the upstream really gives. It may give less because other
-        /// clients use the account, or because it refills more slowly than it says.
+        /// Whether the limit follows what the upstream really gives. It may give less because
+        /// others use it, or because it refills more slowly than it says.
         pub learn: Option<bool> = Default("true"),
         /// The least part of the rate that the upstream is taken to give.
         pub floor: Option<Spanned<f64>> = Default("0.1"),

@@ -27,7 +27,7 @@ use std::sync::Arc;
 /// What `proxy` takes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-With limits of an account, and no server of any kind:
+With limits of your own, and no server of any kind:
 
   rampmeter init openai > rampmeter.toml
   rampmeter proxy rampmeter.toml --upstream https://api.openai.com

@@ -12,7 +12,7 @@ const LONGEST: Span = Span::from_secs(86_400);
 ///
 /// Calls are evenly spaced without a burst, and the spacing is rounded up. **Only calls count, not their cost
 /// in other units**, and each client counts for itself: a hundred clients call a hundred times as often. A
-/// safe rate is the account's worst-case capacity, divided by the number of clients and the dearest call's cost.
+/// safe rate is the limits' worst-case capacity, divided by the number of clients and the dearest call's cost.
 ///
 /// ```
 /// use rampmeter_worker_session::SafeRate;

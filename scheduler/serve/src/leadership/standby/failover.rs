@@ -27,9 +27,9 @@ const SUBSCRIBING: Span = Span::from_millis(100);
 
 enum RecordedLeader {
     Unknown,
-    /// The last leader has released it, or was this process.
+    /// The last leader has released the resource, or was this process.
     Released,
-    /// The last leader has just released it for another scheduler.
+    /// The last leader has just released the resource for another scheduler.
     LeftToAnother,
     Led(String),
 }
