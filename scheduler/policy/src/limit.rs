@@ -209,7 +209,7 @@ impl Limit {
         }
     }
 
-    /// Returns whether a request is refused, not queued, once the limit is used up.
+    /// Returns whether a request that does not fit is refused, unless settles of calls in flight may make room.
     #[must_use]
     pub fn is_quota(&self) -> bool {
         matches!(self.spec.algorithm, Algorithm::Quota(_))

@@ -27,7 +27,7 @@ pub(crate) const ALGORITHMS: [(&str, &str); 6] = [
     ("fixed-window", "`capacity` in each window; `aligned` says when windows begin"),
     ("sliding-window", "`capacity` in any `period`, wherever it begins"),
     ("concurrency", "`capacity` in flight; `time_to_live` bounds each call"),
-    ("quota", "`capacity` until `resets`; requests do not wait for it"),
+    ("quota", "`capacity` until `resets`; requests do not wait for that"),
 ];
 
 /// Reads the algorithm; a token bucket if none is given.

@@ -65,7 +65,7 @@ keys! {
         pub reset: Option<Spanned<String>> = Example(r#""x-quota-again""#),
         /// What a number in that counts, if it is a time from now: "seconds" or "milliseconds".
         pub reset_unit: Option<Spanned<String>> = Default(r#""seconds""#),
-        /// The header with the pause after a refusal. `retry_after_unit` is for this one, too.
+        /// The header with the pause after a rejection. `retry_after_unit` is for this one, too.
         pub retry_after: Option<Spanned<String>> = Example(r#""x-quota-wait""#),
     }
 }

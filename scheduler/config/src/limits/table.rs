@@ -33,14 +33,14 @@ keys! {
         /// The headers in which the upstream reports its limits. Without this: "generic", which reads
         /// all known names and notations. "plain" reads Retry-After and nothing else. There are
         pub dialect: Option<Spanned<String>> = Given(r#""sentinel-hub""#),
-        /// Which capacities count: "headers" keeps to what the upstream's answers state where that
+        /// Which capacities count: "headers" keeps to what the upstream's responses state where that
         /// is less than what is written here, "written" never does.
         pub follow: Option<Spanned<Follow>> = Default(r#""headers""#) => follow,
         /// Whether limits are found that are not written: `true` finds them by headers, a rate by
-        /// refused calls, and a cap on calls in flight. "in-flight" finds that cap alone.
+        /// rejected calls, and a cap on calls in flight. "in-flight" finds that cap alone.
         pub discover: Option<Spanned<DiscoverTable>> = Default("false") => discover,
-        /// The label that names a call's route. A limit that answers name, as Discord's do, is for
-        /// the routes whose answers name it.
+        /// The label that names a call's route. A limit that responses name, as Discord's do, is for
+        /// the routes whose responses name it.
         pub discover_route: Option<Spanned<String>> = Example(r#""route""#),
         /// Labels for whose values the upstream may have buckets of their own.
         #[serde(default)]

@@ -85,13 +85,13 @@ keys! {
         /// prices look at it, as in `[http.check]`. The upstream gets it as it was written.
         normalise: Option<bool> = Default("false"),
         /// The units of tokens of language models: `input`, `output` and `total`, the sum. Requests
-        /// cost what their bodies and `max_tokens` allow, and are settled with what answers say
+        /// cost what their bodies and `max_tokens` allow, and are settled with what responses say
         /// (`usage`), unless `settle` is false. Without this, the units `tokens`, `input-tokens` and
         /// `output-tokens` count if limits of this file have them.
         tokens: Option<Spanned<TokenUnits>> = Example(r#"{ total = "tokens" }"#) => asking.tokens,
         /// A file with prices of language models, beside and in place of those that `rampmeter price
         /// --list` prints. A limit with `unit = "usd"` counts what calls cost: the most that a body
-        /// allows, and then what answers say.
+        /// allows, and then what responses say.
         prices: Option<String> = Example(r#""/etc/rampmeter/prices.json""#),
         /// Whose rules tell from a body what its request costs: "sentinel-hub" computes processing
         /// units. A request without a price costs what its route says.
