@@ -3,8 +3,8 @@
 //! | limits | discovered from |
 //! |---|---|
 //! | with capacity and period | headers that describe buckets: `headers` |
-//! | a rate | refused calls, by additive increase and multiplicative decrease: `rate_search` |
-//! | a cap on calls in flight | refused calls, and calls that take longer: `in_flight_cap` |
+//! | a rate | rejected calls, by additive increase and multiplicative decrease: `rate_search` |
+//! | a cap on calls in flight | rejected calls, and calls that take longer: `in_flight_cap` |
 //!
 //! Discovered limits are in force like configured ones, and come after them. A limit from headers begins with
 //! the stated amount. The rate and the cap are [steered](rampmeter_policy::spec::Learn::Steered): their
