@@ -16,7 +16,7 @@ const MAX_LINES = 1500;
  */
 export function rules(view, operates, tell) {
   const list = el("div", {});
-  const parts = el("div", { class: "parts" }, part("Editions", undefined, list), operates ? part("Change", undefined, change(load)) : null);
+  const parts = el("div", { class: "parts" }, part("Revisions", undefined, list), operates ? part("Change", undefined, change(load)) : null);
   view.replaceChildren(el("h1", {}, "Rules"), parts);
   load();
 

@@ -234,10 +234,10 @@ impl<'a> Metrics<'a> {
 
     fn add_rules(&mut self, rules: &Rulebook) {
         let revision = Gauge::new(rules.revision.get() as f64);
-        self.add_one("rules_revision", "The edition of the rules that counts; 0 without rules", revision);
-        let help = "1 while a later edition of the rules is refused; /readyz says why";
+        self.add_one("rules_revision", "The revision of the rules that counts; 0 without rules", revision);
+        let help = "1 while a later revision of the rules is refused; /readyz says why";
         self.add_one("rules_stale", help, truth(rules.refused.is_some()));
-        self.add_one("rules_refused", "Editions of the rules that were refused", Counter::new(rules.refusals));
+        self.add_one("rules_refused", "Revisions of the rules that were refused", Counter::new(rules.refusals));
     }
 
     fn add_differences(&mut self, differences: &Differences) {
