@@ -6,6 +6,7 @@ use super::spec::{Algorithm, Learn, LimitSpec, Margin};
 use crate::arithmetic::{Alignment, Credit, Rate, StartCost, WindowAlignment};
 use crate::ids::Tier;
 use rampmeter_protocol::amount::Amount;
+use rampmeter_protocol::cost::REQUESTS;
 use rampmeter_protocol::lateness::LATENESS;
 use rampmeter_protocol::time::{Span, Time};
 use rampmeter_protocol::wall_clock::WallClockOrigin;
@@ -17,6 +18,9 @@ const LONG_PERIOD: Span = Span::from_secs(600);
 const FORECAST_PERIOD: Span = Span::from_secs(3600);
 /// A learned bucket holds at least the nominal full bucket divided by this.
 const MIN_BURST_PART: u64 = 4;
+
+/// A quota of fewer units than these is scarce.
+const SCARCE: u64 = 1000;
 
 /// Starts avoid a window's ends by the jitter, but at most by one part in this many of the window.
 const GUARD_PART: u64 = 10;
@@ -213,6 +217,13 @@ impl Limit {
     #[must_use]
     pub fn is_quota(&self) -> bool {
         matches!(self.spec.algorithm, Algorithm::Quota(_))
+    }
+
+    /// Returns whether it is a quota of few units that are no requests, such as dollars. A call takes a small part of
+    /// one, so that a crash may not cost a whole one.
+    #[must_use]
+    pub fn is_scarce(&self) -> bool {
+        self.is_quota() && *self.spec.unit != *REQUESTS && self.spec.capacity.micros() < SCARCE * Amount::ONE.micros()
     }
 
     /// Returns until when a call that starts at `time` counts at most; `None` for tokens.

@@ -227,11 +227,15 @@ fn calls_of_a_revoked_account_go_to_the_other() {
 
 const TEN_MINUTES: u64 = 600;
 
-/// 200 workers: urgent work arrives at random, and bulk takes all that is left.
-fn two_hundred(limits: Vec<LimitSpec>, accounts: &[&str]) -> World {
+/// Limits for urgent work and for bulk.
+fn of_two_classes(limits: Vec<LimitSpec>, accounts: &[&str]) -> ResourceSpec {
     let classes = [ClassSpec::new(name("urgent")), ClassSpec { headroom: 0.1, ..ClassSpec::new(name("bulk")) }];
     let accounts = accounts.iter().map(|account| AccountSpec::new(name(account))).collect();
-    let resource = ResourceSpec { accounts, classes: classes.to_vec(), ..ResourceSpec::new(name("api"), limits) };
+    ResourceSpec { accounts, classes: classes.to_vec(), ..ResourceSpec::new(name("api"), limits) }
+}
+
+/// 200 workers: urgent work arrives at random, and bulk takes all that is left.
+fn two_hundred(resource: ResourceSpec) -> World {
     let until = secs(TEN_MINUTES);
     let urgent = Fleet { arrivals: Arrivals::Poisson { per_second: 5.0 }, until, ..Fleet::new("urgent", 20) };
     let bulk = Fleet { until, ..Fleet::new("bulk", 180) };
@@ -267,11 +271,11 @@ fn accounts_in_trouble_are_made_up_for_by_the_others() {
         let of_spent = [rate("spent", 10.0), at_account("spent", quota.clone())];
         [rate("large", 30.0), rate("middle", 20.0), rate("small", smallest)].into_iter().chain(of_spent).collect()
     };
-    let world = |smallest| two_hundred(with(smallest), &["large", "middle", "small", "spent"]);
+    let resource = |smallest| of_two_classes(with(smallest), &["large", "middle", "small", "spent"]);
     let outage = |account: &str, from, until, is_revoked| Outage { account: name(account), from, until, is_revoked };
     let outages = vec![outage("large", secs(120), secs(150), false), outage("middle", secs(300), secs(360), true)];
-    let upstream = Behaviour { outages, ..enforcing(&world(2.0).resource) };
-    let outcome = world(10.0).against(upstream).run().unwrap();
+    let upstream = Behaviour { outages, ..enforcing(&resource(2.0)) };
+    let outcome = two_hundred(resource(10.0)).against(upstream).run().unwrap();
     let calls: Vec<&Call> =
         outcome.fleets.iter().flat_map(|fleet| &fleet.calls).filter(|call| call.at < secs(TEN_MINUTES)).collect();
     let rejected = calls.iter().filter(|call| !call.ok).count();
@@ -279,7 +283,8 @@ fn accounts_in_trouble_are_made_up_for_by_the_others() {
     let seconds = TEN_MINUTES as f64;
     let available = 30.0 * (seconds - 30.0) + 20.0 * (seconds - 60.0) + 2.0 * seconds + 1_500.0;
     let used = 100.0 * served as f64 / available;
-    let single = two_hundred(vec![limit("requests", 520.0, Span::from_secs(10))], &[]).run().unwrap();
+    let one = of_two_classes(vec![limit("requests", 520.0, Span::from_secs(10))], &[]);
+    let single = two_hundred(one).run().unwrap();
     let [urgent, of_one] = [&outcome, &single].map(|outcome| {
         let waits = urgent_waits(outcome);
         waits[waits.len() * 99 / 100]

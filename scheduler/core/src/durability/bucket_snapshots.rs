@@ -297,6 +297,6 @@ impl KeySnapshot {
 
 /// Returns the budget of an unlisted key: the largest recent call, if a small part, or a place.
 fn unlisted_budget((limit, largest): (&Limit, &Credit)) -> Credit {
-    let is_small = *largest <= limit.full().divided_by(UNLISTED_PART);
+    let is_small = *largest <= limit.full().divided_by(UNLISTED_PART) && !limit.is_scarce();
     if is_small || limit.counts_calls_in_flight() { (*largest).min(limit.full()) } else { Credit::ZERO }
 }

@@ -34,6 +34,11 @@ const MAX_OPEN: usize = 8;
 /// With each checkpoint, the size of the largest call decays by one part in this many.
 const DECAY_PART: u64 = 8;
 
+/// Returns the cost of a call of which nothing is known: a unit, unless a crash would lose much by it.
+fn least_call(limit: &Limit) -> Credit {
+    if limit.is_scarce() { Credit::ZERO } else { limit.rate().credit(Amount::ONE) }
+}
+
 /// The checkpoints that a successor may start from, and what is left of their budgets. Every grant
 /// is within the budget of each open checkpoint. Without a store, no checkpoint is ever open, and
 /// every grant is covered.
@@ -121,7 +126,7 @@ pub(crate) struct ImmediateDemand {
 
 impl GrantBudget {
     pub(super) fn new(resource: &Resource) -> Self {
-        let largest = resource.limits().iter().map(|limit| limit.rate().credit(Amount::ONE)).collect();
+        let largest = resource.limits().iter().map(least_call).collect();
         GrantBudget { writes: 1, largest, ..GrantBudget::default() }
     }
 
@@ -367,7 +372,7 @@ impl GrantBudget {
 
     fn decay_largest(&mut self, resource: &Resource) {
         for (largest, limit) in self.largest.iter_mut().zip(resource.limits()) {
-            *largest = (*largest - largest.divided_by(DECAY_PART)).max(limit.rate().credit(Amount::ONE));
+            *largest = (*largest - largest.divided_by(DECAY_PART)).max(least_call(limit));
         }
     }
 }

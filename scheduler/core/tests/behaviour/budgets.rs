@@ -40,6 +40,27 @@ fn behind_many_that_wait_for_settles_small_calls_wait_as_well() {
     assert!(small_call_starts(31) && !small_call_starts(40));
 }
 
+/// `unsettled_calls::MAX_LISTED` and `unsettled_calls::MAX_SEEN`.
+#[test]
+fn a_record_names_the_latest_five_hundred_of_the_latest_four_thousand_calls() {
+    let spec = resource(vec![LimitSpec { algorithm: Algorithm::Quota(None), ..limit("units", 90_000.0, span(1000)) }]);
+    let settles_after_crash = |first: &str, others: usize, settled: bool| {
+        let mut world = World::new(&spec);
+        world.ask(ms(0), &wish(Mode::Reserve, &[("units", 2.0)]).named(first));
+        for other in 0..others {
+            let id = other.to_string();
+            world.ask(ms(0), &wish(Mode::Reserve, &[("units", 2.0)]).named(&id));
+            if settled {
+                world.settle(ms(0), &id, Outcome::Used(vec![("units".to_owned(), amount(1.0))]));
+            }
+        }
+        let snapshot = world.scheduler.snapshot(ms(1), 0);
+        World::restored(&spec, ms(1), ms(1), &snapshot).settle(ms(2), first, Outcome::Unused) == SentAnswer::Settled
+    };
+    assert!(settles_after_crash("a", 499, false) && !settles_after_crash("a", 500, false));
+    assert!(settles_after_crash("a", 3_999, true) && !settles_after_crash("a", 4_000, true));
+}
+
 scripts! {
     a_settle_after_a_crash_gives_back_once_what_a_call_has_not_cost(budget()): "
         0     reserve a units=4     -> a@0

@@ -620,6 +620,27 @@ proptest! {
     }
 }
 
+/// A crash costs a budget of dollars no whole one, only about what its latest calls cost.
+#[test]
+fn a_crash_leaves_a_budget_at_rest_what_it_has() {
+    let mut spec = spec();
+    let budget = limit("b", 10.0, HOUR);
+    spec.limits[1] = LimitSpec { algorithm: Algorithm::Quota(None), ..budget };
+    let mut play = Play::new(spec);
+    let gets = |play: &mut Play, dollars: f64| {
+        let now = play.now;
+        let request = play.leader().world.ask(now, &wish(Mode::Allow, &[("b", dollars)]).labelled("client", "x"));
+        play.pass(span(300));
+        play.leader().world.start(request).is_some()
+    };
+    assert!(gets(&mut play, 0.5));
+    for _ in 0..3 {
+        play.pass(span(200_000));
+        play.take_over(Span::ZERO, true);
+    }
+    assert!(!gets(&mut play, 9.6) && gets(&mut play, 9.4));
+}
+
 /// More keys than a checkpoint lists.
 const CROWD: usize = 700;
 

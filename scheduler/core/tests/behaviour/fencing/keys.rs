@@ -34,7 +34,7 @@ fn a_crash_leaves_keys_of_long_limits_what_they_have() {
 /// charges that call, and knows later usage.
 #[test]
 fn a_key_that_rests_is_charged_what_it_may_have_been_granted_since() {
-    for algorithm in [Algorithm::TokenBucket, Algorithm::Quota(None)] {
+    for algorithm in [Algorithm::TokenBucket, Algorithm::FixedWindow(Alignment::Epoch)] {
         for more in [0, 5] {
             let mut play = Play::new(by_the_hour(algorithm.clone(), 64));
             assert!(gets(&mut play, "x", 10));
