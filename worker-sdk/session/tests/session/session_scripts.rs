@@ -161,7 +161,11 @@ impl Play {
         if !is_void {
             let local = if grant.is_local() { " local" } else { "" };
             let account = grant.answer.account.as_ref().map_or(String::new(), |account| format!(" by {account}"));
-            self.done.push(format!("granted {}{local}{account}", grant.start.since(ORIGIN).millis()));
+            let way = grant.answer.way.map_or(String::new(), |way| format!(" in way {way}"));
+            self.done.push(format!("granted {}{local}{account}{way}", grant.start.since(ORIGIN).millis()));
+            if grant.answer.lease_ms.is_some() {
+                self.done.push(format!("asked {}", serde_json::to_string(&grant.asked()).expect("JSON")));
+            }
             return;
         }
         let mut request = grant.request;
@@ -263,8 +267,10 @@ fn is_alike(expected: &str, done: &str) -> bool {
     if let Some((expected, done)) = word("send ") {
         let parts = |text: &'_ str| text.split_once(' ').map(|(id, fields)| (id.to_owned(), json(fields)));
         let (Some((id, fields)), Some((sent_id, sent))) = (parts(expected), parts(done)) else { return false };
-        let has = |(name, value): (&String, &Value)| is_equal(value, &sent[name]);
-        return id == sent_id && fields.as_object().is_some_and(|fields| fields.iter().all(has));
+        return id == sent_id && has_fields(&sent, &fields);
+    }
+    if let Some((expected, done)) = word("asked ") {
+        return has_fields(&json(done), &json(expected));
     }
     if let Some((expected, done)) = word("granted ") {
         let ((time, rest), (done, local)) = (split(expected), split(done));
@@ -279,11 +285,19 @@ fn split(text: &str) -> (&str, &str) {
     text.split_once(' ').unwrap_or((text, ""))
 }
 
+/// Whether `told` has these fields.
+fn has_fields(told: &Value, fields: &Value) -> bool {
+    fields.as_object().is_some_and(|fields| fields.iter().all(|(name, value)| is_equal(value, &told[name])))
+}
+
 /// 1 and 1.0 are one number.
 fn is_equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
             one.len() == other.len() && one.iter().all(|(name, value)| is_equal(value, &other[name]))
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_equal(one, other))
         }
         (one, other) => one == other || (one.is_number() && one.as_f64() == other.as_f64()),
     }
