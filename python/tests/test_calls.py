@@ -212,6 +212,19 @@ def test_a_renewal_names_the_account_of_the_call() -> None:
     assert leases.end("id", 2) == {"asked": renewal["asked"]}
 
 
+def test_a_call_is_made_in_the_first_way_that_starts_in_time(scheduler: Starts) -> None:
+    large = limit("large", 1, "1h", more='match = { model = "large" }')
+    small = limit("small", 10, "1h", more='match = { model = "small" }')
+    hub = hub_of(scheduler(resource(large, small)), labels={"model": "large"})
+    ways: list[rampmeter.Way] = [{"labels": {"model": "small"}, "cost": 2}]
+    for way, cost in ((0, {"requests": 1}), (1, {"requests": 2})):
+        with hub.permit(worth=5, or_=ways, max_wait=60) as permit:
+            assert (permit.way, permit.cost) == (way, cost)
+    hub.client.flush()
+    with hub.permit(labels={"model": "small"}, left=True) as permit:
+        assert int(permit.left[0]["remaining"]) == 7
+
+
 def names() -> list[str]:
     return [thread.name for thread in threading.enumerate()]
 

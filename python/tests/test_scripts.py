@@ -38,6 +38,7 @@ class Play:
         self.asked = ORIGIN
         self.done: list[str] = []
         self.contact: Contact | None = None
+        self.fields: dict[str, Any] = {}
         self.steps: Generator[Any, Any, Grant] | None = None
 
     def run(self, lines: list[str]) -> None:
@@ -82,6 +83,7 @@ class Play:
         self.contact = Contact("api", self.policy, Random(self.seed), lambda _: None)
         wait, age = fields.pop("max_wait_ms", None), fields.pop("age_ms", 0) / 1000
         fields.setdefault("mode", "reserve")  # As on the wire.
+        self.fields = fields
         ask = Ask(fields, self.contact, self.new_id, now, age, None if wait is None else wait / 1000)
         self.steps = ask.steps(now)
         self.go(now, None)
@@ -110,7 +112,10 @@ class Play:
         except StopIteration as ended:
             local = " local" if ended.value.id is None else ""
             by = f" by {ended.value.account}" if ended.value.account else ""
-            self.done.append(f"granted {millis(ended.value.start)}{local}{by}")
+            way = f" in way {ended.value.way}" if ended.value.way else ""
+            self.done.append(f"granted {millis(ended.value.start)}{local}{by}{way}")
+            if ended.value.lease is not None:
+                self.done.append(f"asked {json.dumps(ended.value.asked(self.fields))}")
         except Refused as refused:
             self.done.append(f"refused {refused.code}")
         except Unreachable:
@@ -123,11 +128,9 @@ class Play:
         return inspect.getgeneratorstate(self.steps) == inspect.GEN_CREATED
 
     def match(self, expected: str, done: str) -> None:
-        if expected.startswith("send "):
-            _, number, fields = expected.split(" ", 2)
-            assert done.startswith(f"send {number} "), f"{expected!r}: {done!r}"
-            sent = json.loads(done.split(" ", 2)[2])
-            assert {**sent, **json.loads(fields)} == sent, f"{expected!r}: {done!r}"
+        if expected.startswith(("send ", "asked ")):
+            (what, fields), (was, told) = (parts(expected), parts(done))
+            assert what == was and {**told, **fields} == told, f"{expected!r}: {done!r}"
         elif ".." in expected:
             word, span, *more = expected.split(" ")
             low, high = map(int, span.split(".."))
@@ -135,6 +138,12 @@ class Play:
             assert was == word and low - 1e-3 <= float(at) <= high + 1e-3 and beside == more, (expected, done)
         else:
             assert expected == done
+
+
+def parts(effect: str) -> tuple[str, dict[str, Any]]:
+    """What was sent or asked, and its fields."""
+    what, brace, fields = effect.partition("{")
+    return what, json.loads(brace + fields)
 
 
 def millis(time: float) -> str:

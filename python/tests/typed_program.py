@@ -77,5 +77,6 @@ with rampmeter.connect(["http://10.0.0.1:9480", "http://10.0.0.2:9480"], unreach
             limits.advance(5)
     except rampmeter.NotInTime as late:
         print(late.retry_after or 0.0, late.code.upper(), client2.stats().granted)
-    reserved: rampmeter.Permit = api.reserve(2).acquire()
+    reserved: rampmeter.Permit = api.reserve(2, worth=5, or_=[{"labels": {"team": "b"}, "cost": 1}]).acquire()
+    print(["a", "b"][reserved.way])
     reserved.give_back()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .asking import Asking
 from .client import Client
-from .cost import Cost
+from .cost import Cost, Way
 from .counters import Stats
 from .errors import (
     Closed,
@@ -65,6 +65,7 @@ __all__ = [
     "TlsError",
     "Unauthorized",
     "Unreachable",
+    "Way",
     "connect",
 ]
 

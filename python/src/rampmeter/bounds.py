@@ -17,6 +17,9 @@ MAX_LABEL_KEY: Final = 64
 MAX_LABEL_VALUE: Final = 256
 """Characters in a label's value; a route or a tenant fits, a document does not."""
 
+MAX_WAYS: Final = 4
+"""Other ways to make a call."""
+
 MAX_NAME: Final = 64
 """Characters in the name of a resource, a unit or a class."""
 

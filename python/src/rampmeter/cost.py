@@ -1,17 +1,33 @@
-"""What a call costs."""
+"""What a request says of its call: costs, labels, accounts and other ways."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
-from typing import TypeAlias
+from collections.abc import Collection, Mapping, Sequence
+from numbers import Real
+from typing import Any, TypeAlias, TypedDict
 
-from .bounds import MAX_AMOUNT, MAX_LABEL_KEY, MAX_LABEL_VALUE, MAX_LABELS, MAX_NAME, MAX_UNITS
+from .bounds import MAX_AMOUNT, MAX_LABEL_KEY, MAX_LABEL_VALUE, MAX_LABELS, MAX_NAME, MAX_UNITS, MAX_WAYS
 from .errors import InvalidArgument
 
 Cost: TypeAlias = "float | Mapping[str, float]"
 """Amounts by unit. A number alone counts requests. Amounts have at most six decimals."""
+
+
+class Way(TypedDict, total=False):
+    """Another way to make a call, such as by a smaller model.
+
+    Attributes:
+        labels: Labels in place of those of the request; an empty value leaves a label out.
+        cost: What the call costs in this way, if that differs.
+        worth: Seconds that a start in this way is worth waiting for; 0 by default.
+    """
+
+    labels: Mapping[str, str]
+    cost: Cost
+    worth: float
+
 
 NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_NAME}}}")
 
@@ -77,6 +93,47 @@ def checked_accounts(names: Collection[str]) -> list[str]:
     if isinstance(names, str):
         raise InvalidArgument(f"not_accounts is a collection of names, such as ('team-a',), not {names[:80]!r}")
     return [checked_name("account", name) for name in names]
+
+
+def checked_ways(ways: Sequence[Way]) -> list[dict[str, Any]]:
+    """Returns other ways to make a call as the wire has them.
+
+    Raises:
+        InvalidArgument: If there are too many, or a part of one is invalid.
+
+    Example:
+        >>> checked_ways([{"labels": {"model": "small"}, "cost": 2, "worth": 0.5}])
+        [{'labels': {'model': 'small'}, 'cost': {'requests': 2}, 'else_after_ms': 500.0}]
+    """
+    if isinstance(ways, str | Mapping) or not all(isinstance(way, Mapping) for way in ways):
+        raise InvalidArgument(f"or_ is a list of ways, such as [{{'labels': {{…}}}}], not {ways!r}"[:200])
+    if len(ways) > MAX_WAYS:
+        raise InvalidArgument(f"a request has at most {MAX_WAYS} other ways, not {len(ways)}")
+    return [_checked_way(way) for way in ways]
+
+
+def _checked_way(way: Way) -> dict[str, Any]:
+    if unknown := way.keys() - Way.__annotations__.keys():
+        raise InvalidArgument(f"a way has {', '.join(Way.__annotations__)}, not {', '.join(map(str, unknown))}"[:200])
+    fields: dict[str, Any] = {}
+    if "labels" in way:
+        fields["labels"] = checked_labels(way["labels"])
+    if "cost" in way:
+        fields["cost"] = checked_cost(way["cost"])
+    if worth := checked_seconds("worth", way.get("worth", 0)):
+        fields["else_after_ms"] = 1000 * worth
+    return fields
+
+
+def checked_seconds(name: str, seconds: float) -> float:
+    """Returns the length of time.
+
+    Raises:
+        InvalidArgument: If it is invalid.
+    """
+    if not isinstance(seconds, Real) or not 0 <= seconds < float("inf"):
+        raise InvalidArgument(f"{name} is a number of seconds from 0 on, not {seconds!r}")
+    return seconds
 
 
 def _amount(unit: str, amount: float) -> float:

@@ -104,14 +104,20 @@ class Permit:
         return self._grant.account
 
     @property
+    def way(self) -> int:
+        """The way in which the call has to be made: 0 as described, otherwise the entry of `or_`, from 1."""
+        return self._grant.way
+
+    @property
     def limited_by(self) -> str | None:
         """The limit that set the delay, if one did."""
         return self._grant.limited_by
 
     @property
     def cost(self) -> Mapping[str, float]:
-        """What the call costs: as it was asked for, or as the scheduler has computed by `price`."""
-        return self._grant.cost or self._fields.get("cost") or {"requests": 1}
+        """What the call costs in its `way`: as it was asked for, or as the scheduler has computed by `price`."""
+        cost: Mapping[str, float] = self._grant.asked(self._fields).get("cost", {"requests": 1})
+        return cost
 
     @property
     def left(self) -> tuple[Mapping[str, Any], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypedDict, TypeVar, overload
 
@@ -12,7 +12,16 @@ from ._core.ask import Mode
 from ._drive.blocking import at_once, blocking
 from ._drive.spans import TRACEPARENT, WRITTEN
 from .asking import Asking, OnWait
-from .cost import Cost, checked_accounts, checked_cost, checked_labels, checked_name
+from .cost import (
+    Cost,
+    Way,
+    checked_accounts,
+    checked_cost,
+    checked_labels,
+    checked_name,
+    checked_seconds,
+    checked_ways,
+)
 from .errors import InvalidArgument
 from .permit import On429
 from .repetition import REPEATS, NotCalled, Repetition
@@ -51,6 +60,8 @@ class PermitOptions(TypedDict, total=False):
     class_: str | None
     labels: Mapping[str, str] | None
     not_accounts: Collection[str]
+    worth: float
+    or_: Sequence[Way]
     max_wait: float | None
     timeout: float | None
     age: float
@@ -74,6 +85,9 @@ class Resource:
     * `labels`: strings that limits match on and key by, and that fair sharing uses.
     * `not_accounts`: the accounts that may not make the call, for example after a 401, beside those
       that the resource excludes.
+    * `or_`: other ways to make the call, the preferred first, such as `[{"labels": {"model": "small"}}]`
+      (`Way`), and `worth`: the seconds that a start as described is worth waiting for. The first way
+      that starts in its time is taken, or else the earliest; `permit.way` tells which.
     * `max_wait`: the longest wait in seconds, until the start of the call; without it no bound,
       and with 0 the call starts now or never. `timeout` is another name for it.
     * `age`: seconds for which the call has waited elsewhere: it takes its place accordingly.
@@ -223,6 +237,8 @@ class Resource:
         class_: str | None = None,
         labels: Mapping[str, str] | None = None,
         not_accounts: Collection[str] = (),
+        worth: float = 0.0,
+        or_: Sequence[Way] = (),
         max_wait: float | None = None,
         timeout: float | None = None,
         age: float = 0.0,
@@ -241,17 +257,20 @@ class Resource:
             fields["labels"] = checked_labels(all_labels)
         if excluded := checked_accounts(self._defaults.get("not_accounts", ())) + checked_accounts(not_accounts):
             fields["not"] = excluded
+        if seconds := checked_seconds("worth", worth):
+            fields["else_after_ms"] = 1000 * seconds
+        if ways := checked_ways(or_):
+            fields["any_of"] = ways
         if left:
             fields["left"] = True
         if traceparent is not None and WRITTEN.fullmatch(traceparent):
             fields[TRACEPARENT] = traceparent
-        wait = self._longest(max_wait, timeout)
-        if not isinstance(age, Real) or not 0 <= age < float("inf"):
-            raise InvalidArgument(f"age is a number of seconds from 0 on, not {age!r}")
-        if wait == 0 and mode == "wait":
+        longest = self._longest(max_wait, timeout)
+        if longest == 0 and mode == "wait":
             fields["mode"] = "allow"
         hooks = self._defaults.get("on_wait"), self._defaults.get("on_429")
-        return Asking(self._client, self._name, fields, AT_ONCE if wait == 0 else wait, age, *hooks)
+        wait = AT_ONCE if longest == 0 else longest
+        return Asking(self._client, self._name, fields, wait, checked_seconds("age", age), *hooks)
 
     def _longest(self, max_wait: float | None, timeout: float | None) -> float | None:
         if max_wait is not None and timeout is not None:

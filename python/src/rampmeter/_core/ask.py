@@ -83,6 +83,20 @@ class Grant(NamedTuple):
     """The buckets that a start ahead is charged to."""
     account: str | None = None
     """The account that makes the call, if the resource has accounts."""
+    way: int = 0
+    """The entry of `any_of` that was chosen, from 1; 0 for the call as described."""
+
+    def asked(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """What a request of these `fields` takes of the limits, by the way and the account that were chosen."""
+        ways: list[dict[str, Any]] = [{}, *fields.get("any_of", ())]
+        way = ways[self.way] if self.way < len(ways) else {}
+        replaced = way.get("labels", {})
+        kept = {key: value for key, value in fields.get("labels", {}).items() if key not in replaced}
+        labels = {**kept, **{key: value for key, value in replaced.items() if value}}
+        if self.account is not None:
+            labels["account"] = self.account
+        asked = {"cost": way.get("cost") or self.cost or fields.get("cost"), "labels": labels}
+        return {name: value for name, value in asked.items() if value}
 
     def lapses(self) -> float:
         """The time from which on it may not be used."""
@@ -233,7 +247,8 @@ class Ask:
         told = answer.get("cost")
         cost = told if isinstance(told, dict) else None
         charged, account = buckets(answer, "charged"), text(answer, "account")
-        return Grant(self.id, self._since, now, start, valid, lease, limited_by, seen, cost, charged, account)
+        way = int(number_of(answer, "way") or 0)
+        return Grant(self.id, self._since, now, start, valid, lease, limited_by, seen, cost, charged, account, way)
 
     def _send(self, now: float) -> Send:
         self.resent += self._is_open

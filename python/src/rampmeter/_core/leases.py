@@ -41,11 +41,7 @@ class Leases:
         """Notes a call that begins. Returns whether it has a lease."""
         if grant.id is None or not grant.lease:
             return False
-        asked = {name: fields[name] for name in ("cost", "labels") if name in fields}
-        if grant.cost is not None:
-            asked["cost"] = grant.cost
-        if grant.account is not None:
-            asked["labels"] = {**asked.get("labels", {}), "account": grant.account}
+        asked = grant.asked(fields)
         interval = max(MIN_INTERVAL, grant.lease / RENEWALS)
         self._held[grant.id] = Lease(
             resource, asked, grant.lease, grant.start + grant.lease, interval, grant.start + interval
