@@ -51,8 +51,7 @@ export class Schedulers {
     if (silentMs < this.patienceMs) return;
     // A whole fleet loses its scheduler at once, and its calls must not all come at once.
     if (now > this.#lostUntil) this.#opens = Math.max(this.#opens, now + this.intervalMs * (1 - Math.random()));
-    this.#lostUntil = now + Math.max(this.patienceMs, 2 * PROBE_MS);
-    this.#probeAt = now + PROBE_MS;
+    [this.#lostUntil, this.#probeAt] = [now + Math.max(this.patienceMs, 2 * PROBE_MS), now + PROBE_MS];
   }
 
   /** Whether it is of use to ask now. */
@@ -101,10 +100,8 @@ export class BaseDelay {
     const { delay_ms: delay = 0, at_ms: stamp, epoch = 0 } = answer;
     if (stamp === undefined) return delay;
     const age = epoch === this.#term.epoch ? now - this.#term.since : Infinity;
-    if (age > MEMORY_MS) {
-      this.#before = age <= 2 * MEMORY_MS ? this.#least : Infinity;
-      [this.#term, this.#least] = [{ epoch, since: now }, Infinity];
-    }
+    const kept = age <= 2 * MEMORY_MS ? this.#least : Infinity;
+    if (age > MEMORY_MS) [this.#term, this.#before, this.#least] = [{ epoch, since: now }, kept, Infinity];
     const [way, trip] = [now - stamp, now - asked];
     const base = Math.min(this.#least, this.#before, trip <= LATENESS_MS ? way : Infinity);
     const late = base < Infinity ? Math.min(Math.max(0, way - base), trip) : Infinity;

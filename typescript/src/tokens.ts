@@ -32,16 +32,15 @@ export const labelsOf = ({ body: { model } }: ModelRequest): Record<string, stri
 
 /** The tokens of a request that was not sent yet. */
 export function estimate(request: ModelRequest): Tokens {
-  const { output } = TABLE;
-  const most = numbers(request.body, output.most)[0];
+  const [most] = numbers(request.body, TABLE.output.most);
   const kind = kindOf(request, most !== undefined);
   if (kind === "free") return [0, 0];
   const isJson = Object.keys(request.body).length > 0;
   const read = isJson ? tokensOf(request.body) : Math.ceil(request.text.length / CHARACTERS_PER_TOKEN);
   if (kind === "embeds") return [read, 0];
-  const texts = [request.body[output.prompts]].flat().filter((prompt) => typeof prompt === "string").length;
-  const answers = Math.max(1, ...numbers(request.body, output.answers));
-  return [read, (most ?? output.default) * answers * Math.max(texts, 1)];
+  const texts = [request.body[TABLE.output.prompts]].flat().filter((prompt) => typeof prompt === "string").length;
+  const answers = Math.max(1, ...numbers(request.body, TABLE.output.answers));
+  return [read, (most ?? TABLE.output.default) * answers * Math.max(texts, 1)];
 }
 
 /** Which list of paths the request is in. */
@@ -80,8 +79,7 @@ function attached(text: string, path: string): number | undefined {
   const named = Object.entries(TABLE.attachments).find(([end]) => isAt(end))?.[1];
   const [, media] = /^data:(.*?);base64,/s.exec(text.slice(0, 1024)) ?? [];
   const isNamed = named !== undefined && /^[A-Za-z0-9+/=_-]*$/.test(text);
-  if (media === undefined && !isNamed)
-    return TABLE.links.some(isAt) ? TABLE.kinds.picture.least : undefined;
+  if (media === undefined && !isNamed) return TABLE.links.some(isAt) ? TABLE.kinds.picture.least : undefined;
   const start = media ?? text.slice(0, 64);
   const signed = Object.values(TABLE.kinds).find(({ signs }) => signs.some((sign) => start.startsWith(sign)));
   const kind = signed ?? TABLE.kinds[media !== undefined ? "picture" : (named ?? "picture")];
