@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { Reply } from "./front.js";
-import type { Grant } from "./session.js";
+import type { Grant, Wanted } from "./session.js";
 import { backOff, unheld, until } from "./waiting.js";
 import { exact, limitHeaders, type Charge, type Cost, type HeadersLike, type Left, type Settle } from "./wire.js";
 
@@ -34,21 +34,21 @@ export class Permit {
   readonly limitedBy: string | undefined;
   /** The account that makes the call, if the resource has accounts. */
   readonly account: string | undefined;
+  /** The way in which the call has to be made: 0 as described, otherwise the entry of `or`, from 1. */
+  readonly way: number;
   /** What the limits have left, if the request asked with `left: true`. */
   readonly left: readonly Left[];
   /** Whether a limit counts calls in flight: this one holds a place there until it is settled. */
   readonly hasPlace: boolean;
   readonly #call: CallInFlight;
 
-  /** `charge` is what the permit was asked for. */
-  constructor(private readonly grant: Grant, charge: Charge, private readonly world: PermitWorld) {
-    const { cost = charge.cost, lease_ms, limited_by, account, left = [] } = grant.answer;
-    [this.id, this.limitedBy, this.account, this.left] = [grant.id, limited_by, account, left];
+  constructor(private readonly grant: Grant, want: Wanted, private readonly world: PermitWorld) {
+    const { lease_ms, limited_by, account, way = 0, left = [] } = grant.answer;
+    [this.id, this.limitedBy, this.account, this.way, this.left] = [grant.id, limited_by, account, way, left];
     this.hasPlace = lease_ms !== undefined;
     this.#call = new CallInFlight(grant.id, world.outbox);
     LOST.register(this, this.#call);
-    const labels = account === undefined ? charge.labels : { ...charge.labels, account };
-    if (lease_ms !== undefined) this.#call.keepPlace(lease_ms, { cost, labels });
+    if (lease_ms !== undefined) this.#call.keepPlace(lease_ms, askedOf(want, grant));
   }
 
   /** Milliseconds until the call may start; more than 0 for a reservation only. */
@@ -86,6 +86,13 @@ export class Permit {
   [Symbol.dispose](): void {
     this.settle();
   }
+}
+
+/** What a call takes of the limits, by the way and the account that were chosen. */
+export function askedOf(want: Wanted, { answer: { way = 0, cost, account } }: Grant): Charge {
+  const [chosen, own] = [want.any_of?.[way - 1] ?? {}, account === undefined ? [] : [["account", account]]];
+  const labels = Object.entries({ ...want.labels, ...chosen.labels }).filter(([key]) => chosen.labels?.[key] !== "");
+  return { cost: chosen.cost ?? cost ?? want.cost, labels: Object.fromEntries([...labels, ...own]) };
 }
 
 /** The call of a permit until its end. It does not hold the permit, which a program may lose. */

@@ -40,6 +40,13 @@ export interface Ask extends Charge {
   readonly class?: string;
   /** Accounts that may not make the call, such as one that was answered 401. */
   readonly not?: readonly string[];
+  /**
+   * Other ways to make the call, the preferred first. The first way that starts within the time that it is worth is
+   * taken, or else the one that starts earliest; `way` of the permit tells which.
+   */
+  readonly or?: readonly Way[];
+  /** How many milliseconds a start of the call as described is worth waiting for, if there are other ways. */
+  readonly worthMs?: number;
   /** In place of a cost: the request to the upstream, if the resource computes costs. */
   readonly price?: Price;
   /** The longest time from now to the start of the call, over all repeats; 0 for now or not at all. */
@@ -55,6 +62,9 @@ export interface Ask extends Charge {
   /** How often a call that is answered 429 is repeated; 3 by default. */
   readonly repeats?: number;
 }
+
+/** Another way to make a call, with labels in place of those of the request; an empty one leaves a label out. */
+export type Way = Charge & Pick<Ask, "worthMs">;
 
 /** Settles the permit of a call, and returns what the caller gets. */
 export type Finish<T> = (permit: Permit, outcome: Outcome, result: T) => T;
@@ -210,11 +220,13 @@ function notLater<T>(what: T): T {
 }
 
 function wanted(ask: Ask, asked: number, mode: Mode): Wanted {
-  const { maxWaitMs = Infinity, ageMs = 0, cost, class: urgency, labels, price, left, not } = ask;
+  const { maxWaitMs = Infinity, ageMs = 0, cost, class: urgency, labels, price, left, not, or, worthMs } = ask;
   for (const [name, time] of Object.entries({ maxWaitMs, ageMs }))
     if (!(time >= 0)) throw new TypeError(`rampmeter: \`${name}\` is a time in milliseconds, not ${time}`);
-  const fields = { cost: exact(cost), class: urgency, labels, price, left, mode: maxWaitMs > 0 ? mode : "allow" };
-  return { ...fields, ...(not?.length && { not }), since: asked - ageMs, deadline: asked + (maxWaitMs || AT_ONCE_MS) };
+  const any_of = or?.map(({ worthMs, ...way }) => ({ ...way, cost: exact(way.cost), else_after_ms: worthMs }));
+  const fields = { cost: exact(cost), class: urgency, labels, price, left, any_of, else_after_ms: worthMs };
+  const times = { since: asked - ageMs, deadline: asked + (maxWaitMs || AT_ONCE_MS) };
+  return { ...fields, ...(not?.length && { not }), mode: maxWaitMs > 0 ? mode : "allow", ...times };
 }
 
 /** What the result of a call, or its error, tells: the answer of an HTTP client or an outcome. */
@@ -229,8 +241,7 @@ async function told(result: unknown): Promise<Outcome> {
   const outcome = outcomeOf(result);
   const { clone, bodyUsed } = Object(result) as Partial<Response>;
   if (!clone || bodyUsed || !hasError(outcome.status ?? 0, outcome.headers)) return outcome;
-  const code = await clone.call(result as Response).json().then(codeIn, () => undefined);
-  return { ...outcome, code };
+  return { ...outcome, code: await clone.call(result as Response).json().then(codeIn, () => undefined) };
 }
 
 /** The address of a front, as `url` names it. */

@@ -1,20 +1,16 @@
 import type { Reply } from "./front.js";
 import type { Schedulers } from "./schedulers.js";
-import { newId, PermitError, type Answer, type Charge, type PermitRequest } from "./wire.js";
+import { newId, PermitError, type Answer, type PermitRequest } from "./wire.js";
 
 /** What a request wants. All times are in ms of one clock. */
-export type Wanted = Charge & Pick<PermitRequest, "class" | "not" | "left" | "mode" | "price"> &
+export type Wanted = Omit<PermitRequest, "id" | "max_wait_ms" | "age_ms" | "epoch"> &
   Readonly<Record<"since" | "deadline", number>>;
 /** The right to start a call at `at`. Without an id no scheduler knows of it. */
 export type Grant = { readonly id?: string; readonly at: number; readonly answer: Answer };
 
 /** What a request needs around it. A promise that it awaits rejects if its caller gives up. */
-export interface World {
-  now(): number;
-  send(request: PermitRequest): Promise<Reply>;
-  pause(until: number): Promise<void>;
-  giveBack(id: string): void;
-}
+export type World = { now(): number; giveBack(id: string): void } &
+  { send(request: PermitRequest): Promise<Reply>; pause(until: number): Promise<void> };
 
 /** A front says only after this time that no scheduler answers. It owes no answer before. */
 const FRONT_PATIENCE_MS = 1_000;

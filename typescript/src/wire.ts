@@ -9,7 +9,7 @@ type Fields<Name extends string, Value> = { readonly [name in Name]?: Value };
 
 /** A permit, a refusal, or the receipt of a settle; each has some of the fields. */
 export type Answer = { readonly status: "granted" | "refused" | "settled" } & Fields<"cost", Amounts> &
-  Fields<"delay_ms" | "valid_ms" | "lease_ms" | "at_ms" | "retry_after_ms" | "epoch", number> &
+  Fields<"delay_ms" | "valid_ms" | "lease_ms" | "at_ms" | "retry_after_ms" | "epoch" | "way", number> &
   Fields<"code" | "message" | "limited_by" | "account", string> & Fields<"left", readonly Left[]>;
 
 /** What a limit has left, and when time refills it, if it does. */
@@ -23,7 +23,7 @@ export type Price = { readonly kind: string; readonly api: string; readonly body
 /** The request for a permit. */
 export type PermitRequest = Charge & { readonly id: string; readonly mode: Mode; readonly price?: Price } &
   Fields<"class", string> & Fields<"not", readonly string[]> & Fields<"left", boolean> &
-  Fields<"max_wait_ms" | "age_ms" | "epoch", number>;
+  Fields<"any_of", readonly Charge[]> & Fields<"else_after_ms" | "max_wait_ms" | "age_ms" | "epoch", number>;
 
 /** When a request is answered: once its turn has come; now, with a yes or a no; now, with a start ahead. */
 export type Mode = "wait" | "allow" | "reserve";

@@ -70,6 +70,22 @@ test("a permit tells what its limits have left", async (t) => {
   silent.settle();
 });
 
+test("a call is made in the first way that starts in time", async (t) => {
+  const [LARGE, SMALL] = [["large", 1], ["small", 10]].map(([name, capacity]) =>
+    `name = "${name}"\ncapacity = ${capacity}\nperiod = "1h"\nmargin = 0\nmatch = { model = "${name}" }`);
+  const { url } = await scheduler(t, configuration(`${LARGE}\n[[resource.limit]]\n${SMALL}`));
+  const hub = new Resource({ url, resource: "api" });
+  for (const way of [0, 1]) {
+    const or = [{ labels: { model: "small" }, cost: 2 }];
+    const permit = await hub.permit({ labels: { model: "large" }, worthMs: 5000, or });
+    assert.equal(permit.way, way);
+    permit.settle();
+  }
+  await hub.settled();
+  const { left } = await hub.permit({ labels: { model: "small" }, left: true });
+  assert.deepEqual(left.map(({ limit, remaining }) => [limit, Math.floor(remaining)]), [["small", 7]]);
+});
+
 test("time that was waited elsewhere and a trace travel with the request", async (t) => {
   const { url } = await scheduler(t, configuration(TEN));
   const heard: { age: number; traceparent: string | null }[] = [];

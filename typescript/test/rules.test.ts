@@ -4,7 +4,7 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { test, type TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { PermitError, Resource, withPermits, type Ask, type Cost } from "../src/index.js";
+import { PermitError, Resource, withPermits, type Ask, type Cost, type Way } from "../src/index.js";
 import { configuration, counter, folder, freePort, nats, scheduler, upstream } from "./machine.js";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -252,7 +252,7 @@ test("a price goes in place of a cost, and a renewal has the cost that was compu
   while (heard.length < 2) await sleep(10);
   permit.giveBack();
   assert.deepEqual(heard[0]?.["price"], price);
-  assert.deepEqual([heard[0]?.["cost"], heard[1]?.["asked"]], [undefined, answer]);
+  assert.deepEqual([heard[0]?.["cost"], heard[1]?.["asked"]], [undefined, { ...answer, labels: {} }]);
 });
 
 test("a permit and its renewals name the account", async (t) => {
@@ -262,4 +262,16 @@ test("a permit and its renewals name the account", async (t) => {
   permit.giveBack();
   assert.deepEqual([heard[0]?.["not"], permit.account], [["team-a"], "team-b"]);
   assert.deepEqual(heard[1]?.["asked"], { labels: { route: "/", account: "team-b" } });
+});
+
+test("a permit and its renewals tell the way to make the call", async (t) => {
+  const [api, heard] = await grants(t, { way: 2, account: "team-b" });
+  const small = { model: "small", region: "" };
+  const or: Way[] = [{ labels: { model: "medium" } }, { labels: small, cost: 2, worthMs: 1000 }];
+  const permit = await api.permit({ labels: { model: "large", region: "eu" }, worthMs: 5000, or });
+  while (heard.length < 2) await sleep(10);
+  permit.giveBack();
+  const any_of = [or[0], { labels: small, cost: { requests: 2 }, else_after_ms: 1000 }];
+  assert.deepEqual([heard[0]?.["else_after_ms"], heard[0]?.["any_of"], permit.way], [5000, any_of, 2]);
+  assert.deepEqual(heard[1]?.["asked"], { cost: { requests: 2 }, labels: { model: "small", account: "team-b" } });
 });

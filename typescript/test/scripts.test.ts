@@ -4,9 +4,10 @@ import { readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { setImmediate as settled } from "node:timers/promises";
 import { read, type Reply } from "../src/front.js";
+import { askedOf } from "../src/permit.js";
 import { Schedulers } from "../src/schedulers.js";
 import { RequestSession } from "../src/session.js";
-import { PermitError, type PermitRequest } from "../src/wire.js";
+import { PermitError, type Answer, type PermitRequest } from "../src/wire.js";
 
 const folder = new URL("../../../protocol/session-scripts/", import.meta.url);
 /** The time at which a script begins. */
@@ -61,13 +62,16 @@ class Play {
       giveBack: (id: string) => void this.#done.push(`give back ${this.#ordinal(id)}`),
     };
     const request = new RequestSession(want, this.#schedulers, world);
-    const granted = request.permit().then(({ id, at, answer: { account } }) =>
-      `granted ${at - ORIGIN}${id === undefined ? " local" : ""}${account === undefined ? "" : ` by ${account}`}`);
+    const granted = request.permit().then((grant) => {
+      const { id, at, answer } = grant;
+      this.#done.push(`granted ${at - ORIGIN}${id === undefined ? " local" : ""}${chosen(answer)}`);
+      return answer.lease_ms === undefined ? [] : [`asked ${JSON.stringify(askedOf(want, grant))}`];
+    });
     const ended = granted.catch((error: unknown) => {
       assert.ok(error instanceof PermitError, String(error));
-      return error.code === "unreachable" ? error.code : `refused ${error.code}`;
+      return [error.code === "unreachable" ? error.code : `refused ${error.code}`];
     });
-    void ended.then((how) => this.#done.push(how));
+    void ended.then((how) => this.#done.push(...how));
   }
 
   /** The first id that the session shows is 1. */
@@ -88,15 +92,20 @@ class Play {
     if (verb !== undefined) {
       const [did, time] = done.split(" ");
       assert.ok(did === verb && Number(time) >= Number(from) && Number(time) <= Number(to), `${done}, not ${expected}`);
-    } else if (expected.startsWith("send ")) {
-      const parts = (text: string): string[] => /^send (\d+) (.*)$/.exec(text)?.slice(1) ?? [text, "{}"];
-      const [[id, fields = ""], [sentId, sent = ""]] = [parts(expected), parts(done)];
-      assert.equal(sentId, id, done);
+    } else if (/^(send|asked) /.test(expected)) {
+      const parts = (text: string): string[] => /^([^{]*)(.*)$/.exec(text)?.slice(1) ?? [];
+      const [[what, fields = ""], [did, sent = ""]] = [parts(expected), parts(done)];
+      assert.equal(did, what, done);
       assert.deepEqual({ ...JSON.parse(sent), ...JSON.parse(fields) }, JSON.parse(sent), done);
     } else {
       assert.equal(done, expected);
     }
   }
+}
+
+/** The account and the way that a scheduler has chosen. */
+function chosen({ account, way }: Answer): string {
+  return `${account === undefined ? "" : ` by ${account}`}${way === undefined ? "" : ` in way ${way}`}`;
 }
 
 function schedulers({ fail_after_ms, safe_rate_ms = Infinity, after_ms = Infinity }: Policy): Schedulers {
