@@ -3,6 +3,7 @@ package rampmeter
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -199,6 +200,42 @@ func TestWhatACallNeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.settled(c, 2)
+}
+
+func TestACallIsMadeInTheFirstWayThatStartsInTime(t *testing.T) {
+	large := `name = "large", capacity = 1, period = "1h", margin = 0, match = { model = "large" }`
+	small := `name = "small", capacity = 10, period = "1h", margin = 0, match = { model = "small" }`
+	s := scheduler(t, limits(large, small))
+	c, _ := s.client()
+	hub := c.Resource("api", Label("model", "large"))
+	for way, cost := range []float64{1, 2} {
+		permit := acquired(t, hub, Worth(5*time.Second), Or(Requests(2), map[string]string{"model": "small"}))
+		if permit.Settle(Outcome{}); permit.Way() != way || permit.Cost()["requests"] != cost {
+			t.Fatal(permit.Way(), permit.Cost())
+		}
+	}
+	_, err := hub.Acquire(context.Background(), nil, Or(Requests(-1), nil))
+	if refused := (*Refused)(nil); !errors.As(err, &refused) || refused.Code != "invalid_request" {
+		t.Fatal(err)
+	}
+	if s.settled(c, 2); int(s.level("small")) != 8 {
+		t.Fatal(s.level("small"))
+	}
+}
+
+func TestEachWayIsWorthAWaitOfItsOwn(t *testing.T) {
+	hub, heard := grants(t, `"way": 2, "account": "team-b"`)
+	permit := acquired(t, hub, Label("model", "large"), Label("region", "eu"), Worth(5*time.Second),
+		Or(nil, map[string]string{"model": "medium"}), Or(Requests(2), map[string]string{"model": "small", "region": ""}), Worth(time.Second))
+	request, renewal := <-heard, <-heard
+	permit.GiveBack()
+	shown, _ := json.Marshal([]any{request["else_after_ms"], request["any_of"], renewal["asked"], permit.want.Labels})
+	expected := `[5000,[{"labels":{"model":"medium"}},` +
+		`{"cost":{"requests":2},"else_after_ms":1000,"labels":{"model":"small","region":""}}],` +
+		`{"cost":{"requests":2},"labels":{"account":"team-b","model":"small"}},{"model":"large","region":"eu"}]`
+	if string(shown) != expected {
+		t.Fatalf("%s", shown)
+	}
 }
 
 // brokenBody tells whether it was closed, and has no copy.

@@ -141,6 +141,20 @@ func ExampleResource_Reserve() {
 	// Output: <nil>
 }
 
+func ExampleOr() {
+	models := []string{"large", "small"}
+	permit, err := rampmeter.New("").Resource("my-api").Acquire(context.Background(), nil,
+		rampmeter.Label("model", models[0]), rampmeter.Worth(5*time.Second),
+		rampmeter.Or(nil, map[string]string{"model": models[1]}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	permit.GiveBack()
+	fmt.Println(models[permit.Way()])
+	// Output: large
+}
+
 func ExampleNotInTime() {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()

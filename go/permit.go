@@ -72,27 +72,42 @@ func (p *Permit) LimitedBy() string { return p.granted.answer.LimitedBy }
 // Account returns the account that makes the call; it is empty if the resource has no accounts.
 func (p *Permit) Account() string { return p.granted.answer.Account }
 
-// Cost returns what the call costs, as asked for or as the scheduler has computed it by PriceOf.
+// Way returns the way in which the call has to be made: 0 as the request describes it, otherwise the
+// number of an Or.
+func (p *Permit) Way() int { return p.granted.answer.Way }
+
+// chosen returns how the way differs from the request.
+func (p *Permit) chosen() way {
+	if number := p.Way(); 0 < number && number <= len(p.want.AnyOf) {
+		return p.want.AnyOf[number-1]
+	}
+	return way{}
+}
+
+// Cost returns what the call costs in its Way, as asked for or as the scheduler has computed it by Price.
 func (p *Permit) Cost() Cost {
-	switch {
-	case len(p.granted.answer.Cost) > 0:
-		return p.granted.answer.Cost
-	case len(p.want.Cost) > 0:
-		return p.want.Cost
+	for _, cost := range []Cost{p.chosen().Cost, p.granted.answer.Cost, p.want.Cost} {
+		if len(cost) > 0 {
+			return cost
+		}
 	}
 	return Requests(1)
 }
 
-// labels returns those of the request, and the account. A repeat of the call may have another one.
+// labels returns those of the way, and the account. A repeat of the call may have others.
 func (p *Permit) labels() map[string]string {
-	if p.Account() == "" {
-		return p.want.Labels
-	}
 	labels := map[string]string{}
 	for key, value := range p.want.Labels {
 		labels[key] = value
 	}
-	labels["account"] = p.Account()
+	for key, value := range p.chosen().Labels {
+		if labels[key] = value; value == "" {
+			delete(labels, key)
+		}
+	}
+	if p.Account() != "" {
+		labels["account"] = p.Account()
+	}
 	return labels
 }
 

@@ -53,6 +53,25 @@ func Label(key, value string) Option { return func(a *ask) { a.Labels[key] = val
 // Not names the accounts that may not make the call, such as one that was answered 401.
 func Not(accounts ...string) Option { return func(a *ask) { a.Not = accounts } }
 
+// Or adds another way to make the call, such as a smaller model: its cost, or nil for that of the
+// request, and labels in place of those of the request; an empty one leaves a label out. The first way
+// that starts within what it is Worth is taken, or else the one that starts earliest. Permit.Way tells
+// which.
+func Or(cost Cost, labels map[string]string) Option {
+	return func(a *ask) { a.AnyOf = append(a.AnyOf, way{Cost: cost, Labels: labels}) }
+}
+
+// Worth is how long a start in the way that was described last is worth waiting for.
+func Worth(wait time.Duration) Option {
+	return func(a *ask) {
+		last := &a.way
+		if count := len(a.AnyOf); count > 0 {
+			last = &a.AnyOf[count-1]
+		}
+		last.ElseAfter = millisOf(wait)
+	}
+}
+
 // MaxWait is the longest time from now to the start of the call, over all repeats; 0 for now or
 // never. Without it there is no bound but the deadline of the context.
 func MaxWait(longest time.Duration) Option { return func(a *ask) { a.maxWait = millisOf(longest) } }
@@ -124,6 +143,11 @@ func (r *Resource) ask(ctx context.Context, mode string, cost Cost, options []Op
 // obtain asks for a permit. The mutex is held while the session decides, and not while it waits.
 func (a *account) obtain(ctx context.Context, want *ask) (permit *Permit, err error) {
 	want.Cost, err = exact(want.Cost)
+	for index := range want.AnyOf {
+		if cost := &want.AnyOf[index].Cost; err == nil {
+			*cost, err = exact(*cost)
+		}
+	}
 	for _, why := range []error{a.err, ctx.Err(), err} {
 		if why != nil {
 			return nil, why

@@ -133,7 +133,13 @@ func (p *play) ask(text string) {
 	}
 	s.giveBack = func(id string) { p.done = append(p.done, fmt.Sprintf("give back %d", p.ordinal(id))) }
 	go func() {
-		p.done = append(p.done, ending(s.permit()))
+		granted := s.permit()
+		p.done = append(p.done, ending(granted))
+		if granted.answer.Lease > 0 {
+			permit := &Permit{want: want, granted: granted}
+			told, _ := json.Marshal(asked{permit.Cost(), permit.labels()})
+			p.done = append(p.done, "asked "+string(told))
+		}
 		p.stopped <- struct{}{}
 	}()
 }
@@ -154,12 +160,18 @@ func ending(granted step) string {
 		return "unreachable"
 	case granted.err != nil:
 		return granted.err.Error()
-	case granted.id == "":
-		return fmt.Sprintf("granted %v local", granted.at-scriptOrigin)
-	case granted.answer.Account != "":
-		return fmt.Sprintf("granted %v by %s", granted.at-scriptOrigin, granted.answer.Account)
 	}
-	return fmt.Sprintf("granted %v", granted.at-scriptOrigin)
+	told := fmt.Sprintf("granted %v", granted.at-scriptOrigin)
+	if granted.id == "" {
+		told += " local"
+	}
+	if granted.answer.Account != "" {
+		told += " by " + granted.answer.Account
+	}
+	if granted.answer.Way > 0 {
+		told += fmt.Sprintf(" in way %d", granted.answer.Way)
+	}
+	return told
 }
 
 // ordinal counts ids: the first one that the session shows is 1.
@@ -191,6 +203,8 @@ func (p *play) expect(expected string) {
 		fmt.Sscan(strings.Join(parts[2:], " "), &from, &to)
 		fmt.Sscan(done, &verb, &at)
 		isDone = verb == parts[1] && at >= from && at <= to
+	case sent[0] == "asked":
+		isDone = strings.HasPrefix(done, "asked ") && hasFields(p.t, done[len("asked "):], expected[len("asked "):])
 	case sent[0] == "send":
 		isDone = strings.HasPrefix(done, "send "+sent[1]+" ") && hasFields(p.t, strings.SplitN(done, " ", 3)[2], sent[2])
 	}

@@ -36,16 +36,23 @@ const (
 
 // request is the message that asks for a permit.
 type request struct {
-	ID      string            `json:"id"`
-	Cost    Cost              `json:"cost,omitempty"`
-	Price   map[string]any    `json:"price,omitempty"`
-	Class   string            `json:"class,omitempty"`
-	Labels  map[string]string `json:"labels,omitempty"`
-	Not     []string          `json:"not,omitempty"`
-	Mode    string            `json:"mode"`
-	Age     int64             `json:"age_ms"`
-	MaxWait *millis           `json:"max_wait_ms,omitempty"`
-	Epoch   int64             `json:"epoch,omitempty"`
+	way
+	AnyOf   []way          `json:"any_of,omitempty"`
+	ID      string         `json:"id"`
+	Price   map[string]any `json:"price,omitempty"`
+	Class   string         `json:"class,omitempty"`
+	Not     []string       `json:"not,omitempty"`
+	Mode    string         `json:"mode"`
+	Age     int64          `json:"age_ms"`
+	MaxWait *millis        `json:"max_wait_ms,omitempty"`
+	Epoch   int64          `json:"epoch,omitempty"`
+}
+
+// way is a way to make a call, and how long its start is worth waiting for if there are others.
+type way struct {
+	Cost      Cost              `json:"cost,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	ElseAfter millis            `json:"else_after_ms,omitempty"`
 }
 
 // answer is a permit, a refusal or the receipt of a settle; each has some of the fields.
@@ -54,6 +61,7 @@ type answer struct {
 	Epoch                 int64
 	Cost                  Cost
 	Account               string
+	Way                   int
 	LimitedBy             string `json:"limited_by"`
 	Delay                 millis `json:"delay_ms"`
 	Valid                 millis `json:"valid_ms"`
