@@ -168,6 +168,8 @@ class _Transport:
 def limits(rates: Mapping[str, Rates] | None = None) -> Iterator[Limits]:
     """Has all clients of this process ask these limits instead of a scheduler, and wait in no time.
 
+    Calls are made as their requests describe them, and in no other way (`or_`).
+
     Args:
         rates: The rate of each resource, such as `{"api": "10/s"}` or
             `{"model": {"requests": "500/m", "tokens": "200000/m"}}`. Without it every permit is
