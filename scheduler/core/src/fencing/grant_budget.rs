@@ -181,10 +181,11 @@ impl GrantBudget {
         lacks.or_else(|| bill.charged().next())
     }
 
-    /// Notes that `bill` could start in `ahead` with more budget; the sooner, the more urgent.
-    pub(crate) fn note_shortage(&mut self, resource: &Resource, bill: &Bill, ahead: Span) {
-        if bill.account.is_some() {
-            // What waits in a pool counts at each account in parts only.
+    /// Notes that `bill`, an option of `whole`, could start in `ahead` with more budget; the sooner,
+    /// the more urgent.
+    pub(crate) fn note_shortage(&mut self, resource: &Resource, whole: &Bill, bill: &Bill, ahead: Span) {
+        if whole.alternatives.is_some() {
+            // While it waits, it counts at each account and in each way in parts only.
             self.note_size(resource, bill);
         }
         let lacks_key = bill.keyed().any(|charge| self.lacks_key(resource, charge));

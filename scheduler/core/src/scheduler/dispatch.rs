@@ -157,7 +157,7 @@ impl<R: Clone> Scheduler<R> {
         let class = self.permits.get(slot).waiting().class;
         let blocked = if reason == StartReason::InTurn { self.plan.blocked(class) } else { LimitSet::NONE };
         let Some((bill, offer)) = self.offer_or_turn_away(now, slot, tier, blocked) else { return };
-        match self.blocking(now, &bill, offer, tier) {
+        match self.blocking(now, slot, &bill, offer, tier) {
             None => self.start(now, slot, bill, offer, tier, reason),
             Some(limit) if offer.at <= latest => self.hold_start(now, slot, bill, offer, tier, limit),
             Some(_) => {}
@@ -229,7 +229,7 @@ impl<R: Clone> Scheduler<R> {
 
     /// Returns the limit that keeps a waiting request from its start: it can pay only later, or the
     /// store allows too little of it.
-    fn blocking(&mut self, now: Time, bill: &Bill, offer: Offer, tier: Tier) -> Option<LimitId> {
+    fn blocking(&mut self, now: Time, slot: Slot, bill: &Bill, offer: Offer, tier: Tier) -> Option<LimitId> {
         let latest = now + self.resource.spec().horizon;
         if offer.at > latest {
             // A limit that can pay in time must not block other requests, even if it moved the
@@ -244,7 +244,8 @@ impl<R: Clone> Scheduler<R> {
         if self.is_covered(bill, offer.at) {
             return None;
         }
-        self.term.budget.note_shortage(&self.resource, bill, offer.at.since(now));
+        let whole = &self.permits.get(slot).bill;
+        self.term.budget.note_shortage(&self.resource, whole, bill, offer.at.since(now));
         self.term.budget.lacking(&self.resource, bill)
     }
 

@@ -43,7 +43,7 @@ impl<R: Clone> Scheduler<R> {
         let to = ask.to.clone();
         let (slot, granted) = self.commit_new(now, ask, offer, latest, Stage::Promised);
         let permit = self.permits.get(slot);
-        self.term.budget.note_shortage(&self.resource, &permit.bill, offer.at.since(now));
+        self.term.budget.note_shortage(&self.resource, &permit.bill, &permit.bill, offer.at.since(now));
         let (id, checkpoint) = (permit.id.clone(), self.term.budget.next());
         let answer = Answer::Start { to, id, serial: granted.start.serial, checkpoint };
         self.pending.answers.push_back(PendingAnswer { since: now, answer });

@@ -148,7 +148,7 @@ impl<R: Clone> Scheduler<R> {
             self.refuse(ask.to, ask.id, refusal);
         } else if offer.at <= now + NEAR {
             // The next checkpoint has a budget for this request.
-            self.term.budget.note_shortage(&self.resource, bill, offer.at.since(now));
+            self.term.budget.note_shortage(&self.resource, &ask.bill, bill, offer.at.since(now));
             self.pending.push_ask(now, ask);
         } else {
             self.promise(now, ask.taking(chosen), offer, now + latest);

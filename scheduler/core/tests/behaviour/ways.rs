@@ -71,4 +71,13 @@ scripts! {
         0    wait c model:large worth=200 or=model:small                      ->
         50                                                                    -> c@100
     "
+
+    /// Waiting, each counts at both models for half.
+    a_checkpoint_covers_a_large_request_with_other_ways(World::fenced(&models(), Time::ORIGIN)): "
+        0    checkpoint                                                       ->
+        10   wait a model:large requests=9 or=model:small,requests:5          ->
+        20   checkpoint                                                       -> a@20
+        30   wait b model:large requests=9 or=model:small,requests:5          ->
+        40   checkpoint                                                       -> b@40^1
+    "
 }
