@@ -226,6 +226,15 @@ impl Bill {
         self.map_charges(|limit, amount| limits.has(limit).then_some((limit, amount)))
     }
 
+    /// Adds the charges of `other`, to other limits.
+    #[must_use]
+    pub fn and(mut self, other: &Bill) -> Bill {
+        for limit in other.limits() {
+            self.charge(limit, other.key_charge(limit).map(|charge| Arc::clone(&charge.key)), other.get(limit));
+        }
+        self
+    }
+
     /// Returns the charges to keys alone.
     #[must_use]
     pub fn keyed_part(&self) -> Bill {

@@ -49,16 +49,10 @@ impl<R: Clone> Scheduler<R> {
         let immediate = self.immediate_demand(now);
         let number = self.term.budget.next();
         self.ledger.keys.pages.drop_empty(self.term.epoch(), number);
-        let unsettled = self.unsettled_calls(now, &mut space);
-        let keys = self.fenced_keys(now, key_budgets.as_ref(), listed.unwrap_or_default(), space, unlisted);
-        let granted = self.term.budget.open(
-            &self.resource,
-            now,
-            self.permits.last_serial,
-            &immediate,
-            key_budgets,
-            new_pages.len(),
-        );
+        let keys = self.fenced_keys(now, key_budgets.as_ref(), listed.unwrap_or_default(), &mut space, unlisted);
+        let unsettled = self.unsettled_calls(now, space);
+        let (last, pages) = (self.permits.last_serial, new_pages.len());
+        let granted = self.term.budget.open(&self.resource, now, last, &immediate, key_budgets, pages);
         assert_eq!(granted.len(), self.resource.limits().len(), "each limit has a budget");
         let grants = granted.iter().map(|credit| UsageBlock { from: now, until: now + NEAR, credit: *credit });
         let levels = self.level_snapshots(grants, StartKey::LAST);
@@ -74,11 +68,11 @@ impl<R: Clone> Scheduler<R> {
         now: Time,
         budgets: Option<&KeyBudgets>,
         mut listed: Vec<KeySnapshot>,
-        mut space: RecordSpace,
+        space: &mut RecordSpace,
         unlisted: Option<Time>,
     ) -> KeysSnapshot {
         let limits = self.resource.limits();
-        let pages = budgets.and_then(|budgets| self.key_pages(now, &mut space, |id| budgets.of_unlisted(id)));
+        let pages = budgets.and_then(|budgets| self.key_pages(now, space, |id| budgets.of_unlisted(id)));
         let budgets = budgets.filter(|_| pages.is_some() && unlisted.is_none());
         let has_budget = |limit: LimitId| budgets.filter(|_| limits[limit.index()].lists_keys());
         // The first key beyond the list bounds how long all other keys stay empty.
@@ -152,13 +146,13 @@ impl<R: Clone> Scheduler<R> {
         let mut space = self.record_space();
         let (freezes, unlisted) = self.freeze_snapshots(now, &mut space);
         let levels = self.level_snapshots(nothing, listed.unwrap_or(StartKey::LAST));
-        let unsettled = self.unsettled_calls(now, &mut space);
-        Snapshot { levels, keys: self.keys_at_stop(now, space, unlisted), freezes, permits, unsettled, new_pages }
+        let keys = self.keys_at_stop(now, &mut space, unlisted);
+        Snapshot { levels, keys, freezes, permits, unsettled: self.unsettled_calls(now, space), new_pages }
     }
 
     /// Returns the keys on no page. If there are too many, keys with long periods and low levels
     /// come first. Other keys are empty until `unlisted` freezes have ended.
-    fn keys_at_stop(&self, now: Time, mut space: RecordSpace, unlisted: Option<Time>) -> KeysSnapshot {
+    fn keys_at_stop(&self, now: Time, space: &mut RecordSpace, unlisted: Option<Time>) -> KeysSnapshot {
         let on_no_page = self.ledger.keys.iter().filter(|known| known.page.is_none());
         let buckets = on_no_page.map(|known| (known.in_force(self.resource.limits()), &*known.key));
         let used = buckets.filter(|((bucket, limit), _)| !bucket.is_as_new(limit, now));
@@ -168,7 +162,7 @@ impl<R: Clone> Scheduler<R> {
         let snapshot = |(_, ((bucket, limit), key)): &(_, ((&Bucket, &Limit), &str))| {
             KeySnapshot::of(limit, key, bucket, now, Credit::ZERO)
         };
-        let pages = self.key_pages(now, &mut space, |_| Credit::ZERO);
+        let pages = self.key_pages(now, space, |_| Credit::ZERO);
         let has_pages = pages.is_some();
         let listed = space.fitting(1, MAX_KEYS_AT_STOP, lowest.iter().map(snapshot), encoded_key);
         let left_out = lowest.get(listed.len()).map(|(rank, _)| *rank);

@@ -22,8 +22,8 @@ pub use crate::offset::Offset;
 /// The state of a resource at one instant. It refers to limits by name, to outlive their change.
 ///
 /// Levels count every promise as spent. Only what `permits` or `unsettled` names can be returned
-/// later, so a snapshot with shortened lists is still safe. There is no history of levels, so unused cost of
-/// an earlier call is not returned.
+/// later, so a snapshot with shortened lists is still safe. There is no history of levels, so token buckets
+/// return nothing of an earlier call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// All buckets without keys.

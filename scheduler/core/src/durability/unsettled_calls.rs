@@ -9,37 +9,35 @@
 
 use crate::durability::snapshot::{RecordSpace, UnsettledCall, encoded};
 use crate::event::Outcome;
-use crate::limits::{CallMade, StartKey};
+use crate::limits::{CallMade, MAX_CLOCK_SKEW, StartKey};
 use crate::offset::Offset;
 use crate::permits::Granted;
 use crate::scheduler::Scheduler;
-use rampmeter_policy::spec::RETENTION;
-use rampmeter_policy::{Bill, Limit, by_unit};
+use rampmeter_policy::refusal::Refusal;
+use rampmeter_policy::{Bill, by_unit};
 use rampmeter_protocol::id::PermitId;
-use rampmeter_protocol::time::Time;
+use rampmeter_protocol::time::{Span, Time};
 
 /// The most calls of a record, some 100 bytes each.
 const MAX_LISTED: usize = 500;
 /// The most permits that a checkpoint looks at to find them.
-const MAX_SEEN: usize = 4000;
-/// The part of a record's space that they may take.
-const PART: usize = 8;
+const MAX_SEEN: usize = 1000;
+/// How long into a term settles of a predecessor's calls give something back.
+const KEPT_FOR: Span = Span::from_secs(3600);
 
 impl<R: Clone> Scheduler<R> {
-    /// Returns the calls whose settles may give something back, those that started last first.
-    pub(super) fn unsettled_calls(&mut self, now: Time, space: &mut RecordSpace) -> Vec<UnsettledCall> {
-        self.unsettled.retain(|_, (start, _)| start.at + RETENTION > now);
-        if !self.resource.limits().iter().any(Limit::is_quota) {
-            return Vec::new();
+    /// Returns the calls whose settles may give something back, own ones first, as far as they fit.
+    pub(super) fn unsettled_calls(&mut self, now: Time, mut space: RecordSpace) -> Vec<UnsettledCall> {
+        if !self.term.began_within(now, KEPT_FOR) {
+            self.unsettled.clear();
         }
         let own = self.permits.latest().take(MAX_SEEN).filter_map(|permit| {
             let Granted { start, .. } = permit.granted().filter(Granted::is_open)?;
             let bill = self.ledger.returnable_part(now, &permit.bill);
             (!bill.is_empty()).then(|| self.unsettled_call(now, &permit.id, start, &bill))
         });
-        let of_predecessors =
-            self.unsettled.iter().map(|(id, (start, bill))| self.unsettled_call(now, id, *start, bill));
-        space.fitting(PART, MAX_LISTED, own.chain(of_predecessors), encoded)
+        let recorded = self.unsettled.iter().map(|(id, (start, bill))| self.unsettled_call(now, id, *start, bill));
+        space.fitting(1, MAX_LISTED, own.chain(recorded), encoded)
     }
 
     fn unsettled_call(&self, now: Time, id: &PermitId, start: StartKey, bill: &Bill) -> UnsettledCall {
@@ -47,25 +45,30 @@ impl<R: Clone> Scheduler<R> {
         UnsettledCall { id: id.clone(), start: Offset::between(now, start.at), bill, keyed }
     }
 
+    /// Remembers a call of the record, unless a permit is known that was charged the same. It may have
+    /// started earlier than the record's age tells: then its window may be over.
     pub(super) fn restore_unsettled(&mut self, then: Time, call: &UnsettledCall) {
-        if self.permits.find(&call.id).is_none() {
-            let start = StartKey { at: call.start.after(then), serial: self.permits.next_serial() };
-            self.unsettled.insert(call.id.clone(), (start, self.charges_of(&call.bill, &call.keyed)));
+        let bill = self.charges_of(&call.bill, &call.keyed);
+        if self.permits.find(&call.id).is_none() && !bill.is_empty() {
+            let start = StartKey { at: call.start.after(then) - MAX_CLOCK_SKEW, serial: self.permits.next_serial() };
+            self.ledger.expect_settle(then, start, &bill);
+            self.unsettled.insert(call.id.clone(), (start, bill));
         }
     }
 
-    /// Gives back what a predecessor's call has not cost. Returns whether the record names it.
-    pub(crate) fn settle_unsettled(&mut self, now: Time, id: &PermitId, outcome: &Outcome) -> bool {
-        let (actual, made): (&[_], _) = match outcome {
-            Outcome::Extend => return false,
-            Outcome::Unused => (&[], CallMade::No),
-            Outcome::Used(cost) => (cost, CallMade::Yes),
+    /// Gives back what a predecessor's call has not cost. Returns whether its units are valid; `None`
+    /// if no record names it.
+    pub(crate) fn end_recorded(&mut self, now: Time, id: &PermitId, outcome: &Outcome) -> Option<Result<(), Refusal>> {
+        let (start, bill) = self.unsettled.remove(id)?;
+        let (actual, made, checked) = match outcome {
+            Outcome::Used(cost) => {
+                let actual = self.resource.corrected(&bill, by_unit(cost));
+                (actual, CallMade::Yes, self.resource.check_units(by_unit(cost)))
+            }
+            Outcome::Unused | Outcome::Extend => (Bill::default(), CallMade::No, Ok(())),
         };
-        let Some((start, bill)) = self.unsettled.remove(id) else { return false };
-        let used = self.resource.corrected(&bill, by_unit(actual));
-        let actual = if made == CallMade::No { Bill::default() } else { used };
         self.ledger.correct(now, start, &bill, &actual, made);
         self.term.budget.charge(&self.resource, &actual.excess_over(&bill), now);
-        true
+        Some(checked)
     }
 }

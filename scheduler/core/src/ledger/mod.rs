@@ -368,15 +368,24 @@ impl Ledger {
         })
     }
 
-    /// Returns the charges to quotas whose settles may give something back.
+    /// Returns the charges to quotas whose calls have cost less than they reserved.
     pub(crate) fn returnable_part(&self, now: Time, bill: &Bill) -> Bill {
-        let may_return = |charge: &Charge| {
+        let returns = |charge: &Charge<'_>| {
             self.adaptive(charge.limit).limit().is_quota() && self.read(now, *charge, |bucket, _| bucket.may_return())
         };
-        bill.part(charges(bill).filter(may_return).fold(LimitSet::NONE, |set, charge| set.with(charge.limit)))
+        bill.part(charges(bill).filter(returns).fold(LimitSet::NONE, |set, charge| set.with(charge.limit)))
     }
 
-    /// Ends a call of a predecessor that no record names. Returns whether a place was kept for it.
+    /// Expects the settle of a call whose cost is part of what buckets have recorded.
+    pub(crate) fn expect_settle(&mut self, now: Time, key: StartKey, bill: &Bill) {
+        for charge in charges(bill) {
+            self.update(now, charge, |bucket, limit| {
+                bucket.expect_settle(now, key, limit.start_cost(charge.amount, Tier::NO_HEADROOM).credit);
+            });
+        }
+    }
+
+    /// Ends a call in flight of a predecessor, whose permit is unknown. Returns whether a place was kept for it.
     pub(crate) fn end_inherited(&mut self, now: Time, bill: &Bill) -> bool {
         charges(bill).fold(false, |freed, charge| {
             let end = |bucket: &mut Bucket, limit: &Limit| {

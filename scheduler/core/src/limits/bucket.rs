@@ -103,8 +103,10 @@ one_kind_has! {
     fn last_use_ahead(self: &Self, limit: &Limit, now: Time) -> Option<Time>, or None;
     /// Estimates what the calls of a quota that are not settled will give back.
     fn returns(self: &Self, limit: &Limit, now: Time) -> Credit, or Credit::ZERO;
-    /// Whether calls of a quota may cost less than they reserve.
+    /// Whether calls of a quota have cost less than they reserved.
     fn may_return(self: &Self) -> bool, or false;
+    /// Expects the settle of a call that usage includes.
+    fn expect_settle(self: &mut Self, now: Time, key: StartKey, cost: Credit), or ();
     /// Returns the present window and others' use of it, which a level of tokens includes.
     fn window_state(self: &Self, limit: &Limit, now: Time) -> WindowState, or WindowState::default();
 }
@@ -175,7 +177,7 @@ impl Bucket {
             micros: limit.rate().micros(level),
             pending_debits: of_kind!(self, kind => kind.debits(limit, grant, listed)),
             usage: of_kind!(self, kind => kind.usage(limit, grant, grant.until)),
-            // After a crash no call is known, so nothing is refunded.
+            // After a crash no call is known that a token bucket refunds.
             rooms: if grant.credit == Credit::ZERO { self.rooms(limit, grant.from) } else { Vec::new() },
         }
     }

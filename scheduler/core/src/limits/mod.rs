@@ -14,5 +14,5 @@ pub(crate) use freeze::{Freeze, PauseClaim};
 pub use pending_debits::DebitSnapshot;
 pub(crate) use timeline::{StartKey, just_past};
 pub(crate) use unsettled::SETTLED_WITHIN;
-pub(crate) use usage::{BucketRecord, NEAR, UsageBlock};
+pub(crate) use usage::{BucketRecord, MAX_CLOCK_SKEW, NEAR, UsageBlock};
 pub(crate) use windows::{BucketReading, Interval, RAISE_PART, WindowState};

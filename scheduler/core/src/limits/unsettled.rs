@@ -60,9 +60,16 @@ impl Unsettled {
         (self.young + self.old).divided_by(1_000_000).times(1_000_000 - kept)
     }
 
-    /// Whether calls may cost less than they reserve, by those that were settled.
+    /// Begins with a call of a predecessor, which has recorded it as calls there cost less than they
+    /// reserve. The next settle tells how much.
+    pub(crate) fn inherit(&mut self, now: Time, start: StartKey, cost: Credit) {
+        self.begin(now, start, cost);
+        self.reserved = self.reserved.max(cost.divided_by(MEMORY));
+    }
+
+    /// Whether calls have cost less than they reserved.
     pub(crate) fn may_return(&self) -> bool {
-        self.reserved == Credit::ZERO || self.cost < self.reserved
+        self.cost < self.reserved
     }
 
     fn advance(&mut self, now: Time) {

@@ -17,7 +17,7 @@ pub(crate) const MAX_BLOCKS: usize = 32;
 /// This many of the nearest blocks stay unmerged.
 const EXACT_BLOCKS: usize = MAX_BLOCKS / 2;
 /// Two schedulers' wall clocks agree if they differ by at most this.
-const MAX_CLOCK_SKEW: Span = Span::from_secs(1);
+pub(crate) const MAX_CLOCK_SKEW: Span = Span::from_secs(1);
 /// Clocks that agree also differ by at most one part in this many of the period.
 const MAX_CLOCK_SKEW_PART: u64 = 10;
 

@@ -205,6 +205,7 @@ impl<R: Clone> Scheduler<R> {
     pub(crate) fn distrust_stock(&mut self, now: Time, epoch: Epoch) {
         self.term.raise_epoch(epoch);
         self.ledger.drain(now, |limit| !limit.has_long_period());
+        self.unsettled.clear();
         self.term.budget.doubt();
     }
 

@@ -101,6 +101,8 @@ impl<R: Clone> Scheduler<R> {
         let permit = self.permits.get_mut(slot);
         permit.state = State::Granted(granted);
         let bill = Arc::clone(&permit.bill);
+        // There may be two calls of one id now, of which one settle tells.
+        self.unsettled.remove(&permit.id);
         self.ledger.commit(now, start, &bill, tier);
         self.ledger.note_start(start.at, &bill);
         self.term.budget.charge(&self.resource, &bill, start.at);

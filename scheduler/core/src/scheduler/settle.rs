@@ -38,21 +38,15 @@ impl<R: Clone> Scheduler<R> {
             self.count_rejection(now, &id, observation.as_ref());
         }
         let extended = outcome == Outcome::Extend && !self.is_over(&id);
-        let gave_back = self.settle_unsettled(now, &id, &outcome);
         let done = match (self.permits.find(&id), outcome) {
             (Some(slot), outcome) => self.settle_known(now, slot, outcome, observation.as_ref()),
             (None, Outcome::Unused) if self.pending.asks.contains_key(&id) => self.cancel_pending(now, &id),
             (None, Outcome::Used(_)) if self.pending.asks.contains_key(&id) => Err(Refusal::StillWaiting),
-            (None, outcome) => match (call, outcome) {
-                (Some(call), Outcome::Extend) => self.count_anew(now, &id, &call),
-                (Some(call), Outcome::Unused | Outcome::Used(_)) => self.end_unknown(now, &id, &call),
-                (None, Outcome::Extend | Outcome::Unused | Outcome::Used(_)) => Err(Refusal::UnknownPermit),
-            },
+            (None, Outcome::Extend) => {
+                call.map_or(Err(Refusal::UnknownPermit), |call| self.count_anew(now, &id, &call))
+            }
+            (None, outcome) => self.end_unknown(now, &id, &outcome, call.as_deref()),
         };
-        if gave_back && self.permits.find(&id).is_none() {
-            self.remember_ended(now, &id);
-        }
-        let done = if gave_back { Ok(()) } else { done };
         match (to, done) {
             (Some(to), Ok(())) => self.outbox.push_back(Command::Settled { to, id, extended }),
             (None, Ok(())) => {}
@@ -215,32 +209,32 @@ impl<R: Clone> Scheduler<R> {
         }
         self.check_renewals(now)?;
         self.check_room(now, &bill)?;
-        let key = StartKey { at: now, serial: self.permits.next_serial() };
+        let (at, quotas) = self.unsettled.remove(id).map_or((now, Bill::default()), |(start, bill)| (start.at, bill));
+        let key = StartKey { at: at.min(now), serial: self.permits.next_serial() };
         let granted = Granted::new(key, None, self.resource.default_class(), Stage::Inherited);
         self.ledger.renew(now, key, &bill);
         self.term.budget.charge(&self.resource, &bill, now);
         self.calls.begin(now, key);
         let end = self.ledger.lease_end(now, key, &bill);
-        let slot = self.permits.insert(id.clone(), Identity::default(), bill, State::Granted(granted));
+        let slot = self.permits.insert(id.clone(), Identity::default(), bill.and(&quotas), State::Granted(granted));
         self.permits.forget_after(slot, end);
         Ok(())
     }
 
-    /// Ends a call in flight whose permit is unknown, which frees one of the places that the
-    /// predecessor's checkpoint keeps. Its id is remembered, so that it frees no second one.
-    fn end_unknown(&mut self, now: Time, id: &PermitId, call: &Bill) -> Result<(), Refusal> {
-        let bill = self.resource.in_flight_part(call);
-        if !self.term.frees_inherited(now) || !self.ledger.end_inherited(now, &bill) {
+    /// Ends a call whose permit is unknown: gives back what the record says that a quota was charged,
+    /// and frees one of the places that the predecessor's checkpoint keeps. Its id is remembered, so
+    /// that it does so once.
+    fn end_unknown(&mut self, now: Time, id: &PermitId, outcome: &Outcome, call: Option<&Bill>) -> Result<(), Refusal> {
+        let settled = self.end_recorded(now, id, outcome);
+        let bill = call.map(|call| self.resource.in_flight_part(call)).filter(|_| self.term.frees_inherited(now));
+        let freed = bill.is_some_and(|bill| self.ledger.end_inherited(now, &bill));
+        if settled.is_none() && !freed {
             return Err(Refusal::UnknownPermit);
         }
-        self.remember_ended(now, id);
-        Ok(())
-    }
-
-    fn remember_ended(&mut self, now: Time, id: &PermitId) {
         let slot = self.permits.insert(id.clone(), Identity::default(), Bill::default(), State::Returned);
         self.permits.forget_after(slot, now);
         self.counters.settled += 1;
+        settled.unwrap_or(Ok(()))
     }
 
     /// Whether a predecessor may have granted a call in flight with this bill: its renewal comes

@@ -42,10 +42,12 @@ fn behind_many_that_wait_for_settles_small_calls_wait_as_well() {
 
 /// `unsettled_calls::MAX_LISTED` and `unsettled_calls::MAX_SEEN`.
 #[test]
-fn a_record_names_the_latest_five_hundred_of_the_latest_four_thousand_calls() {
+fn a_record_names_the_latest_five_hundred_of_the_latest_thousand_calls() {
     let spec = resource(vec![LimitSpec { algorithm: Algorithm::Quota(None), ..limit("units", 90_000.0, span(1000)) }]);
     let settles_after_crash = |first: &str, others: usize, settled: bool| {
         let mut world = World::new(&spec);
+        world.ask(ms(0), &wish(Mode::Reserve, &[("units", 2.0)]).named("x"));
+        world.settle(ms(0), "x", Outcome::Used(vec![("units".to_owned(), amount(1.0))]));
         world.ask(ms(0), &wish(Mode::Reserve, &[("units", 2.0)]).named(first));
         for other in 0..others {
             let id = other.to_string();
@@ -58,11 +60,13 @@ fn a_record_names_the_latest_five_hundred_of_the_latest_four_thousand_calls() {
         World::restored(&spec, ms(1), ms(1), &snapshot).settle(ms(2), first, Outcome::Unused) == SentAnswer::Settled
     };
     assert!(settles_after_crash("a", 499, false) && !settles_after_crash("a", 500, false));
-    assert!(settles_after_crash("a", 3_999, true) && !settles_after_crash("a", 4_000, true));
+    assert!(settles_after_crash("a", 999, true) && !settles_after_crash("a", 1_000, true));
 }
 
 scripts! {
     a_settle_after_a_crash_gives_back_once_what_a_call_has_not_cost(budget()): "
+        0     reserve x units=1     -> x@0
+        0     used x units=0        -> x:settled
         0     reserve a units=4     -> a@0
         0     reserve b units=3     -> b@0
         100   restart crash         ->
@@ -74,7 +78,21 @@ scripts! {
         500   levels                -> requests=100 units=9
     "
 
+    a_settle_after_a_crash_may_come_before_the_start_of_its_call(budget()): "
+        0     reserve x units=1     -> x@0
+        0     used x units=0        -> x:settled
+        0     reserve y requests=100 -> y@10
+        0     reserve a requests=50 units=4 -> a@510
+        0     reserve b requests=50 units=4 -> b@1010
+        100   restart crash         ->
+        200   unused a              -> a:settled
+        200   used b units=1        -> b:settled
+        2000  levels                -> requests=99 units=9
+    "
+
     a_call_is_known_after_several_crashes(budget()): "
+        0     reserve x units=1     -> x@0
+        0     used x units=0        -> x:settled
         0     reserve a units=4     -> a@0
         100   restart crash         ->
         200   reserve b units=3     -> b@200
@@ -85,19 +103,64 @@ scripts! {
         600   levels                -> requests=100 units=8
     "
 
+    a_call_that_was_counted_anew_is_settled_once(budget_in_flight()): "
+        0     reserve x units=1     -> x@0
+        0     used x units=0        -> x:settled
+        0     reserve a units=4     -> a@0
+        100   restart crash         ->
+        200   extend a anew units=4 -> a:extended
+        300   restart               ->
+        400   used a units=1        -> a:settled
+        500   levels                -> in-flight=0 units=9
+    "
+
     a_settle_after_a_crash_may_cost_more_than_was_reserved(budget()): "
+        0     reserve x units=1     -> x@0
+        0     used x units=0        -> x:settled
         0     reserve a units=4     -> a@0
         100   restart crash         ->
         200   used a units=5        -> a:settled
         300   levels                -> requests=100 units=5
     "
 
+    a_settle_after_a_crash_in_a_unit_that_nothing_counts_is_refused(budget()): "
+        0     reserve x units=1     -> x@0
+        0     used x units=0        -> x:settled
+        0     reserve a units=4     -> a@0
+        100   restart crash         ->
+        200   used a unit=1         -> a:unknown_unit
+        300   levels                -> requests=100 units=6
+    "
+
     a_settle_after_a_crash_returns_to_the_budget_of_its_team(budget_of_teams()): "
+        0     reserve x units=1 team:x -> x@0
+        0     used x units=0.5      -> x:settled
         0     reserve a units=4 team:x -> a@0
         100   restart crash         ->
         200   used a units=1        -> a:settled
-        300   reserve b units=9 team:x -> b@300
-        300   allow c units=1 team:x   -> c:quota_spent
+        300   reserve b units=8.5 team:x -> b@300
+        300   allow c units=1 team:x -> c:quota_spent
+    "
+
+    a_call_waits_for_settles_after_a_crash(budget()): "
+        0     reserve x units=1     -> x@0
+        0     used x units=0        -> x:settled
+        0     reserve a units=4     -> a@0
+        0     reserve b units=4     -> b@0
+        100   restart crash         ->
+        200   used a units=1        -> a:settled
+        300   wait c units=6        ->
+        400   used b units=1        -> b:settled c@400
+    "
+
+    a_call_that_is_granted_again_gives_back_what_was_granted_last(budget()): "
+        0     reserve x units=1     -> x@0
+        0     used x units=0        -> x:settled
+        0     reserve a units=4     -> a@0
+        100   restart crash         ->
+        200   reserve a units=4     -> a@200
+        300   used a units=1        -> a:settled
+        400   levels                -> requests=100 units=5
     "
 
     what_was_settled_before_a_crash_gives_nothing_back(budget()): "
@@ -117,6 +180,8 @@ scripts! {
     "
 
     a_place_in_flight_is_freed_beside(budget_in_flight()): "
+        0     reserve x units=1     -> x@0
+        0     used x units=0        -> x:settled
         0     reserve a units=4     -> a@0
         100   restart crash         ->
         200   used a anew units=4   -> a:settled

@@ -311,11 +311,15 @@ impl Play {
         let place = which.index(writer.granted.len());
         let Permit { request, cost, client, given_back, over, .. } = writer.granted[place];
         let has_begun = writer.world.start(request).is_some_and(|start| start <= now);
+        let starts_later = writer.world.start(request).is_some_and(|start| start > now);
         let (number, has_quotas) = (writer.number, has_quotas(&self.judged));
         if has_begun && !given_back && over.is_none() && (has_quotas || self.lease_end(number, place) > now) {
             let permit = &mut self.ended[index].granted[place];
             (permit.over, permit.is_halved) = (Some(now), has_quotas);
             self.tell_all_but(number, &permit_id(number, request), cost, client);
+        } else if has_quotas && starts_later && !given_back && over.is_none() {
+            self.ended[index].granted[place].given_back = true;
+            self.tell(usize::MAX, &permit_id(number, request), &Outcome::Unused, cost, client);
         }
     }
 
@@ -329,8 +333,11 @@ impl Play {
     }
 
     fn tell_all_but(&mut self, number: usize, id: &str, cost: [u64; 3], client: usize) {
-        let outcome = used(cost, has_quotas(&self.judged));
-        for writer in self.writers.iter_mut().flatten().filter(|writer| writer.number != number) {
+        self.tell(number, id, &used(cost, has_quotas(&self.judged)), cost, client);
+    }
+
+    fn tell(&mut self, all_but: usize, id: &str, outcome: &Outcome, cost: [u64; 3], client: usize) {
+        for writer in self.writers.iter_mut().flatten().filter(|writer| writer.number != all_but) {
             if let Ok(bill) = writer.world.bill(&wish_of(Mode::Wait, cost, client)) {
                 writer.world.settle_call(self.now, id, outcome.clone(), bill);
             }

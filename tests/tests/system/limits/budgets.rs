@@ -12,6 +12,8 @@ limit = [{ name = "budget", unit = "usd", algorithm = "quota", resets = "never",
 #[tokio::test]
 async fn after_a_crash_a_call_in_flight_still_pays_what_it_costs() {
     let (nats, mut process, worker) = Worker::beside_process(RAMPMETER, BUDGET).await;
+    worker.ask(json!({ "id": "x", "cost": { "usd": 0.1 } })).await;
+    worker.settle(json!({ "id": "x", "cost": { "usd": 0 } })).await;
     let answer = worker.ask(json!({ "id": "a", "cost": { "usd": 0.4 } })).await;
     assert_eq!(answer["status"], "granted", "{answer}");
     let written = nats::writes(&nats).await;

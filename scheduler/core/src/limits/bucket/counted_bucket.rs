@@ -248,10 +248,10 @@ impl CountedBucket {
             None if is_present => ((actual - charged).max(-self.used_at(now)), self.counted_until(limit, now)),
             None => return,
         };
-        if key.at > self.now {
+        if key.at <= self.now {
+            self.reports.iter_mut().for_each(|reports| reports.note_correction(key.at, more));
+        } else if self.calls.contains_key(&key) {
             self.promised += more;
-        } else if let Some(reports) = &mut self.reports {
-            reports.note_correction(key.at, more);
         }
         self.add_usage(limit, key.at, until, more);
     }
@@ -278,7 +278,11 @@ impl CountedBucket {
     }
 
     pub(crate) fn may_return(&self) -> bool {
-        self.unsettled.as_deref().is_none_or(Unsettled::may_return)
+        self.unsettled.as_deref().is_some_and(Unsettled::may_return)
+    }
+
+    pub(crate) fn expect_settle(&mut self, now: Time, key: StartKey, cost: Credit) {
+        self.unsettled.get_or_insert_default().inherit(now, key, cost);
     }
 
     pub(crate) fn freeze(&self) -> Option<Freeze> {
