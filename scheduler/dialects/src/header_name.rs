@@ -101,13 +101,16 @@ impl HeaderName<'_> {
     }
 }
 
-/// The figure at the end of a name, what it describes, and whether that comes last.
+/// The figure at the end of a name, what it describes, and whether that comes last. A window alone,
+/// as in `x-hubspot-ratelimit-daily`, is its capacity.
 fn figure(name: &str) -> Option<(Told, &str, bool)> {
-    WORDS.iter().find_map(|(word, told)| {
+    let named = WORDS.iter().find_map(|(word, told)| {
         let first = name.strip_prefix(word).and_then(|of| if of.is_empty() { Some(of) } else { of.strip_prefix('-') });
         let last = || name.strip_suffix(word)?.strip_suffix('-');
         first.map(|of| (*told, of, !of.is_empty())).or_else(|| Some((*told, last()?, false)))
-    })
+    });
+    let is_window = WINDOWS.iter().any(|(word, _)| *word == name);
+    named.or_else(|| is_window.then_some((Told::Capacity, name, false)))
 }
 
 impl BucketName<'_> {
