@@ -87,6 +87,15 @@ const SECONDS: [&str; 3] = ["airtable", "discord", "mistral"];
 /// second or two. A call that overtakes others on its way makes them look like those of strangers.
 const TOLD: [&str; 2] = ["okta", "zendesk"];
 
+/// The part of the scarcest limit that is used if the file is right.
+fn least_used(name: &str) -> f64 {
+    match name {
+        name if SECONDS.contains(&name) => 0.945,
+        name if TOLD.contains(&name) => 0.97,
+        _ => 0.99,
+    }
+}
+
 /// Simulated workers ask for more than the limits allow. They use the limits fully, and the
 /// upstream rejects no call.
 #[tokio::test]
@@ -104,12 +113,7 @@ async fn the_scenario_of_every_preset_shows_no_refusal() {
             report["binding"],
             100.0 * used
         );
-        let least = match name.as_str() {
-            name if SECONDS.contains(&name) => 0.945,
-            name if TOLD.contains(&name) => 0.97,
-            _ => 0.99,
-        };
-        if report["rejected"] != 0 || used < least {
+        if report["rejected"] != 0 || used < least_used(&name) {
             faults.push(format!("{name}: {} refused, {used}", report["rejected"]));
         }
     }
@@ -132,13 +136,15 @@ struct Wrong {
     what: &'static str,
     file: f64,
     strangers: f64,
-    least_used: f64,
 }
 
+/// The part of the scarcest limit that is used although something is wrong.
+const LEAST_USED: f64 = 0.97;
+
 const WRONG: [Wrong; 3] = [
-    Wrong { what: "a file five times too high", file: 5.0, strangers: 0.0, least_used: 0.97 },
-    Wrong { what: "a file a fifth too low", file: 0.8, strangers: 0.0, least_used: 0.97 },
-    Wrong { what: "strangers of 20 %", file: 1.0, strangers: 0.2, least_used: 0.97 },
+    Wrong { what: "a file five times too high", file: 5.0, strangers: 0.0 },
+    Wrong { what: "a file a fifth too low", file: 0.8, strangers: 0.0 },
+    Wrong { what: "strangers of 20 %", file: 1.0, strangers: 0.2 },
 ];
 
 /// The presets of `RAMPMETER_PRESETS=all` or `=NAME,NAME`, played with what is wrong in practice.
@@ -172,7 +178,7 @@ async fn presets_hold_with_a_wrong_file_and_with_strangers() {
                 100.0 * refused,
                 100.0 * used
             );
-            if refused > 0.005 || used < wrong.least_used {
+            if refused > 0.005 || used < LEAST_USED.min(least_used(&name)) {
                 faults.push(format!("{name}, {}: {:.2} %, {:.1} %", wrong.what, 100.0 * refused, 100.0 * used));
             }
         }
