@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 fn main() -> std::io::Result<()> {
     println!("cargo::rerun-if-changed=presets");
     let mut presets = String::new();
-    for group in entries(&Path::new(env!("CARGO_MANIFEST_DIR")).join("presets"))? {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default();
+    for group in entries(&Path::new(&package).join("presets"))? {
         for file in entries(&group)? {
             let [group, name] = [group.file_name(), file.file_stem()].map(Option::unwrap_or_default);
             presets += &format!("Preset {{ group: {group:?}, name: {name:?}, file: include_str!({file:?}) }},\n");
