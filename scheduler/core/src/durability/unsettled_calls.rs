@@ -60,15 +60,11 @@ impl<R: Clone> Scheduler<R> {
     /// if no record names it.
     pub(crate) fn end_recorded(&mut self, now: Time, id: &PermitId, outcome: &Outcome) -> Option<Result<(), Refusal>> {
         let (start, bill) = self.unsettled.remove(id)?;
-        let (actual, made, checked) = match outcome {
-            Outcome::Used(cost) => {
-                let actual = self.resource.corrected(&bill, by_unit(cost));
-                (actual, CallMade::Yes, self.resource.check_units(by_unit(cost)))
-            }
-            Outcome::Unused | Outcome::Extend => (Bill::default(), CallMade::No, Ok(())),
-        };
-        self.ledger.correct(now, start, &bill, &actual, made);
+        let cost: &[_] = if let Outcome::Used(cost) = outcome { cost } else { &[] };
+        let used = self.resource.corrected(&bill, by_unit(cost));
+        let actual = if *outcome == Outcome::Unused { Bill::default() } else { used };
+        self.ledger.correct(now, start, &bill, &actual, CallMade::Yes);
         self.term.budget.charge(&self.resource, &actual.excess_over(&bill), now);
-        Some(checked)
+        Some(self.resource.check_units(by_unit(cost)))
     }
 }

@@ -22,7 +22,7 @@ use crate::limits::{Bucket, BucketReading, CallMade, Freeze, StartKey};
 use keys::Keys;
 use rampmeter_policy::arithmetic::{Correction, Credit};
 use rampmeter_policy::ids::{LimitId, Tier};
-use rampmeter_policy::{Bill, BucketName, KeyCharge, Limit, LimitSet, Resource, Succession};
+use rampmeter_policy::{Bill, BucketName, KeyCharge, Limit, Resource, Succession};
 use rampmeter_protocol::amount::Amount;
 use rampmeter_protocol::time::{Span, Time};
 

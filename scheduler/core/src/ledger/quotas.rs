@@ -12,7 +12,7 @@ impl Ledger {
         charges(bill).find(|charge| self.expects_settles(now, *charge)).map(|charge| charge.limit)
     }
 
-    fn expects_settles(&self, now: Time, charge: Charge) -> bool {
+    pub(super) fn expects_settles(&self, now: Time, charge: Charge) -> bool {
         self.adaptive(charge.limit).limit().is_quota()
             && self.read(now, charge, |bucket, limit| {
                 let demand = limit.demand(limit.start_cost(charge.amount, Tier::NO_HEADROOM).credit, Tier::NO_HEADROOM);
