@@ -235,8 +235,8 @@ fn of_two_classes(limits: Vec<LimitSpec>, accounts: &[&str]) -> ResourceSpec {
 }
 
 /// 200 workers: urgent work arrives at random, and bulk takes all that is left.
-fn two_hundred(resource: ResourceSpec) -> World {
-    let until = secs(TEN_MINUTES);
+fn two_hundred(resource: ResourceSpec, seconds: u64) -> World {
+    let until = secs(seconds);
     let urgent = Fleet { arrivals: Arrivals::Poisson { per_second: 5.0 }, until, ..Fleet::new("urgent", 20) };
     let bulk = Fleet { until, ..Fleet::new("bulk", 180) };
     World::new(resource, 1).until(until).with(urgent.of_class("urgent")).with(bulk.of_class("bulk"))
@@ -275,7 +275,7 @@ fn accounts_in_trouble_are_made_up_for_by_the_others() {
     let outage = |account: &str, from, until, is_revoked| Outage { account: name(account), from, until, is_revoked };
     let outages = vec![outage("large", secs(120), secs(150), false), outage("middle", secs(300), secs(360), true)];
     let upstream = Behaviour { outages, ..enforcing(&resource(2.0)) };
-    let outcome = two_hundred(resource(10.0)).against(upstream).run().unwrap();
+    let outcome = two_hundred(resource(10.0), TEN_MINUTES).against(upstream).run().unwrap();
     let calls: Vec<&Call> =
         outcome.fleets.iter().flat_map(|fleet| &fleet.calls).filter(|call| call.at < secs(TEN_MINUTES)).collect();
     let rejected = calls.iter().filter(|call| !call.ok).count();
@@ -284,7 +284,7 @@ fn accounts_in_trouble_are_made_up_for_by_the_others() {
     let available = 30.0 * (seconds - 30.0) + 20.0 * (seconds - 60.0) + 2.0 * seconds + 1_500.0;
     let used = 100.0 * served as f64 / available;
     let one = of_two_classes(vec![limit("requests", 520.0, Span::from_secs(10))], &[]);
-    let single = two_hundred(one).run().unwrap();
+    let single = two_hundred(one, 100).run().unwrap();
     let [urgent, of_one] = [&outcome, &single].map(|outcome| {
         let waits = urgent_waits(outcome);
         waits[waits.len() * 99 / 100]
