@@ -61,7 +61,11 @@ impl Metrics {
     fn register(&mut self) {
         let registry = &mut self.registry;
         registry.register("requests", "Requests by their end: `forwarded`, or why not", self.answered.clone());
-        registry.register("repeated", "Calls that were repeated after a 429", self.repeated.clone());
+        registry.register(
+            "repeated",
+            "Calls that were repeated after a 429, or by another account after a 401",
+            self.repeated.clone(),
+        );
         registry.register("unpriced", "Requests whose bodies do not tell what they cost", self.unpriced.clone());
         registry.register("given_back", "Requests whose client was gone before its answer", self.given_back.clone());
         registry.register("held", "Requests that wait for a permit or for the upstream's answer", self.held.clone());

@@ -19,7 +19,7 @@ pub struct Count(u32);
 impl Count {
     /// One.
     pub const ONE: Count = Count(1);
-    /// More than any request has. Products of a few counts stay within 128 bits.
+    /// The largest count; no request has as many. Products of a few counts stay within 128 bits.
     pub const MAX: u32 = 1_000_000;
 
     /// Checks the bounds.

@@ -22,7 +22,7 @@ keys! {
         /// The OpenTelemetry collector that gets a span for each recorded request: its address for
         /// OTLP over HTTP, without /v1/traces. Without this, nothing is recorded.
         otlp: Option<Spanned<String>> = Example(r#""http://127.0.0.1:4318""#),
-        /// The part of the traces that begin here which is recorded, from 0 to 1. A request with a
+        /// The share of traces begun here that is recorded, from 0 to 1. A request with a
         /// `traceparent` is recorded if its sender records it.
         sample: Option<Spanned<f64>> = Default("0.01"),
         /// What this service is called in traces (`service.name`).
@@ -40,7 +40,7 @@ keys! {
 pub struct TelemetrySettings {
     /// The endpoint that receives spans.
     pub traces: Uri,
-    /// The part of the traces that begin here which is recorded.
+    /// The share of traces begun here that is recorded.
     pub sample: f64,
     /// The name of this service.
     pub service: String,

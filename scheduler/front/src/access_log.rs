@@ -12,7 +12,7 @@ rampmeter_protocol::named! {
     pub(super) enum Lacks {
         /// A valid token.
         Token = "unauthorized",
-        /// A right of its token.
+        /// The token lacks the right.
         Right = "forbidden",
         /// A sender other than a foreign web page.
         Program = "web_page",

@@ -60,7 +60,7 @@ pub(super) async fn guard(State(guard): State<FrontGuard>, request: Request, nex
     }
 }
 
-/// Passes on empty and JSON bodies. Without a preflight, a page may send any host bodies of other types, or of none.
+/// Passes on empty and JSON bodies alone: a web page can send other types to any host without a preflight.
 pub(super) async fn json_only(request: Request, next: Next) -> Response {
     let content_type = request.headers().get(header::CONTENT_TYPE);
     match request.body().is_end_stream() || content_type.is_some_and(is_json) {

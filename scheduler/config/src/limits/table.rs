@@ -162,7 +162,7 @@ keys! {
         /// The share of each limit's capacity that the class leaves to more urgent ones. In a
         /// "sliding-window" that is never lent: 0.2 takes a fifth of the rate for good.
         pub headroom: Option<Spanned<f64>> = Default("0.0") => headroom,
-        /// How long the oldest request of the class waits before it goes first.
+        /// How long the class may get nothing of a limit before its oldest request goes first.
         /// Without this, it never does.
         pub max_starvation: Option<Spanned<Duration>> = Example(r#""60s""#) => max_starvation,
     }

@@ -275,7 +275,7 @@ impl Ledger {
         u64::try_from(left).ok().and_then(|micros| Amount::from_micros(micros).ok()).unwrap_or_default()
     }
 
-    /// Returns how many calls of this bill the levels of its buckets pay for.
+    /// Returns how many calls of this bill the levels of its buckets pay for, rounded up.
     pub(crate) fn calls_left(&self, now: Time, bill: &Bill) -> u64 {
         let left = charges(bill).map(|charge| {
             self.read(now, charge, |bucket, limit| {

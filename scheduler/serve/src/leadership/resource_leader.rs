@@ -28,7 +28,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-/// Why the first checkpoint of a term exists.
+/// The message of a panic without the first checkpoint of a term.
 const OPEN: &str = "a new budget is open for checkpoints";
 const AFTER_FAILURE: Duration = Duration::from_millis(250);
 /// A longer write is reported as late. A healthy store takes a millisecond.
