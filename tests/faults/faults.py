@@ -602,7 +602,11 @@ PARTS = [
         ),
         IN_CORE,
     ),
-    Part("scheduler/core/src", (Tests("rampmeter-scheduler-core", "behaviour", "pools"),), pools.IN_CORE),
+    Part(
+        "scheduler/core/src",
+        tuple(Tests("rampmeter-scheduler-core", "behaviour", only) for only in ("pools", "budgets", "ways", "a_crash_leaves")),
+        pools.IN_CORE,
+    ),
     Part("scheduler/core/src", (Tests("rampmeter-simulator", "behaviour", "pools"),), pools.IN_WORLDS),
     Part("scheduler/policy/src", (Tests("rampmeter-scheduler-core", "behaviour", "pools"),), pools.IN_POLICY),
     Part(

@@ -75,19 +75,21 @@ scripts! {
         200   used a units=1        -> a:settled
         300   levels                -> requests=100 units=6
         400   unused b              -> b:settled
-        500   levels                -> requests=100 units=9
+        500   restart crash         ->
+        600   used a units=1        -> a:unknown_permit
+        600   levels                -> requests=100 units=9
     "
 
     a_settle_after_a_crash_may_come_before_the_start_of_its_call(budget()): "
         0     reserve x units=1     -> x@0
         0     used x units=0        -> x:settled
         0     reserve y requests=100 -> y@10
-        0     reserve a requests=50 units=4 -> a@510
-        0     reserve b requests=50 units=4 -> b@1010
+        0     reserve a requests=100 units=4 -> a@1010
+        0     reserve b requests=100 units=4 -> b@2010
         100   restart crash         ->
-        200   unused a              -> a:settled
-        200   used b units=1        -> b:settled
-        2000  levels                -> requests=99 units=9
+        200   used a units=1        -> a:settled
+        200   unused b              -> b:settled
+        9000  levels                -> requests=100 units=9
     "
 
     a_call_is_known_after_several_crashes(budget()): "
@@ -160,7 +162,9 @@ scripts! {
         100   restart crash         ->
         200   reserve a units=4     -> a@200
         300   used a units=1        -> a:settled
-        400   levels                -> requests=100 units=5
+        400   restart crash         ->
+        500   used a units=1        -> a:unknown_permit
+        500   levels                -> requests=100 units=5
     "
 
     what_was_settled_before_a_crash_gives_nothing_back(budget()): "
