@@ -14,7 +14,7 @@ use crate::offset::Offset;
 use crate::permits::Granted;
 use crate::scheduler::Scheduler;
 use rampmeter_policy::refusal::Refusal;
-use rampmeter_policy::{Bill, by_unit};
+use rampmeter_policy::{Bill, Limit, by_unit};
 use rampmeter_protocol::id::PermitId;
 use rampmeter_protocol::time::{Span, Time};
 
@@ -31,7 +31,8 @@ impl<R: Clone> Scheduler<R> {
         if !self.term.began_within(now, KEPT_FOR) {
             self.unsettled.clear();
         }
-        let own = self.permits.latest().take(MAX_SEEN).filter_map(|permit| {
+        let seen = if self.resource.limits().iter().any(Limit::is_quota) { MAX_SEEN } else { 0 };
+        let own = self.permits.latest().take(seen).filter_map(|permit| {
             let Granted { start, .. } = permit.granted().filter(Granted::is_open)?;
             let bill = self.ledger.returnable_part(now, &permit.bill);
             (!bill.is_empty()).then(|| self.unsettled_call(now, &permit.id, start, &bill))
